@@ -1,0 +1,33 @@
+# Everything runs in .venv, made here from pyproject.toml: a fresh machine needs only Python ≥ 3.11 and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check lint types bench clean
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: lint types $(READY)
+	$(BIN)/python -m pytest -n 2
+
+check: test
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/core.py
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,69 @@
+"""Correlated Gaussian features from a factor model, drawn a few thousand rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+# Rows drawn at once. Part of what a seed means: another number gives other data.
+CHUNK = 4096
+
+RandomState = int | np.random.RandomState | None
+
+
+@dataclass(frozen=True)
+class FactorModel:
+    """Features z = L f + s ∘ e with independent standard normal f and e, each of unit variance.
+
+    Attributes
+    ----------
+    loadings : ndarray of shape (n_features, n_factors)
+        L.
+    noise : ndarray of shape (n_features,)
+        s, such that every feature has variance one.
+    """
+
+    loadings: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, loadings: NDArray[np.float64], communality: NDArray[np.float64]) -> FactorModel:
+        """Scale the rows of `loadings` so that factors explain `communality` of each feature's variance."""
+        norms = np.linalg.norm(loadings, axis=1)
+        scaled = loadings * (np.sqrt(communality) / norms)[:, None]
+        return cls(scaled, np.sqrt(1.0 - communality))
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """Covariance of the features, shape (n_features, n_features)."""
+        return self.loadings @ self.loadings.T + np.diag(self.noise**2)
+
+    def draw(self, factors: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw features for given factors of shape (n_samples, n_factors)."""
+        features: NDArray[np.float64] = rng.standard_normal((len(factors), len(self.noise)))
+        features *= self.noise
+        features += factors @ self.loadings.T
+        return features
+
+
+def make_generator(random_state: RandomState) -> np.random.Generator:
+    """Turn scikit-learn's `random_state` into a NumPy generator, which is faster and can draw by chunk."""
+    return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def check_count(name: str, value: object) -> int:
+    """Return `value` if it is a positive integer, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return int(value)
+
+
+def row_chunks(n_samples: int) -> Iterator[slice]:
+    """Cut rows 0 … n_samples − 1 into slices of at most CHUNK."""
+    for start in range(0, n_samples, CHUNK):
+        yield slice(start, min(start + CHUNK, n_samples))

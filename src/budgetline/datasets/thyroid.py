@@ -1,0 +1,73 @@
+"""The UCI thyroid data (ann-thyroid) with Turney's prices."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from budgetline.datasets.archive import read_archive, unscale
+from budgetline.datasets.bunch import make_bunch
+
+BLOOD = ("TSH", "T3", "TT4", "T4U", "FTI")
+# One blood draw (2.10) and four assays; FTI is computed from TT4 and T4U and costs nothing more.
+BLOOD_COST = 53.81
+QUESTION_COST = 1.00
+
+DESCR = """\
+Thyroid disease with the prices of questions and blood tests
+
+Target: class 1, 2 or 3; 3 (normal, 92.6 %) is the large one.
+Rows: 7200; is_test marks the 3428 of UCI's test file. Features: 21, six continuous (scaled by the donors)
+and fifteen 0/1; nothing is missing. 71 rows repeat another row.
+Groups: sixteen questions, and one blood panel {TSH, T3, TT4, T4U, FTI}. Costs: Canadian dollars; a
+question 1, the panel 53.81 = 2.10 for the draw + 20.68 + 9.31 + 12.41 + 9.31; total 69.81. FTI is computed
+from TT4 and T4U.
+
+Source: Quinlan (1986), UCI Machine Learning Repository, dataset 102 (Thyroid Disease, files ann-train.data
+and ann-test.data), https://doi.org/10.24432/C5D010. Licence: CC BY 4.0. Prices: Turney (1995), JAIR 2,
+369-409, from the Ontario Health Insurance Program's fee schedule.
+"""
+
+
+def load_thyroid(*, as_frame: bool = False) -> Bunch:
+    """Load the UCI thyroid data with Turney's prices of questions and blood tests.
+
+    Parameters
+    ----------
+    as_frame : bool, default=False
+        Return pandas objects, and groups of column names instead of positions.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        - data : ndarray or DataFrame of shape (7200, 21), float64
+        - target : ndarray or Series of shape (7200,), the class 1, 2 or 3
+        - is_test : ndarray of bool of shape (7200,), UCI's test rows
+        - feature_names : list of str
+        - feature_groups : FeatureGroups, sixteen questions and a blood panel, costs in Canadian dollars
+        - frame : DataFrame of data and target, or None
+        - DESCR : str, with the source, licence and citation
+
+    Examples
+    --------
+    >>> from budgetline.datasets import load_thyroid
+    >>> thyroid = load_thyroid()
+    >>> thyroid.data[~thyroid.is_test].shape
+    (3772, 21)
+    >>> thyroid.feature_groups.names[-1], float(thyroid.feature_groups.costs[-1])
+    ('blood', 53.81)
+    """
+    archive = read_archive("thyroid")
+    names = archive["columns"].tolist()
+    questions = [name for name in names if name not in BLOOD]
+    return make_bunch(
+        unscale(archive["values"], archive["decimals"]),
+        archive["target"].astype(np.int64),
+        feature_names=names,
+        members={**{name: (name,) for name in questions}, "blood": BLOOD},
+        costs={**dict.fromkeys(questions, QUESTION_COST), "blood": BLOOD_COST},
+        target_name="class",
+        descr=DESCR,
+        as_frame=as_frame,
+        is_test=archive["is_test"],
+    )

@@ -1,0 +1,178 @@
+"""From statistics to a staged linear model: run the loop, see whether the digits can be trusted, mend them if not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import LinAlgWarning
+from threadpoolctl import threadpool_limits
+
+from budgetline.objectives.accuracy import refine, triangle
+from budgetline.objectives.coefficients import condition_number, stage_coefficients
+from budgetline.objectives.least_squares import Columns, Factor, Gram, LeastSquares, Source
+from budgetline.sequencing.loop import Limits, greedy_order
+from budgetline.sequencing.schedules import Schedule
+from budgetline.sequencing.sequence import Sequence
+from budgetline.staged import StagedModel, in_user_units
+from budgetline.statistics.chunks import Rows
+from budgetline.statistics.columns import scale_of, standardised_columns
+from budgetline.statistics.moments import Moments, moments_of
+
+Float = NDArray[np.float64]
+
+GRAM_COLUMNS = 4096
+"""Above this many columns the D × D matrix is formed only if it is small beside X."""
+FREE_REFINEMENT = 10**8
+"""Refinement is always worth its time below this many multiplications (well under a second)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to sequence and how: the columns, names and costs of the groups and the estimator's settings."""
+
+    columns: tuple[NDArray[np.intp], ...]
+    names: tuple[str, ...]
+    costs: Float
+    rule: str
+    schedule: Schedule
+    limits: Limits
+    cost_sensitive: bool
+    alpha: float
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Columns of all groups, group after group."""
+        return np.concatenate(self.columns)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one run of the loop leaves: the order, the gains, R(∅), and the factor in the columns of the statistics."""
+
+    order: NDArray[np.intp]
+    gains: Float
+    null_value: float
+    factor: Factor
+
+    @property
+    def full_rank(self) -> bool:
+        return self.factor.U.shape[0] == self.factor.U.shape[1]
+
+
+def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedModel:
+    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide or sparse."""
+    if not _gram_fits(rows):
+        A, targets, y_mean = standardised_columns(rows, names)
+        run = _run(Columns(A, plan.order, targets, plan.alpha, _noise(A.mean, A.scale)), plan)
+        _warn_from_data(run, plan)
+        return _staged(plan, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
+    moments = moments_of(rows, (rows.Y.shape[1],), names)
+    mean, scale, y_mean = _standardisation(moments)
+    run = _run(_gram(moments, scale, plan), plan)
+    doubt = _doubt(run, moments.eps)
+    if doubt > moments.eps ** (1 / 3):
+        A, targets = triangle(rows, mean, scale, y_mean, plan.alpha)
+        run = _run(Columns(A, plan.order, targets, 0.0, _noise(mean, scale)), plan)
+        _warn_from_data(run, plan)
+    W, y_levels = stage_coefficients(run.factor), y_mean
+    work = rows.n_rows * rows.n_columns * W.shape[0] * W.shape[1]
+    if run.full_rank and (doubt > moments.eps**0.5 or work <= FREE_REFINEMENT):
+        W, offset = refine(run.factor, W, rows, mean, scale, y_mean, plan.alpha)
+        y_levels = y_mean + offset
+    return _staged(plan, run, W, mean, scale, y_mean, y_levels)
+
+
+def fit_moments(moments: Moments, plan: Plan) -> tuple[StagedModel, float]:
+    """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
+    mean, scale, y_mean = _standardisation(moments)
+    run = _run(_gram(moments, scale, plan), plan)
+    model = _staged(plan, run, stage_coefficients(run.factor), mean, scale, y_mean)
+    return model, _doubt(run, moments.eps)
+
+
+def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
+    """Warn where moments do not determine the coefficients to about half the digits."""
+    if doubt > eps**0.5:
+        digits = max(0, int(-np.log10(doubt)))
+        warnings.warn(
+            f"the moments are ill conditioned (alpha={alpha:g}): about {digits} digits of the coefficients can be "
+            "trusted. Fit from the data instead of from moments, or raise alpha.",
+            LinAlgWarning,
+            stacklevel=3,
+        )
+
+
+def _gram_fits(rows: Rows) -> bool:
+    n, D = rows.n_rows, rows.n_columns
+    if D <= GRAM_COLUMNS:
+        return max(n, 1000) >= D
+    return bool(n >= 4 * D and not sparse.issparse(rows.X))
+
+
+def _standardisation(moments: Moments) -> tuple[Float, Float, Float]:
+    D = moments.n_features
+    variance = np.diag(moments.scatter)[:D] / moments.weight
+    return moments.mean[:D], scale_of(moments.mean[:D], variance), moments.mean[D:]
+
+
+def _gram(moments: Moments, scale: Float, plan: Plan) -> Gram:
+    """Return C, b and the variances of the targets, columns group after group."""
+    D, order = moments.n_features, plan.order
+    C = moments.scatter[np.ix_(order, order)]
+    C /= moments.weight * scale[order]
+    C /= scale[order][:, None]
+    # A constant column is zero after standardisation; on the diagonal it gets a one, so that it is no special case.
+    C[np.arange(order.size), np.arange(order.size)] += np.where(np.isfinite(scale[order]), 0.0, 1.0) + plan.alpha
+    b = moments.scatter[order, D:] / (moments.weight * scale[order])[:, None]
+    variance = np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight
+    return Gram(C, b, variance)
+
+
+def _run(source: Source, plan: Plan) -> _Run:
+    sizes = np.array([c.size for c in plan.columns], dtype=np.intp)
+    # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
+    threads = 1 if isinstance(source, Gram) else None
+    with threadpool_limits(threads, user_api="blas"):
+        objective = LeastSquares(source, sizes, plan.rule, track_gains=plan.limits.min_gain > 0)
+        order, gains = greedy_order(
+            objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
+        )
+        factor = objective.factor()
+    return _Run(order, gains, objective.null_value, replace(factor, columns=plan.order[factor.columns]))
+
+
+def _doubt(run: _Run, eps: float) -> float:
+    """Estimate the relative error of the coefficients: eps·cond(C), or 1 if columns were dropped as dependent."""
+    return eps * condition_number(run.factor.U) if run.full_rank else 1.0
+
+
+def _noise(mean: Float, scale: Float) -> Float:
+    """Return the rounding error of standardised columns: a copy of another column is off by that of its mean."""
+    spread = np.where(np.isfinite(scale), scale, 1.0)
+    return np.asarray(256 * np.finfo(np.float64).eps * (1 + np.abs(mean) / spread))
+
+
+def _warn_from_data(run: _Run, plan: Plan) -> None:
+    """Warn if not even the data determine four digits of the coefficients."""
+    if run.full_rank and np.finfo(np.float64).eps * condition_number(run.factor.U) ** 0.5 > 1e-4:
+        warnings.warn(
+            f"the columns are so nearly dependent (alpha={plan.alpha:g}) that few digits of the coefficients can be "
+            "trusted. Raise alpha, or leave out redundant columns.",
+            LinAlgWarning,
+            stacklevel=4,
+        )
+
+
+def _staged(
+    plan: Plan, run: _Run, W: Float, mean: Float, scale: Float, y_mean: Float, y_levels: Float | None = None
+) -> StagedModel:
+    """Put coefficients of standardised columns into the user's units; ``y_levels`` are refined means (stages, P)."""
+    names = tuple(plan.names[g] for g in run.order)
+    sequence = Sequence(run.order, names, plan.costs[run.order], run.gains, run.null_value)
+    coef, intercept = in_user_units(W, run.factor.columns, mean, scale, y_mean if y_levels is None else y_levels)
+    return StagedModel(sequence, plan.names, coef, intercept, y_mean, run.factor, mean, scale)

@@ -1,0 +1,1 @@
+"""Objectives: what a group would gain, and what choosing it changes."""

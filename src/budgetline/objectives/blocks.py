@@ -1,0 +1,98 @@
+"""Small square blocks, one per group, handled together by size.
+
+Groups are stored one after another ("group-major"): group g owns the columns ``starts[g] : starts[g] + sizes[g]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+Float = NDArray[np.float64]
+
+PIVOT_FLOOR = 1e-13
+"""Pivots below this are rounding noise: columns are standardised, so a healthy pivot is of order one."""
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """All groups of one size s: their ids (J_s,), their columns (J_s, s) and a block each (J_s, s, s)."""
+
+    groups: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    blocks: Float
+
+
+def size_classes(sizes: NDArray[np.intp], blocks_of: Callable[[NDArray[np.intp]], Float]) -> list[SizeClass]:
+    """Sort groups by size; ``blocks_of`` maps columns (J_s, s) to blocks (J_s, s, s)."""
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    classes = []
+    for size in np.unique(sizes):
+        groups = np.flatnonzero(sizes == size)
+        columns = starts[groups][:, None] + np.arange(size)
+        classes.append(SizeClass(groups, columns, blocks_of(columns)))
+    return classes
+
+
+def whiten(blocks: Float, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
+    """Return v with ‖v_g‖² = vectors_g' blocks_g⁺ vectors_g for positive semidefinite blocks.
+
+    A Cholesky factorisation that leaves out pivots at rounding level: exact for singular blocks too, as long as
+    the vectors lie in their range, which residual gradients do.
+
+    Parameters
+    ----------
+    blocks : array of shape (J, s, s)
+    vectors : array of shape (J, s, q)
+
+    Returns
+    -------
+    v : array of shape (J, s, q)
+        Zero in the rows of the pivots left out.
+    kept : bool array of shape (J, s)
+    """
+    if blocks.shape[1] > 32:
+        return _whiten_large(blocks, vectors)
+    M, v = blocks.copy(), vectors.copy()
+    kept = np.empty(M.shape[:2], dtype=bool)
+    for j in range(M.shape[1]):
+        pivot = M[:, j, j]
+        kept[:, j] = pivot > PIVOT_FLOOR
+        inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=kept[:, j])
+        factor = (M[:, j + 1 :, j] * inverse[:, None])[:, :, None]
+        M[:, j + 1 :, j + 1 :] -= factor * M[:, j, None, j + 1 :]
+        v[:, j + 1 :] -= factor * v[:, j, None, :]
+        v[:, j] *= np.sqrt(inverse)[:, None]
+    return v, kept
+
+
+def _whiten_large(blocks: Float, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
+    """LAPACK, one large block at a time; singular ones are reduced to their kept columns first."""
+    v = np.zeros_like(vectors)
+    kept = np.empty(blocks.shape[:2], dtype=bool)
+    for g, block in enumerate(blocks):
+        kept[g] = independent(block)
+        L = np.linalg.cholesky(block[np.ix_(kept[g], kept[g])])
+        v[g, kept[g]] = solve_triangular(L, vectors[g, kept[g]], lower=True, check_finite=False)
+    return v, kept
+
+
+def independent(block: Float) -> NDArray[np.bool_]:
+    """Mark the columns of a positive semidefinite block (s, s) that are not combinations of earlier ones."""
+    try:
+        L = np.linalg.cholesky(block)
+        if np.all(np.diag(L) ** 2 > PIVOT_FLOOR):
+            return np.ones(len(block), dtype=bool)
+    except np.linalg.LinAlgError:
+        pass
+    M = block.copy()
+    kept = np.zeros(len(block), dtype=bool)
+    for j in range(len(block)):
+        kept[j] = M[j, j] > PIVOT_FLOOR
+        if kept[j]:
+            M[j + 1 :, j + 1 :] -= np.outer(M[j + 1 :, j] / M[j, j], M[j, j + 1 :])
+    return kept

@@ -1,0 +1,89 @@
+"""Coefficients of every stage, and of any subset of columns, from one factor."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, lstsq, qr, solve_triangular
+
+from budgetline.objectives.least_squares import Factor
+
+Float = NDArray[np.float64]
+
+
+def stage_coefficients(factor: Factor) -> Float:
+    """Solve C_{S_j} w_j = b_{S_j} for every stage j.
+
+    While U is square, W_j = W_{j−1} + U⁻¹[:, block j] z_j, all from one triangular inverse. Once columns depend on
+    earlier ones (λ = 0) the solution is not unique and the one of minimum norm is taken, which is the limit of λ → 0.
+
+    Returns
+    -------
+    array of shape (stages, P, T)
+        In the order of ``factor.columns``; zero for the columns of later stages.
+    """
+    (T, P), stages = (factor.U.shape[1], factor.z.shape[1]), factor.row_ends.size
+    W = np.zeros((stages, P, T))
+    square = int(np.sum(factor.row_ends == factor.column_ends))
+    end = int(factor.row_ends[square - 1]) if square else 0
+    inverse = _triangular_inverse(factor.U[:end, :end])
+    start = 0
+    for j in range(square):
+        stop = int(factor.row_ends[j])
+        W[j, :, :end] = (inverse[:, start:stop] @ factor.z[start:stop]).T
+        if j:
+            W[j] += W[j - 1]
+        start = stop
+    for j in range(square, stages):
+        rows, columns = int(factor.row_ends[j]), int(factor.column_ends[j])
+        W[j, :, :columns] = _minimum_norm(factor.U[:rows, :columns], factor.z[:rows]).T
+    return W
+
+
+def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
+    """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as exact as the factor.
+
+    Parameters
+    ----------
+    chosen : bool array of shape (T,)
+
+    Returns
+    -------
+    array of shape (P, T)
+        Zero outside the subset; the minimum-norm solution where it is not unique.
+    """
+    w = np.zeros((factor.U.shape[1], factor.z.shape[1]))
+    if chosen.any() and factor.U.shape[0]:
+        w[chosen] = lstsq(factor.U[:, chosen], factor.z, cond=1e-13, lapack_driver="gelsy", check_finite=False)[0]
+    return w.T
+
+
+def condition_number(U: Float) -> float:
+    """Estimate the 1-norm condition number of C = U'U for square triangular U, in O(k²)."""
+    if U.size == 0:
+        return 1.0
+    reciprocal = lapack.dtrcon(U, norm="1", uplo="U")[0]
+    return float(np.inf) if reciprocal == 0 else float(reciprocal**-2)
+
+
+def solve_normal(U: Float, gradient: Float) -> Float:
+    """Solve U'U x = gradient for square triangular U."""
+    half = solve_triangular(U, gradient, trans="T", check_finite=False)
+    return np.asarray(solve_triangular(U, half, check_finite=False))
+
+
+def _triangular_inverse(U: Float) -> Float:
+    if U.size == 0:
+        return np.zeros_like(U)
+    inverse, info = lapack.dtrtri(U)
+    if info != 0:
+        raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
+    return np.asarray(inverse)
+
+
+def _minimum_norm(U: Float, z: Float) -> Float:
+    """Return U⁺z for U of full row rank."""
+    if U.shape[0] == 0:
+        return np.zeros((U.shape[1], z.shape[1]))
+    q, R = qr(U.T, mode="economic", check_finite=False)
+    return np.asarray(q @ solve_triangular(R, z, trans="T", check_finite=False))

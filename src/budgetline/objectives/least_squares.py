@@ -1,0 +1,265 @@
+"""Regularised least squares as an objective of the greedy loop: one block-pivoted factorisation does everything.
+
+With standardised X and centred Y (weights in every mean),
+
+    C = X'X/n + λI        b = X'Y/n        F(S) = ½ tr(b_S' C_S⁻¹ b_S)        r = b − C_{·S} w(S).
+
+For the chosen columns S, in order, C_S = U'U with U upper triangular and z = U⁻ᵀ b_S, so F(S) = ½‖z‖². Choosing a
+group appends rows [U_gg, P] to the factor, P = L⁻¹ C_{S,·}, after which
+
+    r ← r − P_new' z_new,    Schur blocks ← Schur blocks − P_new,h' P_new,h,    F ← F + ½‖z_new‖².
+
+The new rows come from a *source*: :class:`Gram` when C is at hand, :class:`Columns` when only the columns of X are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from budgetline.objectives.blocks import SizeClass, independent, size_classes
+from budgetline.objectives.rules import RULES, ForwardRegression
+from budgetline.statistics.chunks import CHUNK_BYTES
+from budgetline.statistics.columns import StandardisedColumns
+
+Float = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """C_S = U'U and z = U⁻ᵀ b_S for the chosen columns S, and where each stage ends.
+
+    Attributes
+    ----------
+    U : array of shape (k, T)
+        Upper triangular; fewer rows than columns where columns depend on earlier ones (then λ = 0).
+    z : array of shape (k, P)
+    columns : int array of shape (T,)
+        The chosen columns, in order.
+    row_ends, column_ends : int arrays of shape (stages,)
+        Rows and columns of U that belong to the first j stages.
+    """
+
+    U: Float
+    z: Float
+    columns: NDArray[np.intp]
+    row_ends: NDArray[np.intp]
+    column_ends: NDArray[np.intp]
+
+
+class Source(Protocol):
+    """Where rows of the factor come from. Columns are in group-major order."""
+
+    gradient: Float
+    """b = C_{·∅} gradient at the empty set, shape (D, P)."""
+    target_variance: Float
+    """Σ w y²/Σ w of each centred target, shape (P,)."""
+
+    def blocks(self, columns: NDArray[np.intp]) -> Float:
+        """Return C_g for columns (J_s, s), shape (J_s, s, s)."""
+        ...
+
+    def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
+        """Choose adjacent ``columns``: return the new rows (m, D) of P and the new z (m, P)."""
+        ...
+
+    def factor(self) -> tuple[Float, Float]:
+        """Return U (k, T) and z (k, P) of all that was chosen."""
+        ...
+
+
+class Gram:
+    """Rows of the factor from C itself, by block Cholesky: col = C_g· − P_g'P, then P_new = L⁻¹ col."""
+
+    def __init__(self, C: Float, b: Float, target_variance: Float) -> None:
+        self.C, self.gradient, self.target_variance = C, b, target_variance
+        self._P = np.empty(C.shape)
+        self._z = np.empty(b.shape)
+        self._rank = 0
+        self._chosen: list[NDArray[np.intp]] = []
+
+    def blocks(self, columns: NDArray[np.intp]) -> Float:
+        """Return C_g of groups of one size."""
+        return np.asarray(self.C[columns[:, :, None], columns[:, None, :]])
+
+    def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
+        """Choose columns: return the new rows of P and the new z."""
+        here, k = slice(columns[0], columns[-1] + 1), self._rank
+        col = self.C[here] - self._P[:k, here].T @ self._P[:k]
+        kept = independent(col[:, here])
+        L = np.linalg.cholesky(col[kept][:, here][:, kept])
+        rows = solve_triangular(L, col[kept], lower=True, check_finite=False)
+        z = solve_triangular(L, r[here][kept], lower=True, check_finite=False)
+        self._rank += len(rows)
+        self._P[k : self._rank], self._z[k : self._rank] = rows, z
+        self._chosen.append(columns)
+        return rows, z
+
+    def factor(self) -> tuple[Float, Float]:
+        """Return U and z of all that was chosen."""
+        chosen = np.concatenate(self._chosen) if self._chosen else np.empty(0, dtype=np.intp)
+        U = self._P[: self._rank, chosen]
+        # Below the diagonal P holds C_{S,·} of columns that were chosen before: zero but for rounding.
+        return (np.triu(U) if U.shape[0] == U.shape[1] else U), self._z[: self._rank].copy()
+
+
+class Columns:
+    """Rows of the factor from the data, by block Gram–Schmidt with reorthogonalisation.
+
+    The columns of [A; √λ I], with A standardised, are made orthonormal group by group; the new rows are q'A. Nothing of
+    size D × D is formed, and the condition number is not squared. ``Q`` is kept in two parts, over the rows of A and
+    over the rows of √λ I that belong to chosen columns.
+
+    Parameters
+    ----------
+    A : StandardisedColumns, shape (n, D)
+    order : int array of shape (D,)
+        Columns of A, group after group.
+    targets : array of shape (n, P)
+    alpha : float
+    noise : array of shape (D,)
+        What is left of a column of A after orthogonalisation is rounding noise if its norm is below this.
+    """
+
+    def __init__(
+        self, A: StandardisedColumns, order: NDArray[np.intp], targets: Float, alpha: float, noise: Float
+    ) -> None:
+        self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
+        self._target = targets.copy()
+        self._lower_target = np.zeros((0, targets.shape[1]))
+        self._Q = np.zeros((targets.shape[0], 0), order="F")
+        self._lower = np.zeros((0, 0))
+        self._U = np.zeros((0, 0))
+        self._z: list[Float] = []
+        self.gradient = np.ascontiguousarray(A.project(targets).T[order])
+        self.target_variance = (targets**2).sum(axis=0)
+
+    def blocks(self, columns: NDArray[np.intp]) -> Float:
+        """Return C_g of groups of one size, from a few columns at a time."""
+        count, size = columns.shape
+        blocks = np.empty((count, size, size))
+        batch = max(1, CHUNK_BYTES // (8 * size * self._target.shape[0]))
+        for start in range(0, count, batch):
+            part = columns[start : start + batch]
+            A = self.A.columns(self.order[part.ravel()]).reshape(-1, len(part), size).transpose(1, 2, 0)
+            blocks[start : start + batch] = A @ A.transpose(0, 2, 1)
+        blocks[:, np.arange(size), np.arange(size)] += self.alpha
+        return blocks
+
+    def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
+        """Choose columns: return the new rows of P and the new z."""
+        size, (T, k) = columns.size, self._lower.shape
+        upper = self.A.columns(self.order[columns])
+        lower = np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)])
+        # 1. orthogonalise against what was chosen, twice: once is not enough when little is left
+        above = np.zeros((k, size))
+        for _ in range(2):
+            h = self._Q.T @ upper + self._lower.T @ lower[:T]
+            upper -= self._Q @ h
+            lower[:T] -= self._lower @ h
+            above += h
+        # 2. make what is left orthonormal, without the columns that are only noise
+        q, corner = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
+        n = upper.shape[0]
+        q_upper, q_lower = q[:n], q[n:]
+        # 3. the targets lose their part along q
+        self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
+        z = q_upper.T @ self._target + q_lower.T @ self._lower_target
+        self._target -= q_upper @ z
+        self._lower_target -= q_lower @ z
+        # 4. grow Q and U; the new rows of P are q'A
+        self._Q = np.hstack([self._Q, q_upper])
+        self._lower = np.hstack([np.vstack([self._lower, np.zeros((size, k))]), q_lower])
+        self._U = np.block([[self._U, above], [np.zeros((q.shape[1], T)), corner]])
+        self._z.append(z)
+        return self.A.project(q_upper)[:, self.order], z
+
+    def factor(self) -> tuple[Float, Float]:
+        """Return U and z of all that was chosen."""
+        return self._U, np.vstack([np.zeros((0, self._target.shape[1])), *self._z])
+
+
+def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float]:
+    """Return q (N, m) orthonormal and q'V (m, s); columns of V below their noise are not spanned."""
+    q, R = qr(V, mode="economic", check_finite=False)
+    if np.all(np.abs(np.diag(R)) > noise):
+        return q, np.triu(R)
+    q, R, pivots = qr(V, mode="economic", pivoting=True, check_finite=False)
+    rank = int(np.sum(np.abs(np.diag(R)) > noise.max()))
+    kept = np.sort(pivots[:rank])
+    q, _ = qr(V[:, kept], mode="economic", check_finite=False)
+    return q, q.T @ V
+
+
+class LeastSquares:
+    """State of a least-squares sequence for the greedy loop: scores, gains, and what a choice changes.
+
+    Parameters
+    ----------
+    source : Gram or Columns
+    sizes : int array of shape (J,)
+        Number of columns of each group; groups are adjacent, in order.
+    rule : str
+        A key of ``RULES``.
+    track_gains : bool
+        Whether :meth:`gains` will be asked for.
+    """
+
+    def __init__(self, source: Source, sizes: NDArray[np.intp], rule: str, *, track_gains: bool = False) -> None:
+        self._source = source
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        self._r = source.gradient.copy()
+        # A gradient below its own rounding error is zero: |r_d| ≤ √(C_dd · var y), C_dd ≈ 1.
+        self._floor = 64 * EPS * np.sqrt(source.target_variance)
+        classes: list[SizeClass] = size_classes(sizes, source.blocks)
+        self._rule = RULES[rule](classes)
+        self._forward: ForwardRegression | None = None
+        if isinstance(self._rule, ForwardRegression):
+            self._forward = self._rule
+        elif track_gains:
+            self._forward = ForwardRegression(classes)
+        self._ends: list[tuple[int, int]] = []
+        self._columns: list[NDArray[np.intp]] = []
+
+    @property
+    def null_value(self) -> float:
+        """R(∅) = ½ Σ_p var(y_p), the most F can reach."""
+        return float(self._source.target_variance.sum() / 2)
+
+    def scores(self) -> Float:
+        """Return r_g' M_g⁻¹ r_g of every group, shape (J,); meaningless for groups already chosen."""
+        return self._rule.scores(self._gradient())
+
+    def gains(self) -> Float:
+        """Return F(S ∪ g) − F(S) of every group, shape (J,)."""
+        assert self._forward is not None
+        return self._forward.scores(self._gradient()) / 2
+
+    def choose(self, g: int) -> float:
+        """Add group g and return its gain in F."""
+        columns = np.arange(self._starts[g], self._starts[g + 1])
+        rows, z = self._source.append(columns, self._r)
+        self._r -= rows.T @ z
+        self._rule.absorb(rows)
+        if self._forward is not None and self._forward is not self._rule:
+            self._forward.absorb(rows)
+        before = self._ends[-1] if self._ends else (0, 0)
+        self._ends.append((before[0] + len(rows), before[1] + columns.size))
+        self._columns.append(columns)
+        return float((z**2).sum() / 2)
+
+    def factor(self) -> Factor:
+        """Return the factor of everything chosen."""
+        U, z = self._source.factor()
+        ends = np.array(self._ends, dtype=np.intp).reshape(-1, 2)
+        columns = np.concatenate(self._columns) if self._columns else np.empty(0, dtype=np.intp)
+        return Factor(U, z, columns, ends[:, 0], ends[:, 1])
+
+    def _gradient(self) -> Float:
+        return np.where(np.abs(self._r) <= self._floor, 0.0, self._r)

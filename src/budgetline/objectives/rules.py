@@ -1,0 +1,90 @@
+"""Selection rules: r_g' M_g⁻¹ r_g for every group, where only M_g differs.
+
+A rule is made from the groups' diagonal blocks C_g, told of every choice (``absorb``) and asked for scores. To add
+one, subclass :class:`Rule` and enter it in :data:`RULES`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.objectives.blocks import SizeClass, whiten
+
+Float = NDArray[np.float64]
+
+
+class Rule:
+    """Scores of all groups from the gradient r, shape (D, P), in group-major order."""
+
+    def __init__(self, classes: list[SizeClass]) -> None:
+        self.classes = classes
+        self.n_groups = sum(c.groups.size for c in classes)
+
+    def absorb(self, rows: Float) -> None:
+        """Take note of a choice that appended ``rows``, shape (m, D), to the factor P."""
+
+    def scores(self, r: Float) -> Float:
+        """Return one score per group, shape (J,)."""
+        scores = np.empty(self.n_groups)
+        for k, c in enumerate(self.classes):
+            scores[c.groups] = self._class_scores(k, r[c.columns])
+        return scores
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        """Score the groups of one size; ``r`` has shape (J_s, s, P)."""
+        raise NotImplementedError
+
+
+class ForwardRegression(Rule):
+    """``fr``: M_g is the Schur complement C_g − C_gS C_S⁻¹ C_Sg, so that half the score is the exact gain."""
+
+    def __init__(self, classes: list[SizeClass]) -> None:
+        super().__init__(classes)
+        self.schur = [c.blocks.copy() for c in classes]
+
+    def absorb(self, rows: Float) -> None:
+        """Subtract what the new rows explain of every block."""
+        for c, schur in zip(self.classes, self.schur, strict=True):
+            new = rows[:, c.columns].transpose(1, 2, 0)
+            schur -= new @ new.transpose(0, 2, 1)
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray((whiten(self.schur[k], r)[0] ** 2).sum(axis=(1, 2)))
+
+
+class OrthogonalMatchingPursuit(Rule):
+    """``omp``: M_g = C_g, the gradient whitened within the group."""
+
+    def __init__(self, classes: list[SizeClass]) -> None:
+        super().__init__(classes)
+        self.whiteners = [whiten(c.blocks, _identities(c.blocks))[0] for c in classes]
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))
+
+
+class NoWhiten(Rule):
+    """``no-whiten``: M_g = I."""
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray((r**2).sum(axis=(1, 2)))
+
+
+class Single(Rule):
+    """``single``: the best single column, max_d ‖r_d‖²."""
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray((r**2).sum(axis=2).max(axis=1))
+
+
+RULES: dict[str, type[Rule]] = {
+    "fr": ForwardRegression,
+    "omp": OrthogonalMatchingPursuit,
+    "no-whiten": NoWhiten,
+    "single": Single,
+}
+
+
+def _identities(blocks: Float) -> Float:
+    return np.broadcast_to(np.eye(blocks.shape[1]), blocks.shape).copy()

@@ -1,0 +1,112 @@
+"""The sequence record: which group at which step, what it costs and what it brings."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """Groups in the order chosen, with costs and gains. Arrays have one entry per stage.
+
+    Attributes
+    ----------
+    order : int array
+        Position of each chosen group among the groups given.
+    groups : tuple of str
+    costs : float array
+        Cost of the group chosen at each stage.
+    gains : float array
+        F(S ∪ g) − F(S) on the training data.
+    null_value : float
+        R(∅), the risk without any group; for a user's set function, F of everything.
+
+    Examples
+    --------
+    >>> from budgetline import greedy_sequence
+    >>> print(greedy_sequence(lambda S: len(S) ** 0.5, {"a": 1.0, "b": 3.0}))
+    step  group  cost  cumulative     gain  explained
+       1  a         1           1        1      70.7%
+       2  b         3           4  0.41421     100.0%
+    """
+
+    order: NDArray[np.intp]
+    groups: tuple[str, ...]
+    costs: Float
+    gains: Float
+    null_value: float
+
+    @property
+    def cumulative_costs(self) -> Float:
+        """Total cost after each stage."""
+        return np.cumsum(self.costs)
+
+    @property
+    def explained(self) -> Float:
+        """F/R(∅) after each stage: the explained fraction of the training risk (0 if there is none)."""
+        total = np.cumsum(self.gains)
+        return total / self.null_value if self.null_value > 0 else np.zeros_like(total)
+
+    def stage_at(self, budget: float) -> int:
+        """Return the last stage affordable at ``budget``, 0 if not even the first is."""
+        # 0.1 + 0.2 must be affordable at 0.3
+        return int(np.searchsorted(self.cumulative_costs, budget * (1 + 1e-12), side="right"))
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the table as plain columns: step, group, cost, cumulative_cost, gain, explained."""
+        return {
+            "step": list(range(1, len(self) + 1)),
+            "group": list(self.groups),
+            "cost": self.costs.tolist(),
+            "cumulative_cost": self.cumulative_costs.tolist(),
+            "gain": self.gains.tolist(),
+            "explained": self.explained.tolist(),
+        }
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return the table as a data frame.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+        """
+        try:
+            return nw.from_dict(self.to_dict(), backend=backend).to_native()
+        except ImportError as error:
+            raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+
+    def __len__(self) -> int:
+        return self.order.size
+
+    def __str__(self) -> str:
+        header, *rows = self._cells()
+        widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
+        lines = []
+        for row in (header, *rows):
+            cells = (c.ljust(w) if k == 1 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Sequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
+
+    def _repr_html_(self) -> str:
+        header, *rows = ([html.escape(cell) for cell in row] for row in self._cells())
+        head = "".join(f"<th>{cell}</th>" for cell in header)
+        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _cells(self) -> list[list[str]]:
+        table = self.to_dict()
+        rows = [["step", "group", "cost", "cumulative", "gain", "explained"]]
+        for step, group, cost, total, gain, explained in zip(*table.values(), strict=True):
+            rows.append([str(step), group, f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}"])
+        return rows

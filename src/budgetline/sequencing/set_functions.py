@@ -1,0 +1,92 @@
+"""Greedy and doubling sequences for a user's own set function (Algorithm 2 as the paper states it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.groups import FeatureGroups
+from budgetline.sequencing.loop import Limits, greedy_order
+from budgetline.sequencing.schedules import as_schedule
+from budgetline.sequencing.sequence import Sequence
+
+
+class SetFunction:
+    """A set function as an objective of the greedy loop: every score is a difference of two values."""
+
+    def __init__(self, F: Callable[[frozenset[Any]], float], elements: list[Any]) -> None:
+        self._F = F
+        self._elements = elements
+        self._chosen: frozenset[Any] = frozenset()
+        self._value = self._evaluate(self._chosen)
+        self.null_value = self._evaluate(frozenset(elements)) - self._value
+
+    def scores(self) -> NDArray[np.float64]:
+        """Return F(S ∪ {x}) − F(S) of every element."""
+        return np.array([
+            -np.inf if x in self._chosen else self._evaluate(self._chosen | {x}) - self._value for x in self._elements
+        ])  # fmt: skip
+
+    gains = scores
+
+    def choose(self, g: int) -> float:
+        """Add element g, return its gain."""
+        self._chosen |= {self._elements[g]}
+        before, self._value = self._value, self._evaluate(self._chosen)
+        return self._value - before
+
+    def _evaluate(self, S: frozenset[Any]) -> float:
+        value = float(self._F(S))
+        if not np.isfinite(value):
+            raise ValueError(f"the objective is {value} on {set(S) or 'the empty set'}")
+        return value
+
+
+def greedy_sequence(
+    objective: Callable[[frozenset[Any]], float],
+    costs: Mapping[Hashable, float],
+    *,
+    schedule: Any = "greedy",
+    cost_sensitive: bool = True,
+    max_cost: float | None = None,
+    max_groups: int | None = None,
+    min_gain: float = 0.0,
+) -> Sequence:
+    """Order elements by marginal gain per cost of any set function.
+
+    Parameters
+    ----------
+    objective : callable
+        F(S) for a frozenset S of elements. About J²/2 evaluations are made.
+    costs : mapping element -> cost
+    schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
+    cost_sensitive : bool
+        False: by marginal gain alone.
+    max_cost, max_groups, min_gain
+        When to stop, as in :class:`budgetline.AnytimeRegressor`; ``min_gain`` is relative to F(everything).
+
+    Returns
+    -------
+    Sequence
+        ``explained`` is relative to F(everything) − F(∅).
+
+    Examples
+    --------
+    >>> from budgetline import greedy_sequence
+    >>> covers = {"a": {1, 2}, "b": {2, 3, 4}, "c": {4}}
+    >>> greedy_sequence(lambda S: len(set().union(*(covers[x] for x in S))), {"a": 1, "b": 2, "c": 3}).groups
+    ('a', 'b', 'c')
+    """
+    groups = FeatureGroups.singletons([str(x) for x in costs], list(costs.values()))
+    F = SetFunction(objective, list(costs))
+    order, gains = greedy_order(
+        F,
+        groups.costs,
+        as_schedule(schedule),
+        Limits(max_cost, max_groups, min_gain),
+        cost_sensitive=cost_sensitive,
+    )
+    return Sequence(order, tuple(groups.names[g] for g in order), groups.costs[order], gains, F.null_value)

@@ -1,0 +1,107 @@
+"""Staged models: one linear model per prefix of a sequence, in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.inputs import check_choice
+from budgetline.objectives.coefficients import subset_coefficients
+from budgetline.objectives.least_squares import Factor
+from budgetline.sequencing.sequence import Sequence
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """One linear model: coefficients (P, D), intercepts (P,), and the columns it reads."""
+
+    coef: Float
+    intercept: Float
+    columns: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class StagedModel:
+    """Linear models of every stage, and what is needed to solve for any subset of groups.
+
+    Attributes
+    ----------
+    sequence : Sequence
+    names : tuple of str
+        Names of all groups, including those that were not chosen.
+    coef_path : array of shape (stages, P, D)
+    intercept_path : array of shape (stages, P)
+    null_intercept : array of shape (P,)
+        The model before any group: the training mean.
+    factor : Factor
+        Of the chosen columns, standardised; ``factor.columns`` are columns of X.
+    mean, scale : arrays of shape (D,)
+        Standardisation of X.
+    """
+
+    sequence: Sequence
+    names: tuple[str, ...]
+    coef_path: Float
+    intercept_path: Float
+    null_intercept: Float
+    factor: Factor
+    mean: Float
+    scale: Float
+
+    @property
+    def n_stages(self) -> int:
+        """Number of stages, not counting stage 0."""
+        return len(self.sequence)
+
+    def embedded(self, columns: NDArray[np.intp], n_features: int) -> StagedModel:
+        """Return the same model over a wider table, in which its columns are at the positions ``columns``."""
+        coef = np.zeros((*self.coef_path.shape[:-1], n_features))
+        coef[..., columns] = self.coef_path
+        mean, scale = np.zeros(n_features), np.full(n_features, np.inf)
+        mean[columns], scale[columns] = self.mean, self.scale
+        factor = replace(self.factor, columns=columns[self.factor.columns])
+        return replace(self, coef_path=coef, factor=factor, mean=mean, scale=scale)
+
+    def at_stage(self, stage: int) -> LinearModel:
+        """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
+        if stage == 0:
+            P, D = self.null_intercept.size, self.mean.size
+            return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
+        columns = np.sort(self.factor.columns[: self.factor.column_ends[stage - 1]])
+        return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
+
+    def of_groups(self, available: Collection[str]) -> LinearModel:
+        """Return the best model on exactly these groups, whatever the order; groups not in the sequence add nothing."""
+        wanted = {str(name) for name in available}
+        in_sequence = np.array([name in wanted for name in self.sequence.groups], dtype=bool)
+        count = int(in_sequence.sum())
+        if in_sequence[:count].all():
+            return self.at_stage(count)
+        widths = np.diff(self.factor.column_ends, prepend=0)
+        chosen = np.repeat(in_sequence, widths)
+        columns = self.factor.columns
+        coef, intercept = in_user_units(
+            subset_coefficients(self.factor, chosen), columns, self.mean, self.scale, self.null_intercept
+        )
+        return LinearModel(coef, intercept, np.sort(columns[chosen]))
+
+    def choose(self, budget: float | None, stage: int | None, available: Collection[str] | None) -> LinearModel:
+        """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
+        check_choice(budget, stage, available, self.n_stages, self.names)
+        if available is not None:
+            return self.of_groups(available)
+        if budget is not None:
+            return self.at_stage(self.sequence.stage_at(float(budget)))
+        return self.at_stage(self.n_stages if stage is None else int(stage))
+
+
+def in_user_units(W: Float, columns: NDArray[np.intp], mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:
+    """Turn coefficients (…, P, T) of standardised columns into coefficients (…, P, D) and intercepts (…, P) for X."""
+    coef = np.zeros((*W.shape[:-1], mean.size))
+    coef[..., columns] = W / scale[columns]
+    return coef, y_mean - coef @ mean

@@ -1,0 +1,6 @@
+"""Statistics of (X, y): all that a linear sequence needs to know about the data."""
+
+from budgetline.statistics.columns import StandardisedColumns
+from budgetline.statistics.moments import Moments
+
+__all__ = ["Moments", "StandardisedColumns"]

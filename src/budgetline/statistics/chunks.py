@@ -1,0 +1,118 @@
+"""Read a table a few thousand rows at a time, so that no second copy of it is ever made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Float = NDArray[np.float64]
+
+CHUNK_BYTES = 1 << 25
+"""Size of one chunk: large enough to keep BLAS busy, small enough to stay near the last-level cache."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows and columns of a table, with targets and weights, read in chunks.
+
+    Attributes
+    ----------
+    X : array or sparse matrix, shape (N, D')
+    Y : array, shape (N, P)
+    weight : array of shape (N,), or None for equal weights
+    columns : int array of shape (D,), or None
+        The columns of X to read; None: all.
+    rows : int array of shape (n,), or None
+        The rows to read; None: all.
+    """
+
+    X: Any
+    Y: Float
+    weight: Float | None = None
+    columns: NDArray[np.intp] | None = None
+    rows: NDArray[np.intp] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows read, n."""
+        return int(self.X.shape[0]) if self.rows is None else self.rows.size
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns read, D."""
+        return int(self.X.shape[1]) if self.columns is None else self.columns.size
+
+    @property
+    def total_weight(self) -> float:
+        """Return Σ w_i over the rows read (n for equal weights)."""
+        return float(self.n_rows if self.weight is None else self.weight_of(slice(None)).sum())
+
+    def block(self, index: slice | NDArray[np.intp]) -> Any:
+        """Return rows ``index`` (into the rows read) as a dense array; a view of X where possible."""
+        block = self.X[index if self.rows is None else self.rows[index]]
+        if self.columns is not None:
+            block = block[:, self.columns]
+        return block.toarray() if sparse.issparse(block) else block
+
+    def target_of(self, index: slice | NDArray[np.intp]) -> Float:
+        """Return targets of rows ``index``."""
+        return self.Y[index if self.rows is None else self.rows[index]]
+
+    def weight_of(self, index: slice | NDArray[np.intp]) -> Float:
+        """Return weights of rows ``index``; only for weighted rows."""
+        assert self.weight is not None
+        return self.weight[index if self.rows is None else self.rows[index]]
+
+    def chunk_rows(self, itemsize: int = 8) -> int:
+        """Return the number of rows that make one chunk."""
+        width = self.n_columns + int(self.Y.shape[1])
+        return max(1, min(self.n_rows, max(256, CHUNK_BYTES // (itemsize * width))))
+
+    def slices(self, size: int) -> Iterator[slice]:
+        """Cut the rows read into slices of at most ``size``."""
+        for start in range(0, self.n_rows, size):
+            yield slice(start, min(start + size, self.n_rows))
+
+    def first_positive(self, size: int) -> slice | NDArray[np.intp]:
+        """Return up to ``size`` first rows of positive weight: rows of weight zero must not leave a trace."""
+        if self.weight is None:
+            return slice(0, size)
+        return np.flatnonzero(self.weight_of(slice(None)) > 0)[:size]
+
+    def standardised(
+        self, mean: Float, scale: Float, y_mean: Float, dtype: np.dtype[Any] = np.dtype(np.float64)
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Yield chunks of root·(X − mean)/scale, root·(Y − y_mean) and root = √(w/Σw), in a reused buffer.
+
+        Their shapes are (m, D), (m, P) and (m, 1).
+        """
+        size = self.chunk_rows(dtype.itemsize)
+        buffer = np.empty((size, self.n_columns), dtype)
+        total = self.total_weight
+        for index in self.slices(size):
+            weight = np.ones(index.stop - index.start) if self.weight is None else self.weight_of(index)
+            root = np.sqrt(weight[:, None].astype(dtype) / total)
+            A = np.subtract(self.block(index), mean.astype(dtype), out=buffer[: len(root)], casting="same_kind")
+            A /= scale
+            A *= root
+            yield A, (self.target_of(index).astype(dtype) - y_mean) * root, root
+
+
+def shift_of(rows: Rows) -> tuple[Float, Float]:
+    """Return a point near the data, (D,) and (P,): the mean of the first chunk, exact for constant columns.
+
+    Sums of squares are taken about it. A constant column is shifted by its very value, so that its
+    variance comes out as an exact zero and not as rounding noise.
+    """
+    index = rows.first_positive(rows.chunk_rows())
+    shifts = []
+    for block in (rows.block(index), rows.target_of(index)):
+        mean = block.mean(axis=0, dtype=np.float64)
+        constant = (block == block[:1]).all(axis=0)
+        shifts.append(np.where(constant, block[0], mean).astype(np.float64))
+    return shifts[0], shifts[1]

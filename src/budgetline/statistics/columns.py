@@ -1,0 +1,117 @@
+"""Standardised columns on demand: what wide and sparse tables offer instead of a D × D matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetline.inputs import raise_not_finite
+from budgetline.statistics.chunks import Rows, shift_of
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StandardisedColumns:
+    """The matrix A = diag(√(w/Σw)) (X − 1·mean') diag(1/scale), without ever forming it.
+
+    Attributes
+    ----------
+    X : dense array or CSC matrix, shape (n, D)
+    mean, scale : arrays of shape (D,)
+    root : array of shape (n,)
+        √(w_i/Σw).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline.statistics import StandardisedColumns
+    >>> A = StandardisedColumns(np.eye(2), mean=np.zeros(2), scale=np.ones(2), root=np.ones(2))
+    >>> A.project(np.array([[3.0], [4.0]])).tolist()
+    [[3.0, 4.0]]
+    """
+
+    X: Any
+    mean: Float
+    scale: Float
+    root: Float
+
+    def columns(self, index: NDArray[np.intp]) -> Float:
+        """Return the columns ``index`` of A, dense, shape (n, len(index))."""
+        block = self.X[:, index]
+        dense = block.toarray() if sparse.issparse(block) else block
+        A: Float = (dense - self.mean[index]) / self.scale[index]
+        A *= self.root[:, None]
+        return A
+
+    def project(self, q: Float) -> Float:
+        """Return q'A, shape (m, D), for q of shape (n, m)."""
+        v = q * self.root[:, None]
+        products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
+        return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
+
+
+def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tuple[StandardisedColumns, Float, Float]:
+    """Standardise a table lazily.
+
+    Returns
+    -------
+    columns : StandardisedColumns
+    targets : array of shape (n, P)
+        √(w/Σw)·(Y − mean).
+    y_mean : array of shape (P,)
+    """
+    X = rows.X if rows.columns is None else rows.X[:, rows.columns]
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    total = rows.total_weight
+    weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight
+    with np.errstate(all="ignore"):  # what is not finite is found in the result
+        if sparse.issparse(X):
+            X = X.tocsc()
+            mean, variance = _sparse_mean_variance(X, weight, total)
+        else:
+            mean, variance = _dense_mean_variance(rows, weight, total)
+    if not np.isfinite(variance).all():
+        raise_not_finite(X, names or [str(d) for d in (range(X.shape[1]) if rows.columns is None else rows.columns)])
+        raise ValueError("X holds values too large for float64 products; rescale them")
+    root = np.sqrt(weight / total)
+    y_mean = np.average(rows.Y, axis=0, weights=weight)
+    A = StandardisedColumns(X, mean, scale_of(mean, variance), root)
+    return A, (rows.Y - y_mean) * root[:, None], y_mean
+
+
+def scale_of(mean: Float, variance: Float) -> Float:
+    """Return standard deviations; inf for columns whose spread is nothing but the rounding of their mean.
+
+    Dividing by inf makes such a column, and its coefficient in the user's units, an exact zero.
+    """
+    noise = 10 * np.finfo(np.float64).eps * np.abs(mean)
+    return np.where(variance > noise**2, np.sqrt(np.maximum(variance, 0.0)), np.inf)
+
+
+def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float, Float]:
+    shift, _ = shift_of(rows)
+    sums, squares = np.zeros_like(shift), np.zeros_like(shift)
+    for index in rows.slices(max(1, rows.chunk_rows() // 2)):
+        block = rows.block(index) - shift
+        sums += weight[index] @ block
+        squares += weight[index] @ np.square(block, out=block)
+    offset = sums / total
+    return shift + offset, squares / total - offset**2
+
+
+def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, Float]:
+    """Two passes over the non-zeros; the zeros of a column contribute (Σw − Σ_nonzero w)·mean²."""
+    entry_weight = weight[X.indices]
+    column = np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
+    width = X.shape[1]
+    mean = np.bincount(column, X.data * entry_weight, width) / total
+    covered = np.bincount(column, entry_weight, width)
+    variance = np.bincount(column, entry_weight * (X.data - mean[column]) ** 2, width)
+    return mean, (variance + np.maximum(total - covered, 0.0) * mean**2) / total

@@ -1,0 +1,237 @@
+"""Mergeable second-order statistics of a table and its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from budgetline.inputs import (
+    check_table,
+    check_target,
+    check_weight,
+    column_names,
+    numbers_of,
+    raise_not_finite,
+)
+from budgetline.statistics.chunks import Rows, shift_of
+
+Float = NDArray[np.float64]
+
+SPARSE_DENSITY = 0.05
+"""Below this share of non-zeros, sparse products beat dense ones on chunks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weighted means and scatter of V = [X, Y]: everything a linear sequence needs to know of the data.
+
+    With weights w_i (1 if not given) and v_i = (x_i, y_i),
+
+        weight = Σ w_i,    mean = Σ w_i v_i / weight,    scatter = Σ w_i (v_i − mean)(v_i − mean)'.
+
+    ``a + b`` are the moments of both samples together (Chan, Golub & LeVeque 1983), exact up to rounding
+    whatever the means, so parts may be computed anywhere and merged in any order.
+
+    Attributes
+    ----------
+    n_samples : int
+    weight : float
+    mean : array of shape (D + P,)
+    scatter : array of shape (D + P, D + P)
+    target_shape : () for one target given as a vector, (P,) for P targets
+    feature_names : tuple of str, or None
+    eps : float
+        Unit roundoff of the products: that of float32 if any part was accumulated in float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import Moments
+    >>> X, y = np.arange(8.0).reshape(4, 2), np.array([1.0, 2.0, 3.0, 5.0])
+    >>> together = Moments.of(X[:1], y[:1]) + Moments.of(X[1:], y[1:])
+    >>> bool(np.allclose(together.scatter, Moments.of(X, y).scatter))
+    True
+    """
+
+    n_samples: int
+    weight: float
+    mean: Float
+    scatter: Float
+    target_shape: tuple[int, ...]
+    feature_names: tuple[str, ...] | None = None
+    eps: float = float(np.finfo(np.float64).eps)
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any = None) -> Moments:
+        """Compute the moments of a table, in one pass and without a copy of it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        y : array of shape (n,) or (n, P)
+        sample_weight : array of shape (n,), optional
+
+        Examples
+        --------
+        >>> from budgetline import Moments
+        >>> Moments.of([[1.0], [3.0]], [0.0, 1.0]).mean.tolist()
+        [2.0, 0.5]
+        """
+        names = column_names(X)
+        table = numbers_of(check_table(BaseEstimator(), X, reset=True))
+        Y, target_shape = check_target(y, table.shape[0])
+        rows = Rows(table, Y, check_weight(sample_weight, table.shape[0]))
+        return moments_of(rows, target_shape, names)
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets, P."""
+        return int(np.prod(self.target_shape, dtype=int))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, D."""
+        return self.mean.size - self.n_targets
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        self._check_compatible(other)
+        weight = self.weight + other.weight
+        step = other.mean - self.mean
+        scatter = self.scatter + other.scatter
+        scatter += np.outer(step * (self.weight * other.weight / weight), step)
+        return Moments(
+            self.n_samples + other.n_samples,
+            weight,
+            self.mean + step * (other.weight / weight),
+            scatter,
+            self.target_shape,
+            self.feature_names,
+            max(self.eps, other.eps),
+        )
+
+    def select(self, columns: NDArray[np.intp]) -> Moments:
+        """Return the moments of some of the features, in the order given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import Moments
+        >>> Moments.of(np.eye(3), [1.0, 2.0, 3.0]).select(np.array([2])).n_features
+        1
+        """
+        kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
+        names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
+        return replace(self, mean=self.mean[kept], scatter=self.scatter[np.ix_(kept, kept)], feature_names=names)
+
+    def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
+        """Mean squared error of linear models on this sample, summed over targets.
+
+        Parameters
+        ----------
+        coef : array of shape (K, P, D)
+        intercept : array of shape (K, P)
+
+        Returns
+        -------
+        array of shape (K,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import Moments
+        >>> Moments.of([[0.0], [2.0]], [0.0, 4.0]).mean_squared_error(np.array([[[2.0]]]), np.array([[1.0]])).tolist()
+        [1.0]
+        """
+        D = self.n_features
+        Sxx, Sxy, Syy = self.scatter[:D, :D], self.scatter[:D, D:], self.scatter[D:, D:]
+        bias = self.mean[D:] - intercept - coef @ self.mean[:D]
+        fitted = np.einsum("kpd,kpd->k", coef @ Sxx, coef) - 2 * np.einsum("kpd,dp->k", coef, Sxy)
+        spread = np.maximum(np.trace(Syy) + fitted, 0.0) / self.weight
+        return np.asarray(spread + (bias**2).sum(axis=1))
+
+    def _check_compatible(self, other: Moments) -> None:
+        if self.target_shape != other.target_shape or self.n_features != other.n_features:
+            raise ValueError(
+                f"moments of {self.n_features} features and target shape {self.target_shape} cannot be added to "
+                f"moments of {other.n_features} features and target shape {other.target_shape}"
+            )
+        if self.feature_names != other.feature_names:
+            a, b = self.feature_names or (None,), other.feature_names or (None,)
+            left, right = next((p, q) for p, q in zip(a, b, strict=False) if p != q)
+            raise ValueError(f"moments have different columns: {left!r} and {right!r}")
+
+    def __repr__(self) -> str:
+        return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
+
+
+def moments_of(rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] | None = None) -> Moments:
+    """Compute the moments of checked data; raise an error that names the column if X is not finite."""
+    with np.errstate(all="ignore"):  # what is not finite is found in the result
+        dtype: np.dtype[Any] = np.dtype(np.float32 if rows.X.dtype == np.float32 else np.float64)
+        light = sparse.issparse(rows.X) and rows.X.nnz < SPARSE_DENSITY * np.prod(rows.X.shape)
+        found = (_sparse(rows) if light else None) or _dense(rows, dtype)
+        if dtype == np.float32 and not np.isfinite(found[1]).all():
+            dtype = np.dtype(np.float64)  # squares overflow float32 from 1.8e19 on
+            found = _dense(rows, dtype)
+    mean, scatter = found
+    if not np.isfinite(scatter).all():
+        used = rows.X if rows.columns is None else rows.X[:, rows.columns]
+        labels = names or [str(d) for d in (range(rows.X.shape[1]) if rows.columns is None else rows.columns)]
+        raise_not_finite(used, labels)
+        raise ValueError("X or y holds values too large for float64 products; rescale them")
+    eps = float(np.finfo(dtype).eps)
+    return Moments(rows.n_rows, rows.total_weight, mean, scatter, target_shape, tuple(names) if names else None, eps)
+
+
+def _dense(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float]:
+    """Return mean and scatter of [X, Y] from products of dense chunks, taken about a point near the data.
+
+    Each chunk is written into a buffer as √w·[X − shift, Y − shift, 1]: one symmetric product then gives all
+    sums. float32 data is multiplied in float32 and added up in float64.
+    """
+    D, P = rows.n_columns, rows.Y.shape[1]
+    shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
+    width = -(-(D + P + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
+    size = rows.chunk_rows(dtype.itemsize)
+    buffer = np.zeros((size, width), dtype)
+    part = np.empty((width, width), dtype)
+    total = np.zeros((width, width))
+    for index in rows.slices(size):
+        chunk = buffer[: index.stop - index.start]
+        np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")
+        np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D : D + P], casting="same_kind")
+        chunk[:, D + P] = 1
+        if rows.weight is not None:
+            chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
+        total += np.matmul(chunk.T, chunk, out=part)
+    offset = total[: D + P, D + P] / rows.total_weight
+    scatter = total[: D + P, : D + P] - np.outer(offset * rows.total_weight, offset)
+    return shift + offset, scatter
+
+
+def _sparse(rows: Rows) -> tuple[Float, Float] | None:
+    """Return mean and scatter from sparse products; None if centring would cancel too many digits."""
+    X = rows.X if rows.rows is None else rows.X[rows.rows]
+    X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
+    Y = rows.target_of(slice(None))
+    w = np.ones(rows.n_rows) if rows.weight is None else rows.weight_of(slice(None))
+    total, y_mean = rows.total_weight, np.average(Y, axis=0, weights=w)
+    weighted = sparse.diags_array(w) @ X
+    mean, cross = weighted.sum(axis=0) / total, weighted.T @ (Y - y_mean)
+    gram = (weighted.T @ X).toarray()
+    raw = np.diag(gram).copy()
+    gram -= np.outer(mean * total, mean)
+    constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
+    gram[constant, :] = gram[:, constant] = cross[constant] = 0.0
+    if np.any((np.diag(gram) < 1e-4 * raw) & ~constant):
+        return None
+    inner = (Y - y_mean).T @ ((Y - y_mean) * w[:, None])
+    return np.concatenate([np.ravel(mean), y_mean]), np.block([[gram, cross], [cross.T, inner]])
