@@ -361,9 +361,11 @@ def _check_columns(names: tuple[str, ...], columns: tuple[tuple[Column, ...], ..
     if not names:
         raise ValueError("there must be at least one group")
     owner: dict[Column, str] = {}
+    seen: set[str] = set()
     for name, members in zip(names, columns, strict=True):
-        if names.count(name) > 1:
+        if name in seen:
             raise ValueError(f"duplicate group name {name!r}")
+        seen.add(name)
         if not members:
             raise ValueError(f"group {name!r} has no columns")
         for column in members:

@@ -61,7 +61,7 @@ class _Run:
 
     @property
     def full_rank(self) -> bool:
-        return self.factor.U.shape[0] == self.factor.U.shape[1]
+        return bool(self.factor.U.shape[0] == self.factor.U.shape[1])
 
 
 def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedModel:

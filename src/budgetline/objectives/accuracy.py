@@ -7,20 +7,18 @@ a triangle by QR, which does not square the condition number.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from budgetline.objectives.coefficients import solve_normal
 from budgetline.objectives.least_squares import Factor
-from budgetline.statistics.chunks import Rows
+from budgetline.statistics.chunks import EXTENDED_WORK, Rows
 from budgetline.statistics.columns import StandardisedColumns
 
 Float = NDArray[np.float64]
-
-
-EXTENDED_WORK = 10**6
-"""Below this many multiplications the residuals are taken in extended precision, where the machine has it."""
 
 
 def refine(
@@ -42,7 +40,7 @@ def refine(
         What is to be added to the intercepts: ``mean`` is itself rounded.
     """
     stages, P, T = W.shape
-    dtype = np.longdouble if rows.n_rows * T * stages * P <= EXTENDED_WORK else np.float64
+    dtype: Any = np.longdouble if rows.n_rows * T * stages * P <= EXTENDED_WORK else np.float64
     offset = np.zeros((stages, P))
     previous = np.inf
     for _ in range(5):
@@ -77,7 +75,7 @@ def triangle(rows: Rows, mean: Float, scale: Float, y_mean: Float, alpha: float)
     D = rows.n_columns
     R = np.zeros((0, D + rows.Y.shape[1]))
     ridge = np.hstack([np.sqrt(alpha) * np.eye(D), np.zeros((D, rows.Y.shape[1]))]) if alpha > 0 else R[:0]
-    for chunk, Y, _ in rows.standardised(mean, scale, y_mean):
+    for chunk, Y, _ in rows.standardised(mean, scale, y_mean, least=4 * D):
         R = qr(np.vstack([R, np.hstack([chunk, Y])]), mode="r", check_finite=False)[0][: R.shape[1]]
     R = qr(np.vstack([R, ridge]), mode="r", check_finite=False)[0][: R.shape[1]]
     A = StandardisedColumns(np.asfortranarray(R[:, :D]), np.zeros(D), np.ones(D), np.ones(len(R)))

@@ -59,11 +59,21 @@ def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
 
 
 def condition_number(U: Float) -> float:
-    """Estimate the 1-norm condition number of C = U'U for square triangular U, in O(k²)."""
+    """Estimate the 2-norm condition number of C = U'U for square triangular U, in O(k²).
+
+    A few power iterations for each end of the spectrum: a lower bound, seldom off by more than a factor of two.
+    """
     if U.size == 0:
         return 1.0
-    reciprocal = lapack.dtrcon(U, norm="1", uplo="U")[0]
-    return float(np.inf) if reciprocal == 0 else float(reciprocal**-2)
+    if np.any(np.diag(U) == 0):
+        return float(np.inf)
+    high = low = np.random.default_rng(0).standard_normal(len(U))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(12):
+            high = U.T @ (U @ (high / np.linalg.norm(high)))
+            low = solve_normal(U, low / np.linalg.norm(low))
+    product = float(np.linalg.norm(high) * np.linalg.norm(low))
+    return product if np.isfinite(product) else float(np.inf)
 
 
 def solve_normal(U: Float, gradient: Float) -> Float:

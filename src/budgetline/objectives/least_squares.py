@@ -133,9 +133,10 @@ class Columns:
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
         self._target = targets.copy()
         self._lower_target = np.zeros((0, targets.shape[1]))
+        self._T = self._k = 0
         self._Q = np.zeros((targets.shape[0], 0), order="F")
-        self._lower = np.zeros((0, 0))
-        self._U = np.zeros((0, 0))
+        self._lower = np.zeros((0, 0), order="F")
+        self._U = np.zeros((0, 0), order="F")
         self._z: list[Float] = []
         self.gradient = np.ascontiguousarray(A.project(targets).T[order])
         self.target_variance = (targets**2).sum(axis=0)
@@ -154,35 +155,52 @@ class Columns:
 
     def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
         """Choose columns: return the new rows of P and the new z."""
-        size, (T, k) = columns.size, self._lower.shape
+        size, T, k = columns.size, self._T, self._k
+        Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
         upper = self.A.columns(self.order[columns])
         lower = np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)])
         # 1. orthogonalise against what was chosen, twice: once is not enough when little is left
         above = np.zeros((k, size))
         for _ in range(2):
-            h = self._Q.T @ upper + self._lower.T @ lower[:T]
-            upper -= self._Q @ h
-            lower[:T] -= self._lower @ h
+            h = Q.T @ upper + Q_lower.T @ lower[:T]
+            upper -= Q @ h
+            lower[:T] -= Q_lower @ h
             above += h
         # 2. make what is left orthonormal, without the columns that are only noise
         q, corner = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
-        n = upper.shape[0]
-        q_upper, q_lower = q[:n], q[n:]
+        q_upper, q_lower = q[: len(upper)], q[len(upper) :]
         # 3. the targets lose their part along q
         self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
         z = q_upper.T @ self._target + q_lower.T @ self._lower_target
         self._target -= q_upper @ z
         self._lower_target -= q_lower @ z
         # 4. grow Q and U; the new rows of P are q'A
-        self._Q = np.hstack([self._Q, q_upper])
-        self._lower = np.hstack([np.vstack([self._lower, np.zeros((size, k))]), q_lower])
-        self._U = np.block([[self._U, above], [np.zeros((q.shape[1], T)), corner]])
+        self._T, self._k = T + size, k + q.shape[1]
+        self._Q = _grown(self._Q, len(upper), self._k)
+        self._lower = _grown(self._lower, self._T, self._k)
+        self._U = _grown(self._U, self._k, self._T)
+        self._Q[:, k : self._k] = q_upper
+        self._lower[: self._T, k : self._k] = q_lower
+        self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
         self._z.append(z)
         return self.A.project(q_upper)[:, self.order], z
 
     def factor(self) -> tuple[Float, Float]:
         """Return U and z of all that was chosen."""
-        return self._U, np.vstack([np.zeros((0, self._target.shape[1])), *self._z])
+        z = np.vstack([np.zeros((0, self._target.shape[1])), *self._z])
+        return self._U[: self._k, : self._T].copy(), z
+
+
+def _grown(array: Float, rows: int, columns: int) -> Float:
+    """Return the array in a larger one of zeros, if it does not hold so many rows and columns already."""
+    room = tuple(
+        have if need <= have else max(need, 2 * have) for need, have in zip((rows, columns), array.shape, strict=True)
+    )
+    if room == have:
+        return array
+    grown = np.zeros(room, order="F")
+    grown[: have[0], : have[1]] = array
+    return grown
 
 
 def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,8 +87,7 @@ def as_schedule(schedule: Any) -> Schedule:
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
             raise ValueError(f"unknown schedule {schedule!r}; known are {', '.join(map(repr, SCHEDULES))}")
-        return SCHEDULES[schedule]()
+        return cast(Schedule, SCHEDULES[schedule]())
     if not callable(getattr(schedule, "allowed", None)):
         raise TypeError(f"schedule must be a name or have a method 'allowed', got {schedule!r}")
-    found: Schedule = schedule
-    return found
+    return cast(Schedule, schedule)

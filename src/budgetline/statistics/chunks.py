@@ -12,8 +12,11 @@ from scipy import sparse
 
 Float = NDArray[np.float64]
 
-CHUNK_BYTES = 1 << 25
-"""Size of one chunk: large enough to keep BLAS busy, small enough to stay near the last-level cache."""
+CHUNK_BYTES = 1 << 23
+"""Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
+EXTENDED_WORK = 10**6
+"""Below this many multiplications products are taken in extended precision, where the machine has it."""
+DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ class Rows:
         assert self.weight is not None
         return self.weight[index if self.rows is None else self.rows[index]]
 
-    def chunk_rows(self, itemsize: int = 8) -> int:
-        """Return the number of rows that make one chunk."""
+    def chunk_rows(self, itemsize: int = 8, least: int = 1) -> int:
+        """Return the number of rows that make one chunk of about CHUNK_BYTES, but not fewer than ``least``."""
         width = self.n_columns + int(self.Y.shape[1])
-        return max(1, min(self.n_rows, max(256, CHUNK_BYTES // (itemsize * width))))
+        return max(1, min(self.n_rows, max(least, CHUNK_BYTES // (itemsize * width))))
 
     def slices(self, size: int) -> Iterator[slice]:
         """Cut the rows read into slices of at most ``size``."""
@@ -85,13 +88,13 @@ class Rows:
         return np.flatnonzero(self.weight_of(slice(None)) > 0)[:size]
 
     def standardised(
-        self, mean: Float, scale: Float, y_mean: Float, dtype: np.dtype[Any] = np.dtype(np.float64)
+        self, mean: Float, scale: Float, y_mean: Float, dtype: np.dtype[Any] = DOUBLE, least: int = 1
     ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Yield chunks of root·(X − mean)/scale, root·(Y − y_mean) and root = √(w/Σw), in a reused buffer.
 
-        Their shapes are (m, D), (m, P) and (m, 1).
+        Their shapes are (m, D), (m, P) and (m, 1), with m at least ``least`` but for the last.
         """
-        size = self.chunk_rows(dtype.itemsize)
+        size = self.chunk_rows(dtype.itemsize, least)
         buffer = np.empty((size, self.n_columns), dtype)
         total = self.total_weight
         for index in self.slices(size):

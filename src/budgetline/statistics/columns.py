@@ -98,7 +98,7 @@ def scale_of(mean: Float, variance: Float) -> Float:
 def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float, Float]:
     shift, _ = shift_of(rows)
     sums, squares = np.zeros_like(shift), np.zeros_like(shift)
-    for index in rows.slices(max(1, rows.chunk_rows() // 2)):
+    for index in rows.slices(rows.chunk_rows()):
         block = rows.block(index) - shift
         sums += weight[index] @ block
         squares += weight[index] @ np.square(block, out=block)

@@ -19,7 +19,8 @@ from budgetline.inputs import (
     numbers_of,
     raise_not_finite,
 )
-from budgetline.statistics.chunks import Rows, shift_of
+from budgetline.statistics.chunks import EXTENDED_WORK, Rows
+from budgetline.statistics.products import dense_scatter, sparse_scatter
 
 Float = NDArray[np.float64]
 
@@ -175,63 +176,24 @@ class Moments:
 def moments_of(rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] | None = None) -> Moments:
     """Compute the moments of checked data; raise an error that names the column if X is not finite."""
     with np.errstate(all="ignore"):  # what is not finite is found in the result
-        dtype: np.dtype[Any] = np.dtype(np.float32 if rows.X.dtype == np.float32 else np.float64)
+        dtype = _product_dtype(rows)
         light = sparse.issparse(rows.X) and rows.X.nnz < SPARSE_DENSITY * np.prod(rows.X.shape)
-        found = (_sparse(rows) if light else None) or _dense(rows, dtype)
+        found = (sparse_scatter(rows) if light else None) or dense_scatter(rows, dtype)
         if dtype == np.float32 and not np.isfinite(found[1]).all():
             dtype = np.dtype(np.float64)  # squares overflow float32 from 1.8e19 on
-            found = _dense(rows, dtype)
+            found = dense_scatter(rows, dtype)
     mean, scatter = found
     if not np.isfinite(scatter).all():
         used = rows.X if rows.columns is None else rows.X[:, rows.columns]
         labels = names or [str(d) for d in (range(rows.X.shape[1]) if rows.columns is None else rows.columns)]
         raise_not_finite(used, labels)
         raise ValueError("X or y holds values too large for float64 products; rescale them")
-    eps = float(np.finfo(dtype).eps)
+    eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
     return Moments(rows.n_rows, rows.total_weight, mean, scatter, target_shape, tuple(names) if names else None, eps)
 
 
-def _dense(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float]:
-    """Return mean and scatter of [X, Y] from products of dense chunks, taken about a point near the data.
-
-    Each chunk is written into a buffer as √w·[X − shift, Y − shift, 1]: one symmetric product then gives all
-    sums. float32 data is multiplied in float32 and added up in float64.
-    """
-    D, P = rows.n_columns, rows.Y.shape[1]
-    shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
-    width = -(-(D + P + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
-    size = rows.chunk_rows(dtype.itemsize)
-    buffer = np.zeros((size, width), dtype)
-    part = np.empty((width, width), dtype)
-    total = np.zeros((width, width))
-    for index in rows.slices(size):
-        chunk = buffer[: index.stop - index.start]
-        np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")
-        np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D : D + P], casting="same_kind")
-        chunk[:, D + P] = 1
-        if rows.weight is not None:
-            chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
-        total += np.matmul(chunk.T, chunk, out=part)
-    offset = total[: D + P, D + P] / rows.total_weight
-    scatter = total[: D + P, : D + P] - np.outer(offset * rows.total_weight, offset)
-    return shift + offset, scatter
-
-
-def _sparse(rows: Rows) -> tuple[Float, Float] | None:
-    """Return mean and scatter from sparse products; None if centring would cancel too many digits."""
-    X = rows.X if rows.rows is None else rows.X[rows.rows]
-    X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
-    Y = rows.target_of(slice(None))
-    w = np.ones(rows.n_rows) if rows.weight is None else rows.weight_of(slice(None))
-    total, y_mean = rows.total_weight, np.average(Y, axis=0, weights=w)
-    weighted = sparse.diags_array(w) @ X
-    mean, cross = weighted.sum(axis=0) / total, weighted.T @ (Y - y_mean)
-    gram = (weighted.T @ X).toarray()
-    raw = np.diag(gram).copy()
-    gram -= np.outer(mean * total, mean)
-    constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
-    gram[constant, :] = gram[:, constant] = cross[constant] = 0.0
-    if np.any((np.diag(gram) < 1e-4 * raw) & ~constant):
-        return None
-    inner = (Y - y_mean).T @ ((Y - y_mean) * w[:, None])
-    return np.concatenate([np.ravel(mean), y_mean]), np.block([[gram, cross], [cross.T, inner]])
+def _product_dtype(rows: Rows) -> np.dtype[Any]:
+    """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
+    if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
+        return np.dtype(np.longdouble)
+    return np.dtype(np.float32 if rows.X.dtype == np.float32 else np.float64)

@@ -1,0 +1,252 @@
+"""Speed and memory of the core, as ratios within one run: ``make bench``.
+
+Each case runs in a process of its own (``--case NAME`` prints its measurements as JSON). Times that are compared are
+measured in turns, round after round, and the ratio is the median over rounds: these machines are noisy, but noise
+that lasts hits both sides. ``--write FILE`` also writes the table as Markdown, with date, machine and versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+
+import budgetline
+from budgetline import AnytimeRegressor, Moments
+
+Measurements = dict[str, float]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def in_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, np.ndarray]:
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            times[name].append(seconds(work))
+    return {name: np.array(t) for name, t in times.items()}
+
+
+def peak_rise_mb(work: Callable[[], object]) -> float:
+    """Peak resident memory during ``work`` above what was resident before, from Linux's own high-water mark."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    work()
+    return (_status("VmHWM") - before) / 1024
+
+
+def _status(key: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key):
+            return float(line.split()[1])
+    raise RuntimeError(f"no {key} in /proc/self/status")
+
+
+def tall(dtype: type) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
+    """200,000 × 501 in 51 groups, columns correlated within groups and far from zero mean."""
+    rng = np.random.default_rng(0)
+    n, D = 200_000, 501
+    groups = [list(range(s, min(s + 10, D))) for s in range(0, D, 10)]
+    X = rng.standard_normal((n, D), dtype=np.float32).astype(dtype)
+    for members in groups:
+        X[:, members] += rng.standard_normal((n, 1)).astype(dtype) + dtype(rng.uniform(-5, 5))
+    y = X @ rng.standard_normal(D).astype(dtype) + 5 * rng.standard_normal(n)
+    return X, y, groups
+
+
+def tall_case(dtype: type) -> Measurements:
+    X, y, groups = tall(dtype)
+    fr, omp = AnytimeRegressor(groups), AnytimeRegressor(groups, rule="omp")
+    memory = peak_rise_mb(lambda: fr.fit(X, y))
+    times = in_turns({"XtX": lambda: X.T @ X, "fr": lambda: fr.fit(X, y), "omp": lambda: omp.fit(X, y)}, rounds=7)
+    return {
+        "X'X seconds": float(np.median(times["XtX"])),
+        "fr seconds": float(np.median(times["fr"])),
+        "fr / X'X": float(np.median(times["fr"] / times["XtX"])),
+        "fr / omp": float(np.median(times["fr"] / times["omp"])),
+        "memory above X, MB": memory,
+    }
+
+
+def wide_case() -> Measurements:
+    rng = np.random.default_rng(0)
+    n, D = 2_000, 20_000
+    X = rng.standard_normal((n, D))
+    y = X[:, ::100] @ rng.standard_normal(D // 100) + rng.standard_normal(n)
+    groups = [list(range(s, s + 5)) for s in range(0, D, 5)]
+    models = {rule: AnytimeRegressor(groups, rule=rule, max_groups=400) for rule in ("omp", "fr")}
+    times = in_turns({rule: lambda m=m: m.fit(X, y) for rule, m in models.items()}, rounds=2)
+    return {
+        "omp seconds": float(times["omp"].min()),
+        "fr seconds": float(times["fr"].min()),
+        "fr / omp": float(np.median(times["fr"] / times["omp"])),
+        "peak memory, MB": _status("VmHWM") / 1024,
+    }
+
+
+def growth_case() -> Measurements:
+    """Exponents of time against n, D and J, fitted by least squares on logarithms."""
+    rng = np.random.default_rng(0)
+
+    def moments(n: int, D: int) -> Moments:
+        X = rng.standard_normal((n, D))
+        return Moments.of(X, X @ rng.standard_normal(D) + rng.standard_normal(n))
+
+    def exponent(sizes: list[int], work: Callable[[int], Callable[[], object]]) -> float:
+        times = [min(seconds(w) for _ in range(5)) for w in map(work, sizes)]
+        return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+
+    def sequence(n: int, D: int, J: int) -> Callable[[], object]:
+        m, groups = moments(n, D), [list(map(int, g)) for g in np.array_split(np.arange(D), J)]
+        return lambda: AnytimeRegressor(groups).fit_moments(m)
+
+    return {
+        "moments ~ n^": exponent([20_000, 40_000, 80_000, 160_000], lambda n: _moments_work(rng, n, 300)),
+        "sequence ~ n^": exponent([2_000, 8_000, 32_000, 128_000], lambda n: sequence(n, 300, 50)),
+        "sequence ~ D^ (50 groups)": exponent([400, 800, 1600, 3200], lambda D: sequence(D + 50, D, 50)),
+        "sequence ~ J^ (D = 1,024)": exponent([16, 32, 64, 128, 256, 512, 1024], lambda J: sequence(1100, 1024, J)),
+    }
+
+
+def _moments_work(rng: np.random.Generator, n: int, D: int) -> Callable[[], object]:
+    X, y = rng.standard_normal((n, D)), rng.standard_normal(n)
+    return lambda: Moments.of(X, y)
+
+
+def printed_case() -> Measurements:
+    """The algorithms as the paper prints them, refitting from X at every step, on a size they can finish."""
+    rng = np.random.default_rng(0)
+    n, D, size = 10_000, 200, 5
+    X = rng.standard_normal((n, D)) + rng.standard_normal((n, 1))
+    y = X @ rng.standard_normal(D) + 5 * rng.standard_normal(n)
+    groups = [list(range(s, s + size)) for s in range(0, D, size)]
+    costs = rng.uniform(0.5, 2, len(groups))
+    ours = {rule: AnytimeRegressor(groups, costs, rule=rule) for rule in ("omp", "fr")}
+    orders: dict[str, list[int]] = {}
+    works: dict[str, Callable[[], object]] = {r: lambda m=m: m.fit(X, y) for r, m in ours.items()}
+    works["omp printed"] = lambda: orders.update(omp=as_printed(X, y, groups, costs, "omp"))
+    works["fr printed"] = lambda: orders.update(fr=as_printed(X, y, groups, costs, "fr"))
+    times = {name: t.min() for name, t in in_turns(works, rounds=1).items()}
+    for rule, model in ours.items():
+        assert orders[rule] == model.order_.tolist(), f"{rule}: not the same sequence"
+    return {
+        "omp printed / ours": float(times["omp printed"] / times["omp"]),
+        "fr printed / ours": float(times["fr printed"] / times["fr"]),
+        "printed: fr / omp": float(times["fr printed"] / times["omp printed"]),
+    }
+
+
+def as_printed(X: np.ndarray, y: np.ndarray, groups: list[list[int]], costs: np.ndarray, rule: str) -> list[int]:
+    """Algorithm 1 of the paper (and its FR variant), every model refitted from the data."""
+    alpha, n = 1e-5, len(X)
+    X = (X - X.mean(0)) / X.std(0)
+    y = y - y.mean()
+
+    def refit(columns: list[int]) -> np.ndarray:
+        A = X[:, columns]
+        return np.linalg.solve(A.T @ A / n + alpha * np.eye(len(columns)), A.T @ y / n)
+
+    def explained(columns: list[int]) -> float:
+        w = refit(columns)
+        return float((y @ y - np.sum((y - X[:, columns] @ w) ** 2)) / (2 * n) - alpha / 2 * w @ w)
+
+    order: list[int] = []
+    chosen: list[int] = []
+    while len(order) < len(groups):
+        residual = y - X[:, chosen] @ refit(chosen) if chosen else y
+        rates = np.full(len(groups), -np.inf)
+        for g in set(range(len(groups))) - set(order):
+            if rule == "fr":
+                rates[g] = explained(chosen + groups[g]) / costs[g]
+                rates[g] -= explained(chosen) / costs[g] if chosen else 0.0
+            else:
+                A = X[:, groups[g]]
+                b = A.T @ residual / n
+                rates[g] = b @ np.linalg.solve(A.T @ A / n + alpha * np.eye(len(b)), b) / costs[g]
+        order.append(int(np.argmax(rates)))
+        chosen = chosen + groups[order[-1]]
+    return order
+
+
+CASES: dict[str, tuple[str, Callable[[], Measurements], dict[str, float]]] = {
+    "float64": (
+        "200,000 × 501 float64, 51 groups",
+        lambda: tall_case(np.float64),
+        {"fr / X'X": 1.35, "fr / omp": 1.2, "memory above X, MB": 200},
+    ),
+    "float32": (
+        "200,000 × 501 float32, 51 groups",
+        lambda: tall_case(np.float32),
+        {"fr / X'X": 1.35, "fr / omp": 1.2, "memory above X, MB": 200},
+    ),
+    "wide": (
+        "2,000 × 20,000, groups of 5, first 400",
+        wide_case,
+        {"fr / omp": 2.0, "peak memory, MB": 1536},
+    ),
+    "growth": ("growth of time", growth_case, {}),
+    "printed": ("10,000 × 200, 40 groups, beside the paper's algorithms as printed", printed_case, {}),
+}
+
+
+def report(results: dict[str, Measurements]) -> list[str]:
+    lines = ["| case | measure | value | target |", "|---|---|---|---|"]
+    for name, measured in results.items():
+        title, _, targets = CASES[name]
+        for key, value in measured.items():
+            target = "" if key not in targets else f"≤ {targets[key]:g}: {'met' if value <= targets[key] else 'MISSED'}"
+            lines.append(f"| {title} | {key} | {value:.3g} | {target} |")
+    return lines
+
+
+def conditions() -> str:
+    return (
+        f"Measured on {date.today().isoformat()}: {_processor()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}, budgetline {budgetline.__version__}."
+    )
+
+
+def _processor() -> str:
+    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return names[0].split(":")[1].strip() if names else platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=CASES)
+    parser.add_argument("--write", type=Path)
+    args = parser.parse_args()
+    if args.case:
+        print(json.dumps(CASES[args.case][1]()))
+        return
+    results: dict[str, Measurements] = {}
+    for name in CASES:
+        print(f"… {CASES[name][0]}", file=sys.stderr, flush=True)
+        done = subprocess.run([sys.executable, __file__, "--case", name], check=True, stdout=subprocess.PIPE, text=True)
+        results[name] = json.loads(done.stdout)
+    lines = report(results)
+    print("\n".join([*lines, "", conditions()]))
+    if args.write:
+        head = "# Speed and memory of the core\n\nMade by `python benchmarks/core.py --write docs/results/core.md`.\n"
+        args.write.parent.mkdir(parents=True, exist_ok=True)
+        args.write.write_text("\n".join([head, *lines, "", conditions(), ""]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The one expensive step of a fit: products of the columns of [X, Y], summed over all rows."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from budgetline.statistics.chunks import Rows, shift_of
+
+Float = NDArray[np.float64]
+
+LANES = 8
+"""Chunks are dealt to so many sums, whatever the number of threads, so that the result does not depend on it."""
+LANE_WIDTH = 1024
+"""Wider products keep all BLAS threads busy on their own."""
+
+
+def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float]:
+    """Return mean (D + P,) and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
+
+    The products are taken about a point near the data. float32 data are multiplied in float32 and added up in float64.
+
+    Narrow products are spread over threads by rows, with BLAS kept to one thread each: filling the buffers runs in
+    parallel too, and nothing waits. That takes hardly longer than ``X.T @ X`` alone.
+    """
+    shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
+    slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
+    blas = ThreadpoolController().select(user_api="blas")
+    threads = min((lib["num_threads"] for lib in blas.info()), default=1)
+    if shift.size > LANE_WIDTH or len(slices) == 1:
+        total = _lane(rows, slices, shift, dtype)
+    else:
+        lanes = [slices[k::LANES] for k in range(LANES)]
+        with blas.limit(limits=max(1, threads // LANES)), ThreadPoolExecutor(min(threads, LANES)) as pool:
+            total = sum(pool.map(lambda lane: _lane(rows, lane, shift, dtype), lanes))
+    k = shift.size
+    offset = total[:k, k] / rows.total_weight
+    scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
+    return shift + offset, scatter
+
+
+def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[Any]) -> Any:
+    """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]."""
+    D, k = rows.n_columns, shift.size
+    width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
+    buffer = np.zeros((max((s.stop - s.start for s in slices), default=0), width), dtype)
+    part = np.empty((width, width), dtype)
+    total = np.zeros((width, width))
+    with np.errstate(all="ignore"):  # of this thread; what is not finite is found in the result
+        for index in slices:
+            chunk = buffer[: index.stop - index.start]
+            np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")
+            np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
+            chunk[:, k] = 1
+            if rows.weight is not None:
+                chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
+            total += np.matmul(chunk.T, chunk, out=part)
+    return total
+
+
+def sparse_scatter(rows: Rows) -> tuple[Float, Float] | None:
+    """Return mean and scatter from sparse products; None if centring would cancel too many digits."""
+    X = rows.X if rows.rows is None else rows.X[rows.rows]
+    X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
+    Y = rows.target_of(slice(None))
+    w = np.ones(rows.n_rows) if rows.weight is None else rows.weight_of(slice(None))
+    total, y_mean = rows.total_weight, np.average(Y, axis=0, weights=w)
+    weighted = sparse.diags_array(w) @ X
+    mean, cross = weighted.sum(axis=0) / total, weighted.T @ (Y - y_mean)
+    gram = (weighted.T @ X).toarray()
+    raw = np.diag(gram).copy()
+    gram -= np.outer(mean * total, mean)
+    constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
+    gram[constant, :] = gram[:, constant] = cross[constant] = 0.0
+    if np.any((np.diag(gram) < 1e-4 * raw) & ~constant):
+        return None
+    inner = (Y - y_mean).T @ ((Y - y_mean) * w[:, None])
+    return np.concatenate([np.ravel(mean), y_mean]), np.block([[gram, cross], [cross.T, inner]])
