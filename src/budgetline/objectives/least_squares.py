@@ -193,9 +193,8 @@ class Columns:
 
 def _grown(array: Float, rows: int, columns: int) -> Float:
     """Return the array in a larger one of zeros, if it does not hold so many rows and columns already."""
-    room = tuple(
-        have if need <= have else max(need, 2 * have) for need, have in zip((rows, columns), array.shape, strict=True)
-    )
+    have = array.shape
+    room = tuple(h if need <= h else max(need, 2 * h) for need, h in zip((rows, columns), have, strict=True))
     if room == have:
         return array
     grown = np.zeros(room, order="F")
