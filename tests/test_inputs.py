@@ -2,12 +2,14 @@
 
 from itertools import combinations
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import reference
@@ -18,7 +20,7 @@ POSITIONS = FeatureGroups({"cheap": [1], "mid": [0, 2], "big": [3]}, {"cheap": 1
 BY_NAME = FeatureGroups({"cheap": ["b"], "mid": ["a", "c"], "big": ["d"]}, {"cheap": 1, "mid": 2, "big": 10})
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=(30, 4)) + [0, 1, 2, 3]
+X = rng.normal(loc=[0, 1, 2, 3], size=(30, 4))
 y = X @ [1.0, 2.0, 0.5, -1.0] + 0.1 * rng.normal(size=30)
 X.flags.writeable = y.flags.writeable = False
 DF = pd.DataFrame(X, columns=NAMES)
@@ -390,7 +392,7 @@ def test_values_too_large_to_square_are_named(kind, table):
 
 @pytest.mark.parametrize("table", [X, wide()], ids=["tall", "wide"])
 def test_targets_too_large_to_square_are_an_error(table):
-    with pytest.raises(ValueError, match="y .*too large"):
+    with pytest.raises(ValueError, match=r"y .*too large"):
         AnytimeRegressor(max_groups=1).fit(table, y[: len(table)] * 1e200)
 
 
@@ -423,6 +425,20 @@ def test_a_column_of_targets_keeps_its_shape(on_array):
     np.testing.assert_allclose(model.predict(X, budget=3)[:, 0], on_array.predict(X, budget=3), rtol=1e-12)
     assert on_array.coef_.shape == (4,)
     assert isinstance(on_array.intercept_, float)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.longdouble, int])
+@pytest.mark.parametrize("target", [y, np.column_stack([y, -y])], ids=["one target", "two targets"])
+def test_whatever_goes_in_float64_comes_out(dtype, target):
+    table = X.astype(dtype)
+    model = AnytimeRegressor(POSITIONS).fit(table, target)
+    for array in (model.coef_, model.coef_path_, np.asarray(model.intercept_), model.intercept_path_):
+        assert array.dtype == np.float64
+    for keywords in ({}, {"stage": 0}, {"budget": 3}, {"available": ["big"]}):
+        assert model.predict(np.array(X), **keywords).dtype == np.float64
+    assert next(model.staged_predict(np.array(X))).dtype == np.float64
+    moments = Moments.of(table, target)
+    assert moments.mean.dtype == moments.scatter.dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -554,9 +570,9 @@ def test_unknown_columns_are_named(on_frame, table):
 
 @pytest.mark.parametrize("keywords", [{}, {"budget": 1}, {"stage": 0}])
 def test_wrong_number_of_columns(on_array, keywords):
-    with pytest.raises(ValueError, match="3 features.* expecting 4"):
+    with pytest.raises(ValueError, match=r"3 features.* expecting 4"):
         on_array.predict(X[:, :3], **keywords)
-    with pytest.raises(ValueError, match="5 features.* expecting 4"):
+    with pytest.raises(ValueError, match=r"5 features.* expecting 4"):
         on_array.predict(np.column_stack([X, y]), **keywords)
 
 
@@ -778,11 +794,13 @@ BAD_FITS = {
 }
 
 
-@pytest.mark.parametrize("estimator", [AnytimeRegressor(POSITIONS), AnytimeRegressorCV(POSITIONS, cv=3)])
+@pytest.mark.parametrize(
+    "estimator", [AnytimeRegressor(POSITIONS), AnytimeRegressorCV(POSITIONS, alphas=[1e-3], cv=2)], ids=["plain", "CV"]
+)
 @pytest.mark.parametrize("case", BAD_FITS)
 class TestFailedFit:
     def test_leaves_a_fresh_estimator_unfitted(self, estimator, case):
-        fresh = type(estimator)(**estimator.get_params())
+        fresh = clone(estimator)
         before = set(vars(fresh))
         with pytest.raises(ValueError, match=r"."):
             fresh.fit(*BAD_FITS[case]())
@@ -791,7 +809,7 @@ class TestFailedFit:
             fresh.predict(X)
 
     def test_leaves_a_fitted_estimator_as_it_was(self, estimator, case):
-        fitted = type(estimator)(**estimator.get_params()).fit(X, y)
+        fitted = clone(estimator).fit(X, y)
         expected = fitted.predict(X)
         with pytest.raises(ValueError, match=r"."):
             fitted.fit(*BAD_FITS[case]())
@@ -815,44 +833,65 @@ def test_fit_moments_is_fit():
         AnytimeRegressor().fit_moments(X)
 
 
-@pytest.mark.parametrize("estimator", [AnytimeRegressor, AnytimeRegressorCV])
-@pytest.mark.parametrize("shape", [(30, 4), (20, 1100)])
-@pytest.mark.parametrize("layout", ["C", "F", "reversed", "strided", "memmap", "float32", "frame", "csr", "csc"])
+LAYOUTS = {
+    "C": np.array,
+    "F": np.asfortranarray,
+    "reversed": lambda X: X[::-1, ::-1],
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "float32": lambda X: X.astype(np.float32),
+    "frame": lambda X: pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])]),
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "shape"),
+    [
+        (AnytimeRegressor(), (30, 4)),
+        (AnytimeRegressorCV(alphas=[1e-3], cv=2), (30, 4)),
+        (AnytimeRegressor(max_groups=1), (20, 1100)),
+    ],
+    ids=["tall", "CV", "wide"],
+)
+@pytest.mark.parametrize("layout", [*LAYOUTS, "memmap"])
 def test_the_users_data_are_not_touched(estimator, shape, layout, tmp_path):
-    source = np.random.default_rng(2).normal(size=shape) + 3
-    make = {
-        "C": np.array,
-        "F": np.asfortranarray,
-        "reversed": lambda X: X[::-1, ::-1],
-        "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-        "float32": lambda X: X.astype(np.float32),
-        "frame": lambda X: pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])]),
-        "csr": sparse.csr_array,
-        "csc": sparse.csc_array,
-        "memmap": lambda X: memory_map(X, tmp_path / "X"),
-    }
-    table, target, weight, costs = make[layout](source), source[:, 0] ** 2, np.arange(1.0, shape[0] + 1), np.ones(4)
-    arrays = [target, weight, costs] + ([table] if isinstance(table, np.ndarray) else [])
-    before = [a.copy() for a in arrays] + [table.copy()]
-    for a in arrays:
-        a.flags.writeable = False
-    groups = [range(k, shape[1], 4) for k in range(4)]
-    model = estimator(groups, costs).fit(table, target, sample_weight=weight)
+    source = np.random.default_rng(2).normal(loc=3, size=shape)
+    table = memory_map(source, tmp_path / "X.npy") if layout == "memmap" else LAYOUTS[layout](source)
+    target, weight, costs = source[:, 0] ** 2, np.arange(1.0, shape[0] + 1), np.array([1.0, 2.0, 3.0, 4.0])
+    buffers = [target, weight, costs, *buffers_of(table)]
+    before = [b.copy() for b in buffers]
+    for b in buffers:
+        b.flags.writeable = False
+    groups = [list(range(k, shape[1], 4)) for k in range(4)]
+    model = clone(estimator).set_params(feature_groups=groups, costs=costs).fit(table, target, sample_weight=weight)
     model.predict(table)
     model.predict(table, budget=2)
-    for a, b in zip(arrays, before, strict=False):
-        assert np.array_equal(a, b)
-    same = before[-1] == table
-    assert bool(np.asarray(same.toarray() if sparse.issparse(same) else same).all())
+    assert all(np.array_equal(b, a) for b, a in zip(buffers, before, strict=True))
     assert model.costs is costs
-    expected = estimator(groups, costs).fit(np.array(make["C"](dense(table)), dtype=float), target, weight)
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
+    expected = clone(model).fit(np.array(dense(table), dtype=float), target, weight)
+    np.testing.assert_allclose(model.predict(table), expected.predict(dense(table)), rtol=1e-4)
+
+
+def buffers_of(table):
+    if sparse.issparse(table):
+        return [table.data, table.indices, table.indptr]
+    return [table] if isinstance(table, np.ndarray) else [np.asarray(table)]
 
 
 def memory_map(X, path):
-    np.save(path.with_suffix(".npy"), X)
-    return np.load(path.with_suffix(".npy"), mmap_mode="r")
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
 
 
 def dense(table):
     return table.toarray() if sparse.issparse(table) else np.asarray(table)
+
+
+def test_wide_frames_are_read_in_one_go(monkeypatch):
+    calls = []
+    schema = nw.DataFrame.schema.fget
+    monkeypatch.setattr(nw.DataFrame, "schema", property(lambda self: calls.append(1) or schema(self)))
+    table = pd.DataFrame(wide(5, 60), columns=[f"x{d}" for d in range(60)])
+    assert AnytimeRegressor(max_groups=1).fit(table, y[:5]).coef_.shape == (60,)
+    assert len(calls) <= 2

@@ -81,7 +81,7 @@ def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedMod
         _warn_from_data(run, plan)
     W, y_levels = stage_coefficients(run.factor), y_mean
     work = rows.n_rows * rows.n_columns * W.shape[0] * W.shape[1]
-    if run.full_rank and (doubt > moments.eps**0.5 or work <= FREE_REFINEMENT):
+    if W.size and run.full_rank and (doubt > moments.eps**0.5 or work <= FREE_REFINEMENT):
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, plan.alpha)
         y_levels = y_mean + offset
     return _staged(plan, run, W, mean, scale, y_mean, y_levels)

@@ -42,6 +42,7 @@ class Moments:
     Attributes
     ----------
     n_samples : int
+        Number of rows of positive weight.
     weight : float
     mean : array of shape (D + P,)
     scatter : array of shape (D + P, D + P)
@@ -189,7 +190,8 @@ def moments_of(rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] |
         raise_not_finite(used, labels)
         raise ValueError("X or y holds values too large for float64 products; rescale them")
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
-    return Moments(rows.n_rows, rows.total_weight, mean, scatter, target_shape, tuple(names) if names else None, eps)
+    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
+    return Moments(n_samples, rows.total_weight, mean, scatter, target_shape, tuple(names) if names else None, eps)
 
 
 def _product_dtype(rows: Rows) -> np.dtype[Any]:

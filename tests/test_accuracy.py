@@ -1,0 +1,165 @@
+"""Digits: NIST's certified problems, rank deficiency, refinement, and warnings where digits run out."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.linalg import LinAlgWarning
+
+import budgetline.linear
+from budgetline import AnytimeRegressor, Moments
+from budgetline.datasets import load_nhanes
+from budgetline.objectives.coefficients import condition_number
+
+NIST = Path(__file__).parent / "data" / "nist_strd"
+DEGREE = {"Norris": 1, "Pontius": 2, "Filip": 10} | {f"Wampler{k}": 5 for k in range(1, 6)}
+DIGITS = {
+    "Norris": 12, "Pontius": 12, "Longley": 12, "Filip": 7,
+    "Wampler1": 9, "Wampler2": 12, "Wampler3": 9, "Wampler4": 8, "Wampler5": 7,
+}  # fmt: skip
+
+
+def nist(name):
+    table = np.loadtxt(NIST / f"{name}.csv", delimiter=",", skiprows=1)
+    y, x = table[:, 0], table[:, 1:]
+    X = x if name == "Longley" else x ** np.arange(1, DEGREE[name] + 1)
+    return X, y, np.array(json.loads((NIST / "certified.json").read_text())[name]["beta"])
+
+
+def correct_digits(model, beta):
+    found = np.r_[model.intercept_, model.coef_]
+    return float(-np.log10(np.abs(found - beta).max(where=beta == 0, initial=1e-16)
+                           + (np.abs(found - beta) / np.abs(np.where(beta == 0, 1, beta))).max()))  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", ["singletons", "one group", "pairs"])
+@pytest.mark.parametrize("name", DIGITS)
+def test_nist_from_data(name, groups):
+    X, y, beta = nist(name)
+    D = X.shape[1]
+    layout = {"singletons": None, "one group": [list(range(D))], "pairs": [d // 2 for d in range(D)]}[groups]
+    model = AnytimeRegressor(layout, alpha=0.0).fit(X, y)
+    assert correct_digits(model, beta) >= DIGITS[name]
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_nist_from_moments_is_right_to_six_digits_or_warns(name):
+    X, y, beta = nist(name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = AnytimeRegressor(alpha=0.0).fit_moments(Moments.of(X, y))
+    assert np.isfinite(model.coef_path_).all()
+    warned = [w for w in caught if issubclass(w.category, LinAlgWarning)]
+    assert correct_digits(model, beta) >= 6 or warned
+    assert bool(warned) == (name == "Filip")
+    for w in warned:
+        assert "raise alpha" in str(w.message)
+
+
+def deficient(kind, rng, n=60):
+    if kind == "copies":
+        X = rng.standard_normal((n, 4))
+        return np.column_stack([X, X[:, 1], 3 * X[:, 0] - 7, X[:, :2].sum(axis=1)])
+    if kind == "fewer rows than columns":
+        return rng.standard_normal((8, 15))
+    if kind == "constant":
+        return np.column_stack([rng.standard_normal((n, 3)), np.full(n, 7.1), np.zeros(n)])
+    if kind == "far from zero":
+        X = rng.standard_normal((n, 3)) + 1e5
+        return np.column_stack([X, 2 * X[:, 0] + 3])
+    raise ValueError(kind)
+
+
+@pytest.mark.parametrize("route", ["gram", "columns"])
+@pytest.mark.parametrize("rule", ["fr", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize("kind", ["copies", "fewer rows than columns", "constant", "far from zero"])
+def test_without_ridge_and_rank_every_stage_is_the_pseudo_inverse(monkeypatch, kind, rule, route):
+    rng = np.random.default_rng(0)
+    X = deficient(kind, rng)
+    n, D = X.shape
+    Y = rng.standard_normal((n, 2))
+    if route == "columns":
+        monkeypatch.setattr(budgetline.linear, "_gram_fits", lambda rows: False)
+    groups = [list(range(s, min(s + 2, D))) for s in range(0, D, 2)]
+    model = AnytimeRegressor(groups, rule=rule, alpha=0.0).fit(X, Y)
+    assert np.isfinite(model.coef_path_).all()
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    constant = np.ptp(X, axis=0) == 0
+    Xs = np.where(constant, 0.0, (X - mean) / np.where(constant, 1, scale))
+    new = mean + rng.standard_normal((5, D))
+    new_s = np.where(constant, 0.0, (new - mean) / np.where(constant, 1, scale))
+    chosen = []
+    for j, g in enumerate(model.order_):
+        chosen += groups[g]
+        w = np.linalg.pinv(Xs[:, chosen], rcond=1e-9) @ (Y - Y.mean(axis=0))
+        truth = Y.mean(axis=0) + new_s[:, chosen] @ w
+        np.testing.assert_allclose(model.predict(new, stage=j + 1), truth, rtol=1e-6, atol=1e-6)
+    # any subset, too
+    w = np.linalg.pinv(Xs[:, groups[-1] + groups[0]], rcond=1e-9) @ (Y - Y.mean(axis=0))
+    truth = Y.mean(axis=0) + new_s[:, groups[-1] + groups[0]] @ w
+    subset = {str(len(groups) - 1), "0"}
+    np.testing.assert_allclose(model.predict(new, available=subset), truth, rtol=1e-6, atol=1e-6)
+
+
+def test_no_ridge_is_the_limit_of_little_ridge():
+    X = deficient("copies", np.random.default_rng(1))
+    y = np.random.default_rng(2).standard_normal(len(X))
+    exact, limit = (AnytimeRegressor(alpha=a, rule="omp").fit(X, y) for a in (0.0, 1e-9))
+    np.testing.assert_allclose(exact.coef_, limit.coef_, atol=1e-6)
+
+
+def test_nhanes_without_ridge_has_the_rank_of_the_data():
+    nhanes = load_nhanes()
+    model = AnytimeRegressor(nhanes.feature_groups, alpha=0.0).fit(nhanes.data, nhanes.target)
+    Xs = (nhanes.data - nhanes.data.mean(axis=0)) / nhanes.data.std(axis=0)
+    fitted = Xs @ np.linalg.lstsq(Xs, nhanes.target - nhanes.target.mean(), rcond=1e-10)[0] + nhanes.target.mean()
+    np.testing.assert_allclose(model.predict(nhanes.data), fitted, atol=1e-7)
+    assert model.staged_model_.factor.U.shape[0] == np.linalg.matrix_rank(Xs, tol=1e-8 * np.sqrt(len(Xs)))
+    assert np.abs(model.coef_).max() < 100
+
+
+def ill_conditioned(cond, n=400, D=10):
+    rng = np.random.default_rng(0)
+    left = np.linalg.qr(rng.standard_normal((n, D)))[0]
+    right = np.linalg.qr(rng.standard_normal((D, D)))[0]
+    X = left * np.geomspace(1, 1 / cond, D) @ right.T
+    return X, X @ rng.standard_normal(D) * 10 + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("cond", [1e2, 1e4, 1e5, 1e7])
+def test_digits_from_data_at_every_conditioning(monkeypatch, cond):
+    """Refinement, then QR, take over as the Gram matrix loses its digits; also without extended precision."""
+    X, y = ill_conditioned(cond)
+    for module in ("budgetline.objectives.accuracy", "budgetline.statistics.moments"):
+        monkeypatch.setattr(f"{module}.EXTENDED_WORK", 0)
+    model = AnytimeRegressor(alpha=0.0).fit(X, y)
+    truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0][:-1]
+    assert np.abs(model.coef_ - truth).max() < 1e-15 * 200 * cond * np.abs(truth).max()
+
+
+def test_well_conditioned_data_are_read_once(monkeypatch):
+    monkeypatch.setattr(budgetline.linear, "refine", None)
+    monkeypatch.setattr(budgetline.linear, "triangle", None)
+    monkeypatch.setattr(budgetline.linear, "FREE_REFINEMENT", 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 6))
+    model = AnytimeRegressor().fit(X, X @ np.arange(6.0))
+    np.testing.assert_allclose(model.coef_, np.arange(6.0), atol=1e-3)
+
+
+def test_hopeless_data_warn():
+    X, y = ill_conditioned(10**12.3)
+    with pytest.warns(LinAlgWarning, match="Raise alpha"):
+        AnytimeRegressor(alpha=0.0).fit(X, y)
+
+
+@pytest.mark.parametrize("cond", [1.0, 1e3, 1e6, 1e12])
+def test_condition_number(cond):
+    rng = np.random.default_rng(0)
+    right = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    U = np.linalg.qr(np.sqrt(np.geomspace(1, cond, 30))[:, None] * right)[1]
+    assert cond / 2 < condition_number(U) < 2 * cond
+    assert condition_number(np.diag([1.0, 0.0])) == np.inf
+    assert condition_number(np.zeros((0, 0))) == 1

@@ -1,0 +1,224 @@
+"""The shape of the code: imports point one way, the public names are pinned, and nothing grows too large."""
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import budgetline
+import budgetline.datasets
+
+ROOT = Path(budgetline.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+LAYERS = (
+    "inputs",
+    "groups",
+    "statistics",
+    "objectives",
+    "sequencing",
+    "staged",
+    "linear",
+    "evaluation",
+    "estimators",
+)
+MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
+    "datasets": {"datasets", "groups", "inputs"}
+}
+OPTIONAL = ("pandas", "yaml", "polars", "pyarrow", "matplotlib")
+MOST_LINES_OF_A_FUNCTION = 60
+MOST_LINES_OF_A_MODULE = 400
+
+
+def module_name(path):
+    parts = ("budgetline", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def tree_of(name):
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+def imports_of(name):
+    """Yield every module imported, at the top or inside a function, with relative imports resolved."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, *([base] if base else [])])
+            submodules = [f"{base}.{alias.name}" for alias in node.names if f"{base}.{alias.name}" in MODULES]
+            yield from submodules or [base]
+
+
+def own_imports_of(name):
+    return {imported for imported in imports_of(name) if imported in MODULES and imported != name}
+
+
+def layer_of(name):
+    return name.split(".")[1] if "." in name else ""
+
+
+def test_every_module_is_in_a_layer():
+    assert len(MODULES) > 20
+    assert {layer_of(name) for name in MODULES} - {""} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "budgetline"])
+def test_imports_point_left(name):
+    own = {i for i in imports_of(name) if i == "budgetline" or i.startswith("budgetline.")}
+    wrong = {i for i in own if layer_of(i) not in MAY_IMPORT[layer_of(name)]}
+    assert not wrong, f"{name} may import {sorted(MAY_IMPORT[layer_of(name)])}, not {sorted(wrong)}"
+
+
+def test_there_is_no_cycle():
+    graph = {name: own_imports_of(name) for name in MODULES}
+    assert sum(map(len, graph.values())) > 20
+    done: set[str] = set()
+    while ready := [n for n in graph if n not in done and graph[n] <= done]:
+        done.update(ready)
+    assert done == set(graph), f"cycle among {sorted(set(graph) - done)}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_names_are_nouns_and_pickle_is_not_used(name):
+    assert not {"utils", "util", "helpers", "common", "misc"} & set(name.split("."))
+    assert not {"pickle", "cPickle", "cloudpickle", "dill", "shelve", "marshal"} & {
+        i.split(".")[0] for i in imports_of(name)
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_optional_packages_are_imported_late(name):
+    top = {i for node in tree_of(name).body if isinstance(node, ast.Import) for i in (a.name for a in node.names)}
+    top |= {node.module for node in tree_of(name).body if isinstance(node, ast.ImportFrom)}
+    assert not {i.split(".")[0] for i in top if i} & set(OPTIONAL)
+
+
+WITHOUT_OPTIONAL = f"""
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {OPTIONAL!r}:
+            raise ImportError(f"{{name}} is blocked")
+
+sys.meta_path.insert(0, Blocker())
+import numpy as np
+from scipy import sparse
+import budgetline, budgetline.datasets
+X = np.random.default_rng(0).normal(size=(20, 3))
+model = budgetline.AnytimeRegressor([[0, 2], [1]], costs=[1, 2]).fit(X, X[:, 1])
+assert model.predict(sparse.csr_array(X), budget=2).shape == (20,)
+assert budgetline.AnytimeRegressorCV(cv=2).fit(X, X[:, 1]).coef_.shape == (3,)
+assert budgetline.datasets.load_heart().data.shape[0] == 303
+assert not set({OPTIONAL!r}) & set(sys.modules)
+try:
+    model.sequence_.to_frame()
+except ImportError as error:
+    print(model.sequence_.groups, error)
+"""
+
+
+def test_the_core_needs_no_optional_package():
+    run = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_OPTIONAL], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("('1', '0') to_frame needs pandas")
+
+
+# -- public names --------------------------------------------------------------------------------------------
+
+PUBLIC = {
+    "budgetline": {
+        "AnytimeRegressor",
+        "AnytimeRegressorCV",
+        "Doubling",
+        "FeatureGroups",
+        "Moments",
+        "Sequence",
+        "greedy_sequence",
+    },
+    "budgetline.datasets": {"load_heart", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"},
+}
+OBJECTS = [(module, name) for module, names in PUBLIC.items() for name in sorted(names)]
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_public_names_are_pinned(module):
+    found = importlib.import_module(module)
+    assert set(found.__all__) == PUBLIC[module]
+    assert len(found.__all__) == len(PUBLIC[module])
+    visible = {n for n, v in vars(found).items() if not n.startswith("_") and not inspect.ismodule(v)}
+    assert visible == PUBLIC[module]
+
+
+def test_the_version_is_that_of_the_package():
+    project = (ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{budgetline.__version__}"' in project
+
+
+def sections(docstring):
+    return re.findall(r"^ *(\w[\w ]*)\n *-{3,}$", docstring or "", re.MULTILINE)
+
+
+@pytest.mark.parametrize(("module", "name"), OBJECTS)
+def test_public_objects_have_a_runnable_example(module, name):
+    doc = inspect.getdoc(getattr(importlib.import_module(module), name))
+    assert "Examples" in sections(doc)
+    assert ">>> " in doc.split("Examples\n", 1)[1]
+
+
+@pytest.mark.parametrize(("module", "name"), OBJECTS)
+def test_public_methods_are_documented(module, name):
+    found = getattr(importlib.import_module(module), name)
+    members = vars(found).items() if inspect.isclass(found) else []
+    bare = [n for n, m in members if not n.startswith("_") and callable(m) and not inspect.getdoc(m)]
+    assert not bare
+
+
+@pytest.mark.parametrize("name", ["AnytimeRegressor", "AnytimeRegressorCV"])
+@pytest.mark.parametrize("section", ["Parameters", "Attributes", "Examples"])
+def test_estimators_have_every_section(name, section):
+    assert section in sections(inspect.getdoc(getattr(budgetline, name)))
+
+
+# -- size and hygiene ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_stay_small(name):
+    lines = len(MODULES[name].read_text(encoding="utf-8").splitlines())
+    assert lines <= MOST_LINES_OF_A_MODULE
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_functions_stay_small(name):
+    functions = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {f.name: size for f in functions if (size := f.end_lineno - f.lineno + 1) > MOST_LINES_OF_A_FUNCTION}
+    assert not long
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_have_a_docstring_and_ignore_types_by_code(name):
+    text = MODULES[name].read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text))
+    assert not re.findall(r"#\s*type:\s*ignore(?!\[[a-z-]+(?:,\s*[a-z-]+)*\])", text)
+    assert not re.findall(r"#\s*noqa(?!:)", text)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_exceptions_are_not_swallowed(name):
+    handlers = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.ExceptHandler)]
+    assert all(h.type is not None for h in handlers), "bare except"
+    broad = [h.lineno for h in handlers if isinstance(h.type, ast.Name) and h.type.id in ("Exception", "BaseException")]
+    assert not broad

@@ -1,0 +1,100 @@
+"""AnytimeRegressorCV against refits, fold by fold."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from budgetline import AnytimeRegressor, AnytimeRegressorCV
+from budgetline.evaluation import mean_over_budgets
+
+ALPHAS = [1e-4, 1e-1, 1.0]
+
+
+def problem(P=None, n=80, D=9):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, D)) + 4
+    y = X @ rng.standard_normal(D if P is None else (D, P)) + 2 * rng.standard_normal(n if P is None else (n, P))
+    return X, y, [[0, 1, 2], [3, 4], [5, 6, 7], [8]], [1.0, 2.0, 0.5, 3.0]
+
+
+@pytest.mark.parametrize("cv", [None, KFold(4, shuffle=True, random_state=1), ShuffleSplit(3, random_state=2)])
+@pytest.mark.parametrize(("P", "weighted"), [(None, False), (2, True)])
+def test_scores_are_those_of_refits(cv, P, weighted):
+    X, y, groups, costs = problem(P)
+    w = np.random.default_rng(1).uniform(0, 2, len(X)) if weighted else None
+    search = AnytimeRegressorCV(groups, costs, alphas=ALPHAS, cv=cv, rule="omp").fit(X, y, sample_weight=w)
+    splits = list((cv or KFold(5)).split(X))
+    assert search.cv_scores_.shape == (len(ALPHAS), len(splits))
+    for k, (train, test) in enumerate(splits):
+        for a, alpha in enumerate(ALPHAS):
+            w_train, w_test = (None, None) if w is None else (w[train], w[test])
+            model = AnytimeRegressor(groups, costs, alpha=alpha, rule="omp").fit(X[train], y[train], w_train)
+            errors = [
+                np.average((y[test] - p) ** 2, axis=0, weights=w_test).sum() for p in model.staged_predict(X[test])
+            ]
+            null = np.average((y[test] - model.predict(X[test], stage=0)) ** 2, axis=0, weights=w_test).sum()
+            truth = mean_over_budgets(model.sequence_.cumulative_costs, [0, *(1 - np.array(errors) / null)])
+            assert search.cv_scores_[a, k] == pytest.approx(truth, rel=1e-9)
+    best = ALPHAS[int(np.argmax(search.cv_scores_.mean(axis=1)))]
+    assert search.alpha_ == best
+    refit = AnytimeRegressor(groups, costs, alpha=best, rule="omp").fit(X, y, sample_weight=w)
+    np.testing.assert_allclose(search.coef_path_, refit.coef_path_, rtol=1e-12)
+    np.testing.assert_allclose(search.predict(X, budget=2), refit.predict(X, budget=2))
+
+
+def test_one_standard_error_prefers_more_ridge():
+    X, y, groups, costs = problem()
+    plain = AnytimeRegressorCV(groups, costs, alphas=np.logspace(-6, 1, 15)).fit(X, y)
+    frugal = AnytimeRegressorCV(groups, costs, alphas=np.logspace(-6, 1, 15), one_standard_error=True).fit(X, y)
+    scores = plain.cv_scores_
+    best = int(np.argmax(scores.mean(axis=1)))
+    bar = scores[best].mean() - scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
+    assert frugal.alpha_ == max(np.logspace(-6, 1, 15)[scores.mean(axis=1) >= bar])
+    assert frugal.alpha_ > plain.alpha_
+
+
+@pytest.mark.parametrize(("limit", "total"), [({"max_groups": 1}, 6.5), ({"max_cost": 2.0}, 2.0)])
+def test_truncated_sequences_are_scored_over_the_same_budgets(limit, total):
+    """Sequences that end early keep their last value up to the largest budget anyone could have."""
+    X, y, groups, costs = problem()
+    search = AnytimeRegressorCV(groups, costs, alphas=[1e-3], **limit).fit(X, y)
+    assert search.sequence_.costs.sum() < total
+    for score, (train, test) in zip(search.cv_scores_[0], KFold(5).split(X), strict=True):
+        model = AnytimeRegressor(groups, costs, alpha=1e-3, **limit).fit(X[train], y[train])
+        null = np.mean((y[test] - y[train].mean()) ** 2)
+        explained = [1 - np.mean((y[test] - p) ** 2) / null for p in model.staged_predict(X[test])]
+        truth = mean_over_budgets(model.sequence_.cumulative_costs, [0, *explained], total)
+        assert score == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"alphas": [-1.0]}, "alphas"), ({"alphas": []}, "minimum of 1"), ({"alphas": [[1.0]]}, "alphas"),
+     ({"cv": 200}, "n_splits=200"), ({"alphas": [np.nan]}, "alphas")],
+)  # fmt: skip
+def test_errors(parameters, message):
+    X, y, groups, costs = problem()
+    with pytest.raises(ValueError, match=message):
+        AnytimeRegressorCV(groups, costs, **parameters).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("costs", "values", "total", "mean"),
+    [
+        ([1.0, 4.0], [0.0, 0.5, 1.0], None, 0.375),
+        ([1.0, 4.0], [0.0, 0.5, 1.0], 8.0, (1.5 + 4) / 8),
+        ([0.0, 2.0], [0.0, 0.4, 1.0], None, 0.4),
+        ([0.0, 0.0], [0.0, 0.4, 1.0], None, 1.0),
+        ([], [0.25], None, 0.25),
+        ([], [0.25], 10.0, 0.25),
+    ],
+)
+def test_mean_over_budgets(costs, values, total, mean):
+    assert mean_over_budgets(costs, values, total) == pytest.approx(mean)
+
+
+def test_mean_over_budgets_errors():
+    with pytest.raises(ValueError, match="2 costs need 3 values"):
+        mean_over_budgets([1.0, 2.0], [0.0, 1.0])
+    with pytest.raises(ValueError, match="at least the last cost"):
+        mean_over_budgets([1.0, 2.0], [0.0, 1.0, 2.0], total=1.0)
