@@ -30,7 +30,11 @@ ESTIMATORS = [
 ]
 IDS = ["regressor", "omp doubling", "CV"]
 
-NOT_IN_CHECK_ESTIMATOR = ["check_param_validation", "check_dataframe_column_names_consistency", "check_n_features_in"]
+NOT_IN_CHECK_ESTIMATOR = [
+    "check_dataframe_column_names_consistency",
+    "check_inplace_ensure_writeable",
+    "check_param_validation",
+]
 THAT_MATTER_MOST = [
     "check_dict_unchanged",
     "check_f_contiguous_array_estimator",
@@ -38,6 +42,7 @@ THAT_MATTER_MOST = [
     "check_fit2d_1sample",
     "check_fit_idempotent",
     "check_methods_subset_invariance",
+    "check_n_features_in",
     "check_readonly_memmap_input",
     "check_regressor_multioutput",
     "check_regressors_int",

@@ -250,9 +250,25 @@ class TestNotFinite:
             AnytimeRegressor(FeatureGroups([[0], [1, 2]], remainder="drop")).fit(dirty, y)
 
     def test_dropped_columns_of_wide_tables_do_not_matter(self, kind, value, word):
-        groups = FeatureGroups([range(1050), range(1051, 1100)], remainder="drop")
-        model = AnytimeRegressor(groups, max_groups=1).fit(KINDS[kind](changed(wide(), 3, 1050, value)), y[:20])
-        assert np.isfinite(model.coef_).all()
+        groups = [list(range(0, 1050, 50)), list(range(1051, 1100))]
+        model = AnytimeRegressor(FeatureGroups(groups, remainder="drop"), max_groups=1)
+        model.fit(KINDS[kind](changed(wide(), 3, 1050, value)), y[:20])
+        used = [d for group in groups for d in group]
+        clean = np.array(dense(KINDS[kind](wide())), dtype=float)[:, used]
+        expected = AnytimeRegressor([range(21), range(21, 70)], max_groups=1).fit(clean, y[:20])
+        assert model.order_.tolist() == expected.order_.tolist()
+        np.testing.assert_allclose(model.coef_[used], expected.coef_, rtol=1e-3, atol=1e-5)
+        assert np.count_nonzero(model.coef_) == np.count_nonzero(expected.coef_)
+
+    def test_dropped_columns_of_tables_without_a_gram_matrix_do_not_matter(self, kind, value, word):
+        groups = [list(range(1050)), list(range(1051, 1100))]
+        model = AnytimeRegressor(FeatureGroups(groups, remainder="drop"), max_groups=1, alpha=1.0)
+        model.fit(KINDS[kind](changed(wide(), 3, 1050, value)), y[:20])
+        expected = AnytimeRegressor([range(1050), range(1050, 1099)], max_groups=1, alpha=1.0)
+        expected.fit(np.delete(np.array(dense(KINDS[kind](wide())), dtype=float), 1050, axis=1), y[:20])
+        assert model.order_.tolist() == expected.order_.tolist()
+        np.testing.assert_allclose(np.delete(model.coef_, 1050), expected.coef_, rtol=1e-3, atol=1e-5)
+        assert model.coef_[1050] == 0
 
     def test_predict_names_the_column(self, kind, value, word, on_array):
         with pytest.raises(ValueError, match=f"{word}: column '3', first in row 7"):
