@@ -138,10 +138,12 @@ def printed_case() -> Measurements:
     costs = rng.uniform(0.5, 2, len(groups))
     ours = {rule: AnytimeRegressor(groups, costs, rule=rule) for rule in ("omp", "fr")}
     orders: dict[str, list[int]] = {}
-    works: dict[str, Callable[[], object]] = {r: lambda m=m: m.fit(X, y) for r, m in ours.items()}
-    works["omp printed"] = lambda: orders.update(omp=as_printed(X, y, groups, costs, "omp"))
-    works["fr printed"] = lambda: orders.update(fr=as_printed(X, y, groups, costs, "fr"))
-    times = {name: t.min() for name, t in in_turns(works, rounds=1).items()}
+    times = {
+        name: np.median(t) for name, t in in_turns({r: lambda m=m: m.fit(X, y) for r, m in ours.items()}, 9).items()
+    }
+    for rule in ours:
+        work = lambda rule=rule: orders.update({rule: as_printed(X, y, groups, costs, rule)})  # noqa: E731
+        times[f"{rule} printed"] = seconds(work)
     for rule, model in ours.items():
         assert orders[rule] == model.order_.tolist(), f"{rule}: not the same sequence"
     return {

@@ -16,6 +16,7 @@ import budgetline.datasets
 ROOT = Path(budgetline.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
+    "threads",
     "inputs",
     "groups",
     "statistics",

@@ -44,8 +44,8 @@ def test_doctests_are_found():
         for test in doctest.DocTestFinder().find(importlib.import_module(name), name)
         if test.examples
     ]
-    assert "budgetline.estimators.AnytimeRegressor" in found
-    assert "budgetline.groups.FeatureGroups.from_yaml" in found
+    assert "budgetline.estimators.regressor.AnytimeRegressor" in found
+    assert "budgetline.groups.feature_groups.FeatureGroups.from_yaml" in found
     assert len(found) > 20
 
 

@@ -58,9 +58,8 @@ def test_digits_do_not_depend_on_the_mean(ratio):
     column = [Fraction(v) for v in X[:, 0].tolist()]
     mean = sum(column) / len(column)
     exact = float(sum((v - mean) ** 2 for v in column))
-    # the means of the parts are themselves rounded, to eps·ratio of a standard deviation
-    assert whole.scatter[0, 0] == pytest.approx(exact, rel=1e-13)
-    assert merged.scatter[0, 0] == pytest.approx(exact, rel=1e-13 + 1e-15 * ratio**0.5)
+    assert whole.scatter[0, 0] == pytest.approx(exact, rel=1e-14)
+    assert merged.scatter[0, 0] == pytest.approx(exact, rel=1e-14)
 
 
 def test_long_tables_are_the_sum_of_their_chunks():

@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 Float = NDArray[np.float64]
@@ -29,21 +30,42 @@ def column_names(X: Any) -> tuple[str, ...] | None:
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Check that X is a table and that its shape and names fit the estimator; convert arrays, leave frames.
+    """Check that X is a table, and unless ``reset`` that its shape and names are those the estimator was fitted on.
 
-    Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. With ``reset`` the estimator learns
-    ``n_features_in_`` and ``feature_names_in_``, otherwise they are compared.
+    Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. The estimator is not changed:
+    :func:`remember_columns` does that once a fit has succeeded.
     """
+    against = BaseEstimator() if reset else estimator
     frame = _frame(X)
     if frame is not None:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if frame.shape[0] < 1:
-            raise ValueError(f"Found array with 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required.")
+        validate_data(against, X, reset=reset, skip_check_array=True)
+        for axis, what in enumerate(("sample", "feature")):
+            if frame.shape[axis] < 1:
+                raise ValueError(
+                    f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required."
+                )
         return frame
-    X = check_array(X, accept_sparse=["csr", "csc"], dtype="numeric", ensure_all_finite=False, input_name="X",
-                    estimator=estimator)  # fmt: skip
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if np.ma.is_masked(X):
+        raise ValueError("X is a masked array with masked values: fill them first")
+    try:
+        X = check_array(X, accept_sparse=["csr", "csc"], dtype="numeric", ensure_all_finite=False, input_name="X",
+                        estimator=estimator)  # fmt: skip
+    except ValueError as error:
+        if "could not convert" in str(error):
+            for d, column in enumerate(np.asarray(X, dtype=object).T):
+                _as_float(column, d)
+        raise
+    validate_data(against, X, reset=reset, skip_check_array=True)
     return X
+
+
+def remember_columns(estimator: Any, names: Sequence[str] | None, n_features: int) -> None:
+    """Set what scikit-learn's estimators know of the X they were fitted on."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
@@ -54,16 +76,20 @@ def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
     """
     if not isinstance(table, nw.DataFrame):
         return table if columns is None else table[:, columns]
-    names = table.columns if columns is None else [table.columns[d] for d in columns]
-    for name in names:
-        dtype = table.schema[name]
+    if columns is not None:
+        if columns.size == 0:
+            return np.empty((table.shape[0], 0))
+        table = table.select(nw.nth(*columns.tolist()))
+    schema = list(table.schema.items())
+    for name, dtype in schema:
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
             raise ValueError(f"column {name!r} holds {dtype}, not numbers: encode it first, or leave it out")
-    if not names:
-        return np.empty((table.shape[0], 0))
-    array = (table if list(names) == table.columns else table.select(names)).to_numpy()
+    if any(dtype == nw.Boolean for _, dtype in schema):
+        flags = [nw.nth(k).cast(nw.Float64) for k, (_, dtype) in enumerate(schema) if dtype == nw.Boolean]
+        table = table.with_columns(*flags)  # so that a missing flag is NaN
+    array = table.to_numpy()
     if array.dtype == object:
-        array = np.column_stack([_as_float(table[name].to_numpy(), name) for name in names])
+        array = np.column_stack([_as_float(array[:, k], name) for k, (name, _) in enumerate(schema)])
     return array
 
 
@@ -71,6 +97,8 @@ def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
+        raise ValueError("y holds dates or times, not numbers")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
     if y.ndim > 2 or y.ndim == 0:
         raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {y.shape}")
@@ -95,6 +123,9 @@ def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
         raise ValueError(f"sample_weight[{int(np.argmax(weight < 0))}] is negative")
     if not weight.any():
         raise ValueError("sample_weight is zero for every sample")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weight.sum()):
+            raise ValueError("sample_weight is too large: its sum is infinite")
     return weight
 
 
@@ -104,21 +135,28 @@ def prediction_table(estimator: Any, X: Any, columns: NDArray[np.intp]) -> Any:
     The other columns are not looked at: at prediction time the expensive ones may not have been computed, hold
     NaN or, in a data frame, be missing.
     """
-    names = column_names(X)
     known = getattr(estimator, "feature_names_in_", None)
-    if names is not None and known is not None and len(names) < len(known):
-        position = {name: d for d, name in enumerate(known)}
-        found = [position.get(name, -1) for name in names]
-        in_order = all(a < b for a, b in zip([-1, *found], found, strict=False))
-        if in_order and set(columns.tolist()) <= set(found):
-            frame = _frame(X)
-            where = {d: k for k, d in enumerate(found)}
-            return _finite(numbers_of(frame, np.array([where[d] for d in columns.tolist()], dtype=np.intp)),
-                           [str(known[d]) for d in columns])  # fmt: skip
+    part = None if known is None else _part(X, list(known), columns)
+    if part is not None:
+        return part
     table = check_table(estimator, X, reset=False)
     everything = columns.size == table.shape[1] and bool(np.all(columns == np.arange(columns.size)))
     labels = [str(known[d]) if known is not None else str(d) for d in columns]
     return _finite(numbers_of(table, None if everything else columns), labels)
+
+
+def _part(X: Any, known: list[str], columns: NDArray[np.intp]) -> Any:
+    """Return the ``columns`` of a frame that holds them but not all known columns; None for any other X."""
+    names = column_names(X)
+    if names is None or len(names) >= len(known):
+        return None
+    position = {name: k for k, name in enumerate(names)}
+    if not set(names) <= set(known) or not all(known[d] in position for d in columns):
+        return None
+    if list(names) != [name for name in known if name in position]:
+        raise ValueError("The feature names should match those that were passed during fit: they are in another order")
+    found = np.array([position[known[d]] for d in columns], dtype=np.intp)
+    return _finite(numbers_of(_not_empty(_frame(X)), found), [known[d] for d in columns])
 
 
 def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
@@ -135,6 +173,20 @@ def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
         if largest > 1e150:
             raise ValueError(f"Input X contains a value too large for float64 products: column {label!r} holds "
                              f"{largest:.3g}; rescale it")  # fmt: skip
+
+
+def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
+    """Raise an error if a column varies, but so little that the squares underflow; it would pass for constant.
+
+    ``rows`` are the ``Rows`` (of ``budgetline.statistics.chunks``) that the variances, shape (D,), are of.
+    """
+    for d in np.flatnonzero(variance < 1e-300).tolist():
+        column = rows.column(d).astype(np.float64)
+        if column.size and np.ptp(column) > 0:
+            raise ValueError(
+                f"Input X contains values too small for float64 products: column {labels[d]!r} spans only "
+                f"{np.ptp(column):.3g}; rescale it"
+            )
 
 
 def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: Sequence[str]) -> None:
@@ -162,6 +214,13 @@ def _finite(array: Any, labels: Sequence[str]) -> Any:
     return array
 
 
+def _not_empty(frame: Any) -> Any:
+    for axis, what in enumerate(("sample", "feature")):
+        if frame.shape[axis] < 1:
+            raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}), a minimum of 1 is required.")
+    return frame
+
+
 def _frame(X: Any) -> nw.DataFrame[Any] | None:
     if isinstance(X, nw.DataFrame):
         return X
@@ -171,7 +230,7 @@ def _frame(X: Any) -> nw.DataFrame[Any] | None:
     return native if isinstance(native, nw.DataFrame) else None
 
 
-def _as_float(values: NDArray[Any], name: str) -> Float:
+def _as_float(values: NDArray[Any], name: Any) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import LinAlgWarning
-from threadpoolctl import threadpool_limits
 
 from budgetline.objectives.accuracy import refine, triangle
 from budgetline.objectives.coefficients import condition_number, stage_coefficients
@@ -22,6 +21,7 @@ from budgetline.staged import StagedModel, in_user_units
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.columns import scale_of, standardised_columns
 from budgetline.statistics.moments import Moments, moments_of
+from budgetline.threads import limit_blas
 
 Float = NDArray[np.float64]
 
@@ -136,8 +136,7 @@ def _gram(moments: Moments, scale: Float, plan: Plan) -> Gram:
 def _run(source: Source, plan: Plan) -> _Run:
     sizes = np.array([c.size for c in plan.columns], dtype=np.intp)
     # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
-    threads = 1 if isinstance(source, Gram) else None
-    with threadpool_limits(threads, user_api="blas"):
+    with limit_blas(1 if isinstance(source, Gram) else None):
         objective = LeastSquares(source, sizes, plan.rule, track_gains=plan.limits.min_gain > 0)
         order, gains = greedy_order(
             objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive

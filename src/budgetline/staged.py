@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -92,6 +92,8 @@ class StagedModel:
 
     def choose(self, budget: float | None, stage: int | None, available: Collection[str] | None) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
+        if isinstance(available, Iterator):
+            available = list(available)  # an iterator can be read only once
         check_choice(budget, stage, available, self.n_stages, self.names)
         if available is not None:
             return self.of_groups(available)

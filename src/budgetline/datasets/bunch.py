@@ -29,17 +29,13 @@ def make_bunch(
     Parameters
     ----------
     data : ndarray of shape (n_samples, n_features)
-        The design matrix.
     target : ndarray of shape (n_samples,)
-        What to predict.
     feature_names : sequence of str
-        Names of the columns of `data`.
     members : mapping of str to sequence of str
         The column names of each group.
     costs : mapping of str to float
         The cost of each group.
     target_name : str
-        Column name of the target in the frame.
     descr : str
         Description of the data.
     as_frame : bool

@@ -89,8 +89,10 @@ def greedy_order(
         if not allowed.any():
             break
         # 2. stop if nothing that is left brings enough
-        if limits.min_gain > 0 and objective.gains()[fits].max() < limits.min_gain * objective.null_value:
-            break
+        if limits.min_gain > 0:
+            enough = limits.min_gain * objective.null_value
+            if enough <= 0 or objective.gains()[fits].max() < enough:
+                break
         # 3. take the best
         g = best_group(objective.scores(), costs, allowed, cost_sensitive=cost_sensitive)
         gains.append(objective.choose(g))

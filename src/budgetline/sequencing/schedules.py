@@ -88,6 +88,6 @@ def as_schedule(schedule: Any) -> Schedule:
         if schedule not in SCHEDULES:
             raise ValueError(f"unknown schedule {schedule!r}; known are {', '.join(map(repr, SCHEDULES))}")
         return cast(Schedule, SCHEDULES[schedule]())
-    if not callable(getattr(schedule, "allowed", None)):
-        raise TypeError(f"schedule must be a name or have a method 'allowed', got {schedule!r}")
+    if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
+        raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {schedule!r}")
     return cast(Schedule, schedule)

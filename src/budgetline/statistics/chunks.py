@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,20 @@ class Rows:
         if self.columns is not None:
             block = block[:, self.columns]
         return block.toarray() if sparse.issparse(block) else block
+
+    def column(self, d: int) -> NDArray[Any]:
+        """Return the entries of column ``d`` (of those read) in rows of positive weight."""
+        column = self.X[:, [d if self.columns is None else self.columns[d]]]
+        dense = (column.toarray() if sparse.issparse(column) else column).ravel()
+        if self.rows is not None:
+            dense = dense[self.rows]
+        return np.asarray(dense if self.weight is None else dense[self.weight_of(slice(None)) > 0])
+
+    def labels(self, names: Sequence[str] | None) -> Sequence[str]:
+        """Return how to call the columns read in an error: their names, or their positions in X."""
+        if names is not None:
+            return names
+        return [str(d) for d in (range(self.n_columns) if self.columns is None else self.columns)]
 
     def target_of(self, index: slice | NDArray[np.intp]) -> Float:
         """Return targets of rows ``index``."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetline.inputs import raise_not_finite
+from budgetline.inputs import raise_not_finite, raise_too_small
 from budgetline.statistics.chunks import Rows, shift_of
 
 Float = NDArray[np.float64]
@@ -77,11 +77,14 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
             mean, variance = _sparse_mean_variance(X, weight, total)
         else:
             mean, variance = _dense_mean_variance(rows, weight, total)
-    if not np.isfinite(variance).all():
-        raise_not_finite(X, names or [str(d) for d in (range(X.shape[1]) if rows.columns is None else rows.columns)])
-        raise ValueError("X holds values too large for float64 products; rescale them")
-    root = np.sqrt(weight / total)
     y_mean = np.average(rows.Y, axis=0, weights=weight)
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(((rows.Y - y_mean) ** 2).sum())
+    if not (finite and np.isfinite(variance).all()):
+        raise_not_finite(X, rows.labels(names))
+        raise ValueError("X or y holds values too large for float64 products; rescale them")
+    raise_too_small(rows, variance, rows.labels(names))
+    root = np.sqrt(weight / total)
     A = StandardisedColumns(X, mean, scale_of(mean, variance), root)
     return A, (rows.Y - y_mean) * root[:, None], y_mean
 

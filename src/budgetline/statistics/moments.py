@@ -18,9 +18,10 @@ from budgetline.inputs import (
     column_names,
     numbers_of,
     raise_not_finite,
+    raise_too_small,
 )
 from budgetline.statistics.chunks import EXTENDED_WORK, Rows
-from budgetline.statistics.products import dense_scatter, sparse_scatter
+from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter
 
 Float = NDArray[np.float64]
 
@@ -44,7 +45,8 @@ class Moments:
     n_samples : int
         Number of rows of positive weight.
     weight : float
-    mean : array of shape (D + P,)
+    mean, mean_low : arrays of shape (D + P,)
+        The mean, and what rounding it to float64 lost: differences of means must not lose digits when parts are merged.
     scatter : array of shape (D + P, D + P)
     target_shape : () for one target given as a vector, (P,) for P targets
     feature_names : tuple of str, or None
@@ -64,6 +66,7 @@ class Moments:
     n_samples: int
     weight: float
     mean: Float
+    mean_low: Float
     scatter: Float
     target_shape: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
@@ -106,13 +109,13 @@ class Moments:
             return NotImplemented
         self._check_compatible(other)
         weight = self.weight + other.weight
-        step = other.mean - self.mean
+        step = (other.mean - self.mean) + (other.mean_low - self.mean_low)
         scatter = self.scatter + other.scatter
         scatter += np.outer(step * (self.weight * other.weight / weight), step)
         return Moments(
             self.n_samples + other.n_samples,
             weight,
-            self.mean + step * (other.weight / weight),
+            *rounded_sum(self.mean, self.mean_low + step * (other.weight / weight)),
             scatter,
             self.target_shape,
             self.feature_names,
@@ -131,7 +134,13 @@ class Moments:
         """
         kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
         names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
-        return replace(self, mean=self.mean[kept], scatter=self.scatter[np.ix_(kept, kept)], feature_names=names)
+        return replace(
+            self,
+            mean=self.mean[kept],
+            mean_low=self.mean_low[kept],
+            scatter=self.scatter[np.ix_(kept, kept)],
+            feature_names=names,
+        )
 
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
         """Mean squared error of linear models on this sample, summed over targets.
@@ -180,18 +189,19 @@ def moments_of(rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] |
         dtype = _product_dtype(rows)
         light = sparse.issparse(rows.X) and rows.X.nnz < SPARSE_DENSITY * np.prod(rows.X.shape)
         found = (sparse_scatter(rows) if light else None) or dense_scatter(rows, dtype)
-        if dtype == np.float32 and not np.isfinite(found[1]).all():
+        if dtype == np.float32 and not np.isfinite(found[2]).all():
             dtype = np.dtype(np.float64)  # squares overflow float32 from 1.8e19 on
             found = dense_scatter(rows, dtype)
-    mean, scatter = found
+    mean, mean_low, scatter = found
     if not np.isfinite(scatter).all():
-        used = rows.X if rows.columns is None else rows.X[:, rows.columns]
-        labels = names or [str(d) for d in (range(rows.X.shape[1]) if rows.columns is None else rows.columns)]
-        raise_not_finite(used, labels)
+        raise_not_finite(rows.X if rows.columns is None else rows.X[:, rows.columns], rows.labels(names))
         raise ValueError("X or y holds values too large for float64 products; rescale them")
+    raise_too_small(rows, np.diag(scatter)[: rows.n_columns] / rows.total_weight, rows.labels(names))
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
     n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
-    return Moments(n_samples, rows.total_weight, mean, scatter, target_shape, tuple(names) if names else None, eps)
+    return Moments(
+        n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, tuple(names) if names else None, eps
+    )
 
 
 def _product_dtype(rows: Rows) -> np.dtype[Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from budgetline.statistics.chunks import Rows, shift_of
+from budgetline.threads import blas_threads, limit_blas
 
 Float = NDArray[np.float64]
 
@@ -20,8 +20,8 @@ LANE_WIDTH = 1024
 """Wider products keep all BLAS threads busy on their own."""
 
 
-def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float]:
-    """Return mean (D + P,) and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
+def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float]:
+    """Return mean (D + P,), what its rounding lost, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
 
     The products are taken about a point near the data. float32 data are multiplied in float32 and added up in float64.
 
@@ -30,18 +30,17 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float]:
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
-    blas = ThreadpoolController().select(user_api="blas")
-    threads = min((lib["num_threads"] for lib in blas.info()), default=1)
+    threads = blas_threads()
     if shift.size > LANE_WIDTH or len(slices) == 1:
         total = _lane(rows, slices, shift, dtype)
     else:
         lanes = [slices[k::LANES] for k in range(LANES)]
-        with blas.limit(limits=max(1, threads // LANES)), ThreadPoolExecutor(min(threads, LANES)) as pool:
+        with limit_blas(max(1, threads // LANES)), ThreadPoolExecutor(min(threads, LANES)) as pool:
             total = sum(pool.map(lambda lane: _lane(rows, lane, shift, dtype), lanes))
     k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
-    return shift + offset, scatter
+    return *rounded_sum(shift, offset), scatter
 
 
 def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[Any]) -> Any:
@@ -63,7 +62,14 @@ def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[
     return total
 
 
-def sparse_scatter(rows: Rows) -> tuple[Float, Float] | None:
+def rounded_sum(a: NDArray[Any], b: NDArray[Any]) -> tuple[Float, Float]:
+    """Return a + b in float64 and the rounding error of it (Knuth's two-sum)."""
+    total = (a + b).astype(np.float64)
+    part = total - a
+    return total, ((a - (total - part)) + (b - part)).astype(np.float64)
+
+
+def sparse_scatter(rows: Rows) -> tuple[Float, Float, Float] | None:
     """Return mean and scatter from sparse products; None if centring would cancel too many digits."""
     X = rows.X if rows.rows is None else rows.X[rows.rows]
     X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
@@ -80,4 +86,5 @@ def sparse_scatter(rows: Rows) -> tuple[Float, Float] | None:
     if np.any((np.diag(gram) < 1e-4 * raw) & ~constant):
         return None
     inner = (Y - y_mean).T @ ((Y - y_mean) * w[:, None])
-    return np.concatenate([np.ravel(mean), y_mean]), np.block([[gram, cross], [cross.T, inner]])
+    means = np.concatenate([np.ravel(mean), y_mean])
+    return means, np.zeros_like(means), np.block([[gram, cross], [cross.T, inner]])

@@ -1,4 +1,4 @@
-"""Feature groups: which columns are computed together, and what each group costs."""
+"""FeatureGroups and its place in one table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from budgetline.inputs import column_names
+from budgetline.groups.parsing import Column, check_columns, names_of, parse_costs, parse_groups, read_yaml
 
-Column = str | int
 Remainder = Literal["error", "drop"]
 
 
@@ -81,13 +80,13 @@ class FeatureGroups:
         *,
         remainder: Remainder = "error",
     ) -> None:
-        names, columns = _parse_groups(groups)
-        _check_columns(names, columns)
+        names, columns = parse_groups(groups)
+        check_columns(names, columns)
         if remainder not in ("error", "drop"):
             raise ValueError(f"remainder must be 'error' or 'drop', got {remainder!r}")
         self._names = names
         self._columns = columns
-        self._costs = _parse_costs(costs, names)
+        self._costs = parse_costs(costs, names)
         self._remainder = remainder
 
     @property
@@ -135,7 +134,7 @@ class FeatureGroups:
         ('blood', 'age')
         """
         groups: dict[str, list[str]] = {}
-        for name in _names_of(columns):
+        for name in names_of(columns):
             groups.setdefault(name.split(sep, 1)[0], []).append(name)
         return cls(groups, costs)
 
@@ -157,7 +156,7 @@ class FeatureGroups:
         """
         if isinstance(columns, Integral):
             return cls([[d] for d in range(int(columns))], costs)
-        return cls({name: [name] for name in _names_of(columns)}, costs)
+        return cls({name: [name] for name in names_of(columns)}, costs)
 
     @classmethod
     def random_by_cost(cls, costs: ArrayLike, size: int, random_state: Any = None) -> FeatureGroups:
@@ -184,7 +183,7 @@ class FeatureGroups:
         per_column = np.asarray(costs, dtype=np.float64)
         if per_column.ndim != 1:
             raise ValueError(f"costs must hold one cost per column, got an array of shape {per_column.shape}")
-        _parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
+        parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
         rng = check_random_state(random_state)
         groups: dict[str, list[int]] = {}
         totals: list[float] = []
@@ -192,7 +191,7 @@ class FeatureGroups:
             members = rng.permutation(np.flatnonzero(per_column == cost))
             for k, start in enumerate(range(0, members.size, int(size))):
                 chosen = sorted(members[start : start + int(size)].tolist())
-                groups[f"cost{cost:g}_{k}"] = chosen
+                groups[f"cost{np.format_float_positional(cost, trim='-')}_{k}"] = chosen
                 totals.append(float(cost) * len(chosen))
         return cls(groups, totals)
 
@@ -217,7 +216,7 @@ class FeatureGroups:
         ...     FeatureGroups.from_yaml(path).costs.tolist()
         [10.37]
         """
-        content = _read_yaml(Path(path))
+        content = read_yaml(Path(path))
         if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
             raise ValueError(f"{path}: expected a mapping with the key 'groups' (name -> columns, cost)")
         if unknown := sorted(map(str, content.keys() - {"groups", "remainder"})):
@@ -230,7 +229,10 @@ class FeatureGroups:
                 raise ValueError(f"{path}: group {name!r} has the unknown key {unknown[0]!r}")
             groups[name] = entry["columns"]
             costs[name] = entry.get("cost", 1.0)
-        return cls(groups, costs, remainder=content.get("remainder", "error"))
+        try:
+            return cls(groups, costs, remainder=content.get("remainder", "error"))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{path}: {error}") from error
 
     def with_costs(self, costs: Mapping[Any, float] | ArrayLike) -> FeatureGroups:
         """Return the same groups at other costs.
@@ -265,7 +267,7 @@ class FeatureGroups:
         >>> FeatureGroups({"a": ["y"], "b": ["x", "z"]}).resolve(["x", "y", "z"], 3).columns[1].tolist()
         [0, 2]
         """
-        position = {name: d for d, name in enumerate(feature_names)} if feature_names is not None else None
+        position = None if feature_names is None else dict(zip(names_of(feature_names), range(n_features), strict=True))
         owner: dict[int, str] = {}
         resolved = []
         for name, columns in zip(self._names, self._columns, strict=True):
@@ -278,7 +280,7 @@ class FeatureGroups:
         if self._remainder == "error" and len(owner) < n_features:
             missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
             raise ValueError(
-                f"{_some(missing)} of X in no group; "
+                f"{_some(missing)} in no group; "
                 "add the missing columns to a group or pass remainder='drop' to leave them out"
             )
         return Layout(tuple(resolved), n_features)
@@ -320,86 +322,6 @@ def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | No
     return FeatureGroups(groups, costs)
 
 
-def _parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
-    if isinstance(groups, Mapping):
-        return tuple(str(name) for name in groups), tuple(_parse_columns(n, c) for n, c in groups.items())
-    if isinstance(groups, str | bytes) or not isinstance(groups, Iterable):
-        raise TypeError(
-            f"groups must be a mapping name -> columns, a list of column lists, or one label per column, got {groups!r}"
-        )
-    entries = list(groups)
-    nested = [isinstance(e, list | tuple | set | frozenset | range | np.ndarray) for e in entries]
-    if all(nested):
-        return tuple(str(k) for k in range(len(entries))), tuple(_parse_columns(k, c) for k, c in enumerate(entries))
-    if any(nested):
-        raise TypeError("groups mixes column lists and single labels; give all column lists, or one label per column")
-    by_label: dict[str, list[int]] = {}
-    for d, label in enumerate(entries):
-        if label is None or label != label:
-            raise ValueError(f"the group label of column {d} is missing ({label!r})")
-        by_label.setdefault(str(label), []).append(d)
-    return tuple(by_label), tuple(tuple(columns) for columns in by_label.values())
-
-
-def _parse_columns(name: Any, columns: Any) -> tuple[Column, ...]:
-    if isinstance(columns, str | Integral):
-        columns = [columns]
-    if not isinstance(columns, Iterable) or isinstance(columns, Mapping | bytes):
-        raise TypeError(f"group {str(name)!r}: columns must be a list of names or positions, got {columns!r}")
-    parsed: list[Column] = []
-    for column in columns:
-        if isinstance(column, str):
-            parsed.append(str(column))
-        elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
-            parsed.append(int(column))
-        else:
-            raise TypeError(f"group {str(name)!r}: column {column!r} is neither a name nor a position")
-    return tuple(parsed)
-
-
-def _check_columns(names: tuple[str, ...], columns: tuple[tuple[Column, ...], ...]) -> None:
-    if not names:
-        raise ValueError("there must be at least one group")
-    owner: dict[Column, str] = {}
-    seen: set[str] = set()
-    for name, members in zip(names, columns, strict=True):
-        if name in seen:
-            raise ValueError(f"duplicate group name {name!r}")
-        seen.add(name)
-        if not members:
-            raise ValueError(f"group {name!r} has no columns")
-        for column in members:
-            if column in owner:
-                where = "twice in it" if owner[column] == name else f"in group {owner[column]!r} too"
-                raise ValueError(f"group {name!r}: column {column!r} is {where}")
-            owner[column] = name
-
-
-def _parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
-    if costs is None:
-        costs = np.ones(len(names))
-    if isinstance(costs, Mapping):
-        given = {str(name): cost for name, cost in costs.items()}
-        if missing := [name for name in names if name not in given]:
-            raise ValueError(f"no cost for group {missing[0]!r}")
-        if unknown := [name for name in given if name not in names]:
-            raise ValueError(f"cost given for unknown group {unknown[0]!r}")
-        costs = [given[name] for name in names]
-    entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes) else None
-    if entries is None or len(entries) != len(names):
-        raise ValueError(f"costs must be a mapping or one cost for each of the {len(names)} groups, got {costs!r}")
-    values = np.empty(len(names))
-    for k, (name, cost) in enumerate(zip(names, entries, strict=True)):
-        try:
-            values[k] = float(cost)
-        except (TypeError, ValueError):
-            raise ValueError(f"the cost of group {name!r} is not a number: {cost!r}") from None
-        if not np.isfinite(values[k]) or values[k] < 0:
-            raise ValueError(f"the cost of group {name!r} must be finite and not negative, got {cost!r}")
-    values.flags.writeable = False
-    return values
-
-
 def _position(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
     if isinstance(column, str):
         if position is None:
@@ -417,36 +339,4 @@ def _position(column: Column, group: str, position: dict[str, int] | None, n_fea
 
 def _some(columns: list[Any], most: int = 5) -> str:
     shown = ", ".join(repr(c) for c in columns[:most]) + (", …" if len(columns) > most else "")
-    return f"column {shown} is" if len(columns) == 1 else f"{len(columns)} columns ({shown}) are"
-
-
-def _names_of(columns: Any) -> tuple[str, ...]:
-    names = column_names(columns)
-    if names is None:
-        names = tuple(columns)
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"column names must be strings, got {name!r}")
-    return names
-
-
-def _read_yaml(path: Path) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("reading YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
-
-    class UniqueKeys(yaml.SafeLoader):  # type: ignore[misc]
-        """PyYAML keeps the last of two equal keys without a word; a group would be lost."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            if repeated := [key for key in keys if keys.count(key) > 1]:
-                raise ValueError(f"{path}: duplicate key {repeated[0]!r} (line {node.start_mark.line + 1})")
-            return super().construct_mapping(node, deep)
-
-    with path.open(encoding="utf-8") as file:
-        try:
-            return yaml.load(file, UniqueKeys)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path}: not valid YAML: {error}") from error
+    return f"column {shown} of X is" if len(columns) == 1 else f"{len(columns)} columns ({shown}) of X are"

@@ -1,0 +1,189 @@
+"""What the linear estimators share: groups, settings, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.groups import FeatureGroups, Layout, as_feature_groups
+from budgetline.inputs import (
+    check_table,
+    check_target,
+    check_weight,
+    column_names,
+    numbers_of,
+    prediction_table,
+    remember_columns,
+)
+from budgetline.linear import Plan
+from budgetline.objectives.rules import RULES
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import SCHEDULES, as_schedule
+from budgetline.sequencing.sequence import Sequence
+from budgetline.staged import LinearModel, StagedModel
+from budgetline.statistics.chunks import Rows
+
+Float = NDArray[np.float64]
+
+STAGES_AT_ONCE = 16
+"""Stages predicted by one matrix product in the staged generators."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a fit starts from, all of it checked."""
+
+    rows: Rows
+    plan: Plan
+    layout: Layout
+    names: tuple[str, ...] | None
+    target_shape: tuple[int, ...]
+
+    @property
+    def used_names(self) -> tuple[str, ...] | None:
+        """Names of the grouped columns, in the order of X."""
+        return None if self.names is None else tuple(self.names[d] for d in np.sort(self.layout.used))
+
+
+class LinearSequence(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What the linear estimators share: groups, settings, predictions."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "feature_groups": [FeatureGroups, dict, "array-like", None],
+        "costs": [dict, "array-like", None],
+        "rule": [StrOptions(set(RULES))],
+        "cost_sensitive": ["boolean"],
+        "schedule": [StrOptions(set(SCHEDULES)), HasMethods("allowed")],
+        "max_cost": [Interval(Real, 0, None, closed="both"), None],
+        "max_groups": [Interval(Integral, 1, None, closed="left"), None],
+        "min_gain": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    feature_groups: Any
+    costs: Any
+    rule: str
+    cost_sensitive: bool
+    schedule: Any
+    max_cost: float | None
+    max_groups: int | None
+    min_gain: float
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
+
+        Only the columns that the chosen model uses are read: the others may be NaN, or missing from a data frame.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        budget : float, optional
+            Use the longest prefix of the sequence that costs no more.
+        stage : int, optional
+            Use the first ``stage`` groups; 0 is the training mean.
+        available : collection of group names, optional
+            Use exactly these groups, in or out of order: the least-squares model on them, solved from the factor that
+            the fit left. Groups that are not in the sequence (see ``max_cost``) add nothing.
+
+        Returns
+        -------
+        array of shape (n,) or (n, P)
+        """
+        check_is_fitted(self)
+        model = self.staged_model_.choose(budget, stage, available)
+        return self._shaped(_predict(prediction_table(self, X, model.columns), model))
+
+    def staged_predict(self, X: Any) -> Iterator[Float]:
+        """Predict after each group.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+
+        Yields
+        ------
+        array of shape (n,) or (n, P)
+            Stages 1, 2, …, in order.
+        """
+        check_is_fitted(self)
+        staged = self.staged_model_
+        last = staged.at_stage(staged.n_stages)
+        table = prediction_table(self, X, last.columns)
+        P = staged.null_intercept.size
+        for start in range(0, staged.n_stages, STAGES_AT_ONCE):
+            coef = staged.coef_path[start : start + STAGES_AT_ONCE][..., last.columns]
+            scores = np.asarray(table @ coef.reshape(-1, last.columns.size).T).reshape(-1, len(coef), P)
+            for j in range(len(coef)):
+                yield self._shaped(scores[:, j] + staged.intercept_path[start + j])
+
+    def _shaped(self, scores: Float) -> Float:
+        return scores if self._target_shape else scores[:, 0]
+
+    def _plan(self, names: tuple[str, ...] | None, n_features: int, alpha: float) -> tuple[Plan, Layout]:
+        """Resolve groups against a table; the plan counts columns among those that are used."""
+        groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
+        layout = groups.resolve(names, n_features)
+        used = np.sort(layout.used)
+        columns = tuple(np.searchsorted(used, c) for c in layout.columns)
+        limits = Limits(self.max_cost, self.max_groups, self.min_gain)
+        schedule = as_schedule(self.schedule)
+        plan = Plan(columns, groups.names, groups.costs, self.rule, schedule, limits, self.cost_sensitive, alpha)
+        return plan, layout
+
+    def _check(self, X: Any, y: Any, sample_weight: Any, alpha: float) -> Checked:
+        """Check parameters and data, and read the grouped columns; nothing of the estimator is changed."""
+        self._validate_params()
+        table = check_table(self, X, reset=True)
+        names = column_names(X)
+        plan, layout = self._plan(names, table.shape[1], alpha)
+        Y, target_shape = check_target(y, table.shape[0])
+        weight = check_weight(sample_weight, table.shape[0])
+        used = None if layout.used.size == layout.n_features else np.sort(layout.used)
+        if isinstance(table, nw.DataFrame):
+            rows = Rows(numbers_of(table, used), Y, weight)
+        else:
+            rows = Rows(numbers_of(table), Y, weight, used)
+        return Checked(rows, plan, layout, names, target_shape)
+
+    def _keep(
+        self, model: StagedModel, layout: Layout, names: tuple[str, ...] | None, target_shape: tuple[int, ...]
+    ) -> None:
+        """Copy a fitted model into the attributes that users read."""
+        model = model.embedded(np.sort(layout.used), layout.n_features)
+        remember_columns(self, names, layout.n_features)
+        self._target_shape = target_shape
+        self.staged_model_ = model
+        self.sequence_: Sequence = model.sequence
+        self.order_ = model.sequence.order
+        single = not target_shape
+        self.coef_path_ = model.coef_path[:, 0] if single else model.coef_path
+        self.intercept_path_ = model.intercept_path[:, 0] if single else model.intercept_path
+        last = model.at_stage(model.n_stages)
+        self.coef_ = last.coef[0] if single else last.coef
+        self.intercept_ = float(last.intercept[0]) if single else last.intercept
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _predict(table: Any, model: LinearModel) -> Float:
+    """Return X·coef' + intercept, shape (n, P), for a table that holds just the model's columns."""
+    scores: Float = np.asarray(table @ model.coef[:, model.columns].T)
+    return scores + model.intercept

@@ -1,0 +1,149 @@
+"""AnytimeRegressor."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from budgetline.estimators.base import LinearSequence
+from budgetline.linear import fit_moments, fit_rows, warn_from_moments
+from budgetline.statistics.moments import Moments
+
+
+class AnytimeRegressor(LinearSequence):
+    """Linear regression whose feature groups are computed one after another, best value for money first.
+
+    Learns an order of the groups and one ridge model per prefix of it,
+
+        min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y,
+
+    so that a prediction is at hand at every budget. See ``docs/design.md`` for the mathematics.
+
+    Parameters
+    ----------
+    feature_groups : FeatureGroups, mapping, list of column lists, labels, or None
+        None: every column is a group.
+    costs : mapping name -> cost, sequence, or None
+        Costs of the groups; None: those of ``feature_groups``, else 1 each.
+    rule : {"fr", "omp", "no-whiten", "single"}
+        How a group's merit is measured: by its exact gain (forward regression), or by its gradient, whitened within the
+        group (orthogonal matching pursuit), plain, or of its best column. The last two are for comparison.
+    cost_sensitive : bool
+        Whether merit is divided by cost.
+    schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
+        "doubling" never lets the next group cost more than all before it, which gives a guarantee at every budget.
+    alpha : float
+        Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
+        ``Ridge`` would call it ``alpha · n``.
+    max_cost : float or None
+        Leave out groups that would bring the total cost above this.
+    max_groups : int or None
+        Stop after so many groups.
+    min_gain : float
+        Stop when no group would explain at least this fraction of the variance more.
+
+    Attributes
+    ----------
+    sequence_ : Sequence
+        ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``.
+    order_ : int array
+        Positions of the chosen groups, in order.
+    coef_path_ : array of shape (stages, D) or (stages, P, D)
+        Coefficients after each stage, in the units of X and y.
+    intercept_path_ : array of shape (stages,) or (stages, P)
+    coef_, intercept_
+        Those of the last stage.
+    staged_model_ : StagedModel
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
+    >>> model.sequence_.groups[:3]
+    ('DIQ', 'TCHOL', 'HDL')
+    >>> model.predict(nhanes.data[:2], budget=30).round(2).tolist()
+    [5.4, 6.29]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearSequence._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        feature_groups: Any = None,
+        costs: Any = None,
+        *,
+        rule: str = "fr",
+        cost_sensitive: bool = True,
+        schedule: Any = "greedy",
+        alpha: float = 1e-5,
+        max_cost: float | None = None,
+        max_groups: int | None = None,
+        min_gain: float = 0.0,
+    ) -> None:
+        self.feature_groups = feature_groups
+        self.costs = costs
+        self.rule = rule
+        self.cost_sensitive = cost_sensitive
+        self.schedule = schedule
+        self.alpha = alpha
+        self.max_cost = max_cost
+        self.max_groups = max_groups
+        self.min_gain = min_gain
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the sequence and the model of every prefix.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+            pandas, polars and pyarrow frames are welcome. Not copied.
+        y : array of shape (n,) or (n, P)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        data = self._check(X, y, sample_weight, self.alpha)
+        model = fit_rows(data.rows, data.plan, data.used_names)
+        self._keep(model, data.layout, data.names, data.target_shape)
+        return self
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn the same from moments alone, which may have been merged from many places.
+
+        Parameters
+        ----------
+        moments : Moments
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor, Moments
+        >>> X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
+        >>> merged = Moments.of(X[:20], y[:20]) + Moments.of(X[20:], y[20:])
+        >>> AnytimeRegressor().fit_moments(merged).coef_.shape
+        (3,)
+        """
+        self._validate_params()
+        if not isinstance(moments, Moments):
+            raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
+        plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)
+        model, doubt = fit_moments(moments.select(np.sort(layout.used)), plan)
+        warn_from_moments(doubt, moments.eps, self.alpha)
+        self._keep(model, layout, moments.feature_names, moments.target_shape)
+        return self

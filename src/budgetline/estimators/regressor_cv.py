@@ -1,0 +1,140 @@
+"""AnytimeRegressorCV: the ridge constant by cross-validation over all budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_array
+
+from budgetline.estimators.base import LinearSequence
+from budgetline.evaluation.timeliness import mean_over_budgets
+from budgetline.linear import Plan, fit_moments, fit_rows
+from budgetline.statistics.folds import fold_moments
+from budgetline.statistics.moments import Moments
+
+Float = NDArray[np.float64]
+
+
+class AnytimeRegressorCV(LinearSequence):
+    """AnytimeRegressor with ``alpha`` chosen by cross-validation, over all budgets at once.
+
+    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
+    held-out squared error, 1 − MSE/MSE(training mean). The moments of every fold are computed in one pass over the
+    data; each training set is a sum of folds and each held-out error is a function of the moments, so trying another
+    ``alpha`` never touches the data.
+
+    Parameters
+    ----------
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain
+        As in :class:`AnytimeRegressor`.
+    alphas : sequence of float
+        Values of ``alpha`` to try.
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn; None is 5 folds.
+    one_standard_error : bool
+        Take the largest ``alpha`` within one standard error of the best mean score.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The chosen value.
+    cv_scores_ : array of shape (n_alphas, n_folds)
+    sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+        Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressorCV
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> AnytimeRegressorCV(nhanes.feature_groups, alphas=[1e-4, 1e-2, 1]).fit(nhanes.data, nhanes.target).alpha_
+    0.01
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearSequence._parameter_constraints,
+        "alphas": ["array-like"],
+        "cv": ["cv_object"],
+        "one_standard_error": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        feature_groups: Any = None,
+        costs: Any = None,
+        *,
+        rule: str = "fr",
+        cost_sensitive: bool = True,
+        schedule: Any = "greedy",
+        alphas: Any = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+        cv: Any = None,
+        one_standard_error: bool = False,
+        max_cost: float | None = None,
+        max_groups: int | None = None,
+        min_gain: float = 0.0,
+    ) -> None:
+        self.feature_groups = feature_groups
+        self.costs = costs
+        self.rule = rule
+        self.cost_sensitive = cost_sensitive
+        self.schedule = schedule
+        self.alphas = alphas
+        self.cv = cv
+        self.one_standard_error = one_standard_error
+        self.max_cost = max_cost
+        self.max_groups = max_groups
+        self.min_gain = min_gain
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose ``alpha`` and fit on all data.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        y : array of shape (n,) or (n, P)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        data = self._check(X, y, sample_weight, alpha=0.0)
+        alphas = check_array(self.alphas, ensure_2d=False, dtype=np.float64, input_name="alphas")
+        if alphas.ndim != 1 or np.any(alphas < 0):
+            raise ValueError(f"alphas must be numbers ≥ 0, got {self.alphas!r}")
+        rows, plans = data.rows, [replace(data.plan, alpha=float(a)) for a in alphas]
+        splits = list(check_cv(self.cv, rows.Y).split(np.empty((rows.n_rows, 1)), rows.Y))
+        folds = fold_moments(rows, splits, data.used_names)
+        scores = np.array([[_held_out(plan, *fold) for fold in folds] for plan in plans])
+        best = _choose(alphas, scores, self.one_standard_error)
+        model = fit_rows(rows, plans[best], data.used_names)
+        self._keep(model, data.layout, data.names, data.target_shape)
+        self.cv_scores_, self.alpha_ = scores, float(alphas[best])
+        return self
+
+
+def _held_out(plan: Plan, train: Moments, test: Moments) -> float:
+    """Fit on ``train``; return the mean over budgets of the explained fraction on ``test``."""
+    model, _ = fit_moments(train, plan)
+    P, D = model.null_intercept.size, train.n_features
+    null = float(test.mean_squared_error(np.zeros((1, P, D)), model.null_intercept[None])[0])
+    errors = test.mean_squared_error(model.coef_path, model.intercept_path)
+    explained = 1 - errors / null if null > 0 else np.zeros(errors.size)
+    total = float(plan.costs.sum())
+    if plan.limits.max_cost is not None:
+        total = max(min(total, plan.limits.max_cost), float(model.sequence.costs.sum()))
+    return mean_over_budgets(model.sequence.cumulative_costs, [0.0, *explained], total)
+
+
+def _choose(alphas: Float, scores: Float, one_standard_error: bool) -> int:
+    """Return which alpha has the best mean score, or is the largest within one standard error of it."""
+    means = scores.mean(axis=1)
+    best = int(np.argmax(means))
+    if not one_standard_error or scores.shape[1] < 2:
+        return best
+    error = scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
+    return int(np.argmax(np.where(means >= means[best] - error, alphas, -np.inf)))
