@@ -1,4 +1,4 @@
-"""What should we ask and measure first to predict long-term blood sugar? ``make demo``
+"""What should we ask and measure first to predict long-term blood sugar (``make demo``).
 
 NHANES 2017–2018: 5,018 adults, 22 survey components (questionnaires, examinations, laboratory tests), each with a
 published cost of inconvenience. One fifth of the people is held out.
