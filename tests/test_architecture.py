@@ -22,8 +22,10 @@ LAYERS = (
     "statistics",
     "objectives",
     "sequencing",
+    "plan",
     "staged",
     "linear",
+    "generalised",
     "evaluation",
     "estimators",
 )

@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
 Float = NDArray[np.float64]
 
@@ -106,6 +113,20 @@ def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     if y.ndim == 2 and y.shape[1] == 0:
         raise ValueError("y has no columns")
     return y.reshape(n_samples, -1), y.shape[1:]
+
+
+def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, and the class number of every sample, shape (n,)."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    check_consistent_length(y, np.empty(n_samples))
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(f"y has one class only, {classes[0]!r}: there is nothing to tell apart (1 class)")
+    return classes, codes.astype(np.intp)
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> Float | None:

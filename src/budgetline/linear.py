@@ -14,8 +14,9 @@ from scipy.linalg import LinAlgWarning
 from budgetline.objectives.accuracy import refine, triangle
 from budgetline.objectives.coefficients import condition_number, stage_coefficients
 from budgetline.objectives.least_squares import Columns, Factor, Gram, LeastSquares, Source
-from budgetline.sequencing.loop import Limits, greedy_order
-from budgetline.sequencing.schedules import Schedule
+from budgetline.objectives.subsets import LinearSubset
+from budgetline.plan import Plan
+from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel, in_user_units
 from budgetline.statistics.chunks import Rows
@@ -29,25 +30,6 @@ GRAM_COLUMNS = 4096
 """Above this many columns the D × D matrix is formed only if it is small beside X."""
 FREE_REFINEMENT = 10**8
 """Refinement is always worth its time below this many multiplications (well under a second)."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to sequence and how: the columns, names and costs of the groups and the estimator's settings."""
-
-    columns: tuple[NDArray[np.intp], ...]
-    names: tuple[str, ...]
-    costs: Float
-    rule: str
-    schedule: Schedule
-    limits: Limits
-    cost_sensitive: bool
-    alpha: float
-
-    @property
-    def order(self) -> NDArray[np.intp]:
-        """Columns of all groups, group after group."""
-        return np.concatenate(self.columns)
 
 
 @dataclass(frozen=True)
@@ -134,10 +116,9 @@ def _gram(moments: Moments, scale: Float, plan: Plan) -> Gram:
 
 
 def _run(source: Source, plan: Plan) -> _Run:
-    sizes = np.array([c.size for c in plan.columns], dtype=np.intp)
     # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
     with limit_blas(1 if isinstance(source, Gram) else None):
-        objective = LeastSquares(source, sizes, plan.rule, track_gains=plan.limits.min_gain > 0)
+        objective = LeastSquares(source, plan.sizes, plan.rule, track_gains=plan.limits.min_gain > 0)
         order, gains = greedy_order(
             objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
@@ -174,4 +155,4 @@ def _staged(
     names = tuple(plan.names[g] for g in run.order)
     sequence = Sequence(run.order, names, plan.costs[run.order], run.gains, run.null_value)
     coef, intercept = in_user_units(W, run.factor.columns, mean, scale, y_mean if y_levels is None else y_levels)
-    return StagedModel(sequence, plan.names, coef, intercept, y_mean, run.factor, mean, scale)
+    return StagedModel(sequence, plan.names, coef, intercept, y_mean, LinearSubset(run.factor, y_mean), mean, scale)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.inputs import check_choice
-from budgetline.objectives.coefficients import subset_coefficients
-from budgetline.objectives.least_squares import Factor
+from budgetline.objectives.subsets import Subset
 from budgetline.sequencing.sequence import Sequence
 
 Float = NDArray[np.float64]
@@ -38,8 +37,8 @@ class StagedModel:
     intercept_path : array of shape (stages, P)
     null_intercept : array of shape (P,)
         The model before any group: the training mean.
-    factor : Factor
-        Of the chosen columns, standardised; ``factor.columns`` are columns of X.
+    subset : LinearSubset or QuadraticSubset
+        Answers for subsets of the chosen columns, standardised; ``subset.columns`` are columns of X.
     mean, scale : arrays of shape (D,)
         Standardisation of X.
     """
@@ -49,7 +48,7 @@ class StagedModel:
     coef_path: Float
     intercept_path: Float
     null_intercept: Float
-    factor: Factor
+    subset: Subset
     mean: Float
     scale: Float
 
@@ -64,30 +63,29 @@ class StagedModel:
         coef[..., columns] = self.coef_path
         mean, scale = np.zeros(n_features), np.full(n_features, np.inf)
         mean[columns], scale[columns] = self.mean, self.scale
-        factor = replace(self.factor, columns=columns[self.factor.columns])
-        return replace(self, coef_path=coef, factor=factor, mean=mean, scale=scale)
+        subset = self.subset.renamed(columns[self.subset.columns])
+        return replace(self, coef_path=coef, subset=subset, mean=mean, scale=scale)
 
     def at_stage(self, stage: int) -> LinearModel:
         """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
         if stage == 0:
             P, D = self.null_intercept.size, self.mean.size
             return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
-        columns = np.sort(self.factor.columns[: self.factor.column_ends[stage - 1]])
+        columns = np.sort(self.subset.columns[: self.subset.column_ends[stage - 1]])
         return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
 
     def of_groups(self, available: Collection[str]) -> LinearModel:
-        """Return the best model on exactly these groups, whatever the order; groups not in the sequence add nothing."""
+        """Return the model of exactly these groups, whatever the order; groups not in the sequence add nothing."""
         wanted = {str(name) for name in available}
         in_sequence = np.array([name in wanted for name in self.sequence.groups], dtype=bool)
         count = int(in_sequence.sum())
         if in_sequence[:count].all():
             return self.at_stage(count)
-        widths = np.diff(self.factor.column_ends, prepend=0)
+        widths = np.diff(self.subset.column_ends, prepend=0)
         chosen = np.repeat(in_sequence, widths)
-        columns = self.factor.columns
-        coef, intercept = in_user_units(
-            subset_coefficients(self.factor, chosen), columns, self.mean, self.scale, self.null_intercept
-        )
+        columns = self.subset.columns
+        W, level = self.subset.solve(chosen)
+        coef, intercept = in_user_units(W, columns, self.mean, self.scale, level)
         return LinearModel(coef, intercept, np.sort(columns[chosen]))
 
     def choose(self, budget: float | None, stage: int | None, available: Collection[str] | None) -> LinearModel:

@@ -1,4 +1,4 @@
-"""What the linear estimators share: groups, settings, predictions."""
+"""What all estimators share: groups, settings, scores at a stage, a budget, or from available groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,12 +24,12 @@ from budgetline.inputs import (
     prediction_table,
     remember_columns,
 )
-from budgetline.linear import Plan
 from budgetline.objectives.rules import RULES
+from budgetline.plan import Plan
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, as_schedule
 from budgetline.sequencing.sequence import Sequence
-from budgetline.staged import LinearModel, StagedModel
+from budgetline.staged import StagedModel
 from budgetline.statistics.chunks import Rows
 
 Float = NDArray[np.float64]
@@ -54,8 +54,8 @@ class Checked:
         return None if self.names is None else tuple(self.names[d] for d in np.sort(self.layout.used))
 
 
-class LinearSequence(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the linear estimators share: groups, settings, predictions."""
+class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
+    """Checks data and settings, keeps a fitted model, and computes its scores."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "feature_groups": [FeatureGroups, dict, "array-like", None],
@@ -77,49 +77,16 @@ class LinearSequence(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     max_groups: int | None
     min_gain: float
 
-    def predict(
-        self,
-        X: Any,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
-    ) -> Float:
-        """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
-
-        Only the columns that the chosen model uses are read: the others may be NaN, or missing from a data frame.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-        budget : float, optional
-            Use the longest prefix of the sequence that costs no more.
-        stage : int, optional
-            Use the first ``stage`` groups; 0 is the training mean.
-        available : collection of group names, optional
-            Use exactly these groups, in or out of order: the least-squares model on them, solved from the factor that
-            the fit left. Groups that are not in the sequence (see ``max_cost``) add nothing.
-
-        Returns
-        -------
-        array of shape (n,) or (n, P)
-        """
+    def _scores(self, X: Any, budget: float | None, stage: int | None, available: Collection[str] | None) -> Float:
+        """Return scores X·coef' + intercept, shape (n, P), of the model that the keywords ask for."""
         check_is_fitted(self)
         model = self.staged_model_.choose(budget, stage, available)
-        return self._shaped(_predict(prediction_table(self, X, model.columns), model))
+        table = prediction_table(self, X, model.columns)
+        scores: Float = np.asarray(table @ model.coef[:, model.columns].T)
+        return scores + model.intercept
 
-    def staged_predict(self, X: Any) -> Iterator[Float]:
-        """Predict after each group.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-
-        Yields
-        ------
-        array of shape (n,) or (n, P)
-            Stages 1, 2, …, in order.
-        """
+    def _staged_scores(self, X: Any) -> Iterator[Float]:
+        """Yield the scores (n, P) of stages 1, 2, …; several stages share one matrix product."""
         check_is_fitted(self)
         staged = self.staged_model_
         last = staged.at_stage(staged.n_stages)
@@ -129,7 +96,7 @@ class LinearSequence(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             coef = staged.coef_path[start : start + STAGES_AT_ONCE][..., last.columns]
             scores = np.asarray(table @ coef.reshape(-1, last.columns.size).T).reshape(-1, len(coef), P)
             for j in range(len(coef)):
-                yield self._shaped(scores[:, j] + staged.intercept_path[start + j])
+                yield scores[:, j] + staged.intercept_path[start + j]
 
     def _shaped(self, scores: Float) -> Float:
         return scores if self._target_shape else scores[:, 0]
@@ -145,13 +112,17 @@ class LinearSequence(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         plan = Plan(columns, groups.names, groups.costs, self.rule, schedule, limits, self.cost_sensitive, alpha)
         return plan, layout
 
+    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+        """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
+        return check_target(y, n_samples)
+
     def _check(self, X: Any, y: Any, sample_weight: Any, alpha: float) -> Checked:
         """Check parameters and data, and read the grouped columns; nothing of the estimator is changed."""
         self._validate_params()
         table = check_table(self, X, reset=True)
         names = column_names(X)
         plan, layout = self._plan(names, table.shape[1], alpha)
-        Y, target_shape = check_target(y, table.shape[0])
+        Y, target_shape = self._target(y, table.shape[0])
         weight = check_weight(sample_weight, table.shape[0])
         used = None if layout.used.size == layout.n_features else np.sort(layout.used)
         if isinstance(table, nw.DataFrame):
@@ -181,9 +152,3 @@ class LinearSequence(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _predict(table: Any, model: LinearModel) -> Float:
-    """Return X·coef' + intercept, shape (n, P), for a table that holds just the model's columns."""
-    scores: Float = np.asarray(table @ model.coef[:, model.columns].T)
-    return scores + model.intercept

@@ -6,14 +6,16 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetline.estimators.base import LinearSequence
+from budgetline.estimators.regression import Regression
+from budgetline.generalised import fit_generalised
 from budgetline.linear import fit_moments, fit_rows, warn_from_moments
+from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.statistics.moments import Moments
 
 
-class AnytimeRegressor(LinearSequence):
+class AnytimeRegressor(Regression):
     """Linear regression whose feature groups are computed one after another, best value for money first.
 
     Learns an order of the groups and one ridge model per prefix of it,
@@ -28,9 +30,10 @@ class AnytimeRegressor(LinearSequence):
         None: every column is a group.
     costs : mapping name -> cost, sequence, or None
         Costs of the groups; None: those of ``feature_groups``, else 1 each.
-    rule : {"fr", "omp", "no-whiten", "single"}
-        How a group's merit is measured: by its exact gain (forward regression), or by its gradient, whitened within the
-        group (orthogonal matching pursuit), plain, or of its best column. The last two are for comparison.
+    rule : {"fr", "score", "omp", "no-whiten", "single"}
+        How a group's merit is measured: by its exact gain (forward regression), by the gain of one Newton step (the
+        same for squared error), or by its gradient, whitened within the group (orthogonal matching pursuit), plain, or
+        of its best column. The last two are for comparison.
     cost_sensitive : bool
         Whether merit is divided by cost.
     schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
@@ -44,6 +47,11 @@ class AnytimeRegressor(LinearSequence):
         Stop after so many groups.
     min_gain : float
         Stop when no group would explain at least this fraction of the variance more.
+    loss : {"squared_error", "poisson"} or ConvexLoss
+        "poisson" is for counts, with a log link; a :class:`ConvexLoss` brings its own φ. They are fitted by Newton's
+        method, and what is explained is deviance.
+    tol : float
+        Largest entry of the gradient at which a stage of such a loss counts as fitted.
 
     Attributes
     ----------
@@ -73,8 +81,10 @@ class AnytimeRegressor(LinearSequence):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LinearSequence._parameter_constraints,
+        **Regression._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "loss": [StrOptions(set(LOSSES)), ConvexLoss],
+        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -89,6 +99,8 @@ class AnytimeRegressor(LinearSequence):
         max_cost: float | None = None,
         max_groups: int | None = None,
         min_gain: float = 0.0,
+        loss: Any = "squared_error",
+        tol: float = 1e-10,
     ) -> None:
         self.feature_groups = feature_groups
         self.costs = costs
@@ -99,6 +111,8 @@ class AnytimeRegressor(LinearSequence):
         self.max_cost = max_cost
         self.max_groups = max_groups
         self.min_gain = min_gain
+        self.loss = loss
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the sequence and the model of every prefix.
@@ -115,8 +129,13 @@ class AnytimeRegressor(LinearSequence):
         self
         """
         data = self._check(X, y, sample_weight, self.alpha)
-        model = fit_rows(data.rows, data.plan, data.used_names)
+        family: Family = LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
+        if isinstance(family, SquaredError):
+            model = fit_rows(data.rows, data.plan, data.used_names)
+        else:
+            model = fit_generalised(data.rows, data.plan, family, self.tol, data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
+        self._family = family
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -140,6 +159,8 @@ class AnytimeRegressor(LinearSequence):
         (3,)
         """
         self._validate_params()
+        if self.loss != "squared_error":
+            raise ValueError(f"moments determine a model of squared error only, not of loss={self.loss!r}")
         if not isinstance(moments, Moments):
             raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
         plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)

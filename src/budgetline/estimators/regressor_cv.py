@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_array
 
-from budgetline.estimators.base import LinearSequence
-from budgetline.evaluation.timeliness import mean_over_budgets
-from budgetline.linear import Plan, fit_moments, fit_rows
+from budgetline.estimators.regression import Regression
+from budgetline.estimators.selection import check_alphas, choose_alpha, mean_explained
+from budgetline.linear import fit_moments, fit_rows
+from budgetline.plan import Plan
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 
 
-class AnytimeRegressorCV(LinearSequence):
+class AnytimeRegressorCV(Regression):
     """AnytimeRegressor with ``alpha`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
@@ -56,7 +56,7 @@ class AnytimeRegressorCV(LinearSequence):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LinearSequence._parameter_constraints,
+        **Regression._parameter_constraints,
         "alphas": ["array-like"],
         "cv": ["cv_object"],
         "one_standard_error": ["boolean"],
@@ -103,14 +103,12 @@ class AnytimeRegressorCV(LinearSequence):
         self
         """
         data = self._check(X, y, sample_weight, alpha=0.0)
-        alphas = check_array(self.alphas, ensure_2d=False, dtype=np.float64, input_name="alphas")
-        if alphas.ndim != 1 or np.any(alphas < 0):
-            raise ValueError(f"alphas must be numbers ≥ 0, got {self.alphas!r}")
+        alphas = check_alphas(self.alphas)
         rows, plans = data.rows, [replace(data.plan, alpha=float(a)) for a in alphas]
         splits = list(check_cv(self.cv, rows.Y).split(np.empty((rows.n_rows, 1)), rows.Y))
         folds = fold_moments(rows, splits, data.used_names)
         scores = np.array([[_held_out(plan, *fold) for fold in folds] for plan in plans])
-        best = _choose(alphas, scores, self.one_standard_error)
+        best = choose_alpha(alphas, scores, self.one_standard_error)
         model = fit_rows(rows, plans[best], data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self.cv_scores_, self.alpha_ = scores, float(alphas[best])
@@ -120,21 +118,6 @@ class AnytimeRegressorCV(LinearSequence):
 def _held_out(plan: Plan, train: Moments, test: Moments) -> float:
     """Fit on ``train``; return the mean over budgets of the explained fraction on ``test``."""
     model, _ = fit_moments(train, plan)
-    P, D = model.null_intercept.size, train.n_features
-    null = float(test.mean_squared_error(np.zeros((1, P, D)), model.null_intercept[None])[0])
-    errors = test.mean_squared_error(model.coef_path, model.intercept_path)
-    explained = 1 - errors / null if null > 0 else np.zeros(errors.size)
-    total = float(plan.costs.sum())
-    if plan.limits.max_cost is not None:
-        total = max(min(total, plan.limits.max_cost), float(model.sequence.costs.sum()))
-    return mean_over_budgets(model.sequence.cumulative_costs, [0.0, *explained], total)
-
-
-def _choose(alphas: Float, scores: Float, one_standard_error: bool) -> int:
-    """Return which alpha has the best mean score, or is the largest within one standard error of it."""
-    means = scores.mean(axis=1)
-    best = int(np.argmax(means))
-    if not one_standard_error or scores.shape[1] < 2:
-        return best
-    error = scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
-    return int(np.argmax(np.where(means >= means[best] - error, alphas, -np.inf)))
+    coef = np.concatenate([np.zeros((1, *model.coef_path.shape[1:])), model.coef_path])
+    losses = test.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
+    return mean_explained(plan, model.sequence, losses)

@@ -143,15 +143,7 @@ class Columns:
 
     def blocks(self, columns: NDArray[np.intp]) -> Float:
         """Return C_g of groups of one size, from a few columns at a time."""
-        count, size = columns.shape
-        blocks = np.empty((count, size, size))
-        batch = max(1, CHUNK_BYTES // (8 * size * self._target.shape[0]))
-        for start in range(0, count, batch):
-            part = columns[start : start + batch]
-            A = self.A.columns(self.order[part.ravel()]).reshape(-1, len(part), size).transpose(1, 2, 0)
-            blocks[start : start + batch] = A @ A.transpose(0, 2, 1)
-        blocks[:, np.arange(size), np.arange(size)] += self.alpha
-        return blocks
+        return diagonal_blocks(self.A, self.order, columns, self.alpha)
 
     def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
         """Choose columns: return the new rows of P and the new z."""
@@ -176,9 +168,9 @@ class Columns:
         self._lower_target -= q_lower @ z
         # 4. grow Q and U; the new rows of P are q'A
         self._T, self._k = T + size, k + q.shape[1]
-        self._Q = _grown(self._Q, len(upper), self._k)
-        self._lower = _grown(self._lower, self._T, self._k)
-        self._U = _grown(self._U, self._k, self._T)
+        self._Q = grown(self._Q, len(upper), self._k)
+        self._lower = grown(self._lower, self._T, self._k)
+        self._U = grown(self._U, self._k, self._T)
         self._Q[:, k : self._k] = q_upper
         self._lower[: self._T, k : self._k] = q_lower
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
@@ -191,7 +183,21 @@ class Columns:
         return self._U[: self._k, : self._T].copy(), z
 
 
-def _grown(array: Float, rows: int, columns: int) -> Float:
+def diagonal_blocks(A: StandardisedColumns, order: NDArray[np.intp], columns: NDArray[np.intp], alpha: float) -> Float:
+    """Return A_g'A_g + λI, shape (J_s, s, s), for columns (J_s, s) that count in ``order``; a few columns at a time."""
+    count, size = columns.shape
+    blocks = np.empty((count, size, size))
+    batch = max(1, CHUNK_BYTES // (8 * size * A.root.size))
+    for start in range(0, count, batch):
+        part = columns[start : start + batch]
+        # one contiguous matrix per group, or the product would not be left to BLAS
+        chunk = np.ascontiguousarray(A.columns(order[part.ravel()]).T).reshape(len(part), size, -1)
+        blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
+    blocks[:, np.arange(size), np.arange(size)] += alpha
+    return blocks
+
+
+def grown(array: Float, rows: int, columns: int) -> Float:
     """Return the array in a larger one of zeros, if it does not hold so many rows and columns already."""
     have = array.shape
     room = tuple(h if need <= h else max(need, 2 * h) for need, h in zip((rows, columns), have, strict=True))
@@ -249,7 +255,7 @@ class LeastSquares:
         """R(∅) = ½ Σ_p var(y_p), the most F can reach."""
         return float(self._source.target_variance.sum() / 2)
 
-    def scores(self) -> Float:
+    def scores(self, allowed: NDArray[np.bool_]) -> Float:
         """Return r_g' M_g⁻¹ r_g of every group, shape (J,); meaningless for groups already chosen."""
         return self._rule.scores(self._gradient())
 

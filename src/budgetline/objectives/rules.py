@@ -78,9 +78,11 @@ class Single(Rule):
         return np.asarray((r**2).sum(axis=2).max(axis=1))
 
 
+# One Newton step is exact for least squares, so there ``score`` is ``fr``.
 RULES: dict[str, type[Rule]] = {
     "fr": ForwardRegression,
     "omp": OrthogonalMatchingPursuit,
+    "score": ForwardRegression,
     "no-whiten": NoWhiten,
     "single": Single,
 }

@@ -24,8 +24,8 @@ class Objective(Protocol):
         """The scale of F: for models R(∅), the risk without any group."""
         ...
 
-    def scores(self) -> Float:
-        """Return the merit of every group, shape (J,)."""
+    def scores(self, allowed: NDArray[np.bool_]) -> Float:
+        """Return the merit of every group, shape (J,); entries of groups not allowed are not looked at."""
         ...
 
     def gains(self) -> Float:
@@ -94,7 +94,7 @@ def greedy_order(
             if enough <= 0 or objective.gains()[fits].max() < enough:
                 break
         # 3. take the best
-        g = best_group(objective.scores(), costs, allowed, cost_sensitive=cost_sensitive)
+        g = best_group(objective.scores(allowed), costs, allowed, cost_sensitive=cost_sensitive)
         gains.append(objective.choose(g))
         order.append(g)
         remaining[g] = False

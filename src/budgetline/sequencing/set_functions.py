@@ -24,13 +24,16 @@ class SetFunction:
         self._value = self._evaluate(self._chosen)
         self.null_value = self._evaluate(frozenset(elements)) - self._value
 
-    def scores(self) -> NDArray[np.float64]:
-        """Return F(S ∪ {x}) − F(S) of every element."""
-        return np.array([
-            -np.inf if x in self._chosen else self._evaluate(self._chosen | {x}) - self._value for x in self._elements
-        ])  # fmt: skip
+    def scores(self, allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return F(S ∪ {x}) − F(S) of the allowed elements."""
+        scores = np.full(len(self._elements), -np.inf)
+        for g in np.flatnonzero(allowed):
+            scores[g] = self._evaluate(self._chosen | {self._elements[g]}) - self._value
+        return scores
 
-    gains = scores
+    def gains(self) -> NDArray[np.float64]:
+        """Return F(S ∪ {x}) − F(S) of every element."""
+        return self.scores(np.ones(len(self._elements), dtype=bool))
 
     def choose(self, g: int) -> float:
         """Add element g, return its gain."""

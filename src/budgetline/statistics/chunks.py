@@ -62,6 +62,11 @@ class Rows:
             block = block[:, self.columns]
         return block.toarray() if sparse.issparse(block) else block
 
+    def take(self, rows: NDArray[np.intp]) -> Rows:
+        """Return some of the rows as a table of their own."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Rows(self.X[rows], self.Y[rows], weight, self.columns)
+
     def column(self, d: int) -> NDArray[Any]:
         """Return the entries of column ``d`` (of those read) in rows of positive weight."""
         column = self.X[:, [d if self.columns is None else self.columns[d]]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetline.statistics.chunks import Rows, shift_of
-from budgetline.threads import blas_threads, limit_blas
+from budgetline.threads import in_lanes
 
 Float = NDArray[np.float64]
 
-LANES = 8
-"""Chunks are dealt to so many sums, whatever the number of threads, so that the result does not depend on it."""
 LANE_WIDTH = 1024
 """Wider products keep all BLAS threads busy on their own."""
 
@@ -30,13 +27,10 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
-    threads = blas_threads()
-    if shift.size > LANE_WIDTH or len(slices) == 1:
+    if shift.size > LANE_WIDTH:
         total = _lane(rows, slices, shift, dtype)
     else:
-        lanes = [slices[k::LANES] for k in range(LANES)]
-        with limit_blas(max(1, threads // LANES)), ThreadPoolExecutor(min(threads, LANES)) as pool:
-            total = sum(pool.map(lambda lane: _lane(rows, lane, shift, dtype), lanes))
+        total = sum(in_lanes(lambda lane: _lane(rows, lane, shift, dtype), slices))
     k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)

@@ -1,0 +1,361 @@
+"""AnytimeClassifier and AnytimeClassifierCV."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.estimators.base import Checked, SequenceEstimator
+from budgetline.estimators.selection import check_alphas, choose_alpha, mean_explained
+from budgetline.generalised import fit_generalised
+from budgetline.inputs import check_labels
+from budgetline.objectives.families import Family, Logistic, Softmax
+from budgetline.plan import Plan
+from budgetline.staged import StagedModel
+from budgetline.statistics.chunks import Rows
+
+Float = NDArray[np.float64]
+
+
+class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
+    """Labels, probabilities and decisions: logistic for two classes, softmax for more."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SequenceEstimator._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    class_weight: Any
+    tol: float
+
+    def decision_function(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return scores: log odds of the second class, or one score per class, softmax of which is the probability.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+            Only the columns that the chosen model uses are read.
+        budget : float, optional
+            Use the longest prefix of the sequence that costs no more.
+        stage : int, optional
+            Use the first ``stage`` groups; 0 is the model of the class frequencies alone.
+        available : collection of group names, optional
+            Use exactly these groups. If they are a prefix of the sequence, the model fitted on them; otherwise the
+            minimiser of the quadratic model of the risk around the last stage.
+
+        Returns
+        -------
+        array of shape (n,) for two classes, (n, P) for more
+        """
+        return self._shaped(self._scores(X, budget, stage, available))
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
+        return self._probabilities(self._scores(X, budget, stage, available))
+
+    def predict_log_proba(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
+        scores = self._scores(X, budget, stage, available)
+        if scores.shape[1] == 1:
+            return -np.logaddexp(0, np.hstack([scores, -scores]))
+        return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> NDArray[Any]:
+        """Return the most probable class, shape (n,); keywords as in :meth:`decision_function`."""
+        return self._labels(self._scores(X, budget, stage, available))
+
+    def staged_decision_function(self, X: Any) -> Iterator[Float]:
+        """Yield the scores after each group."""
+        yield from map(self._shaped, self._staged_scores(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Float]:
+        """Yield the probabilities after each group."""
+        yield from map(self._probabilities, self._staged_scores(X))
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield the most probable classes after each group."""
+        yield from map(self._labels, self._staged_scores(X))
+
+    def _probabilities(self, scores: Float) -> Float:
+        p = self._family.prediction(scores)
+        return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
+
+    def _labels(self, scores: Float) -> NDArray[Any]:
+        numbers = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[numbers])
+
+    @property
+    def _family(self) -> Family:
+        check_is_fitted(self)
+        return Logistic() if self.classes_.size == 2 else Softmax(self.classes_.size)
+
+    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+        classes, codes = check_labels(y, n_samples)
+        if classes.size == 2:
+            return codes[:, None].astype(np.float64), ()
+        return np.eye(classes.size)[codes], (classes.size,)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, alpha: float) -> tuple[Checked, NDArray[Any], Family]:
+        """Check everything; fold the class weights into the sample weights."""
+        data = self._check(X, y, sample_weight, alpha)
+        classes, codes = check_labels(y, data.rows.n_rows)
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, classes[codes])
+            weight = by_class if data.rows.weight is None else by_class * data.rows.weight
+            data = replace(data, rows=replace(data.rows, weight=weight))
+        mass = np.bincount(codes, data.rows.weight, classes.size)
+        if np.any(mass <= 0):
+            raise ValueError(f"class {classes[int(np.argmin(mass))]!r} has no sample of positive weight")
+        return data, classes, Logistic() if classes.size == 2 else Softmax(classes.size)
+
+    def _finish(self, model: StagedModel, data: Checked, classes: NDArray[Any]) -> None:
+        self._keep(model, data.layout, data.names, data.target_shape)
+        self.classes_ = classes
+
+
+class AnytimeClassifier(Classification):
+    """Classification whose feature groups are computed one after another, best value for money first.
+
+    Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
+
+        min_W  mean log loss + alpha/2 ‖W‖²    on standardised X, with an intercept that is not penalised.
+
+    Parameters
+    ----------
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups
+        As in :class:`AnytimeRegressor`.
+    rule : {"fr", "score", "omp", "no-whiten", "single"}
+        "fr" refits the candidates that can win; "score" takes the gain of one Newton step; "omp" the whitened gradient
+        (the paper's Algorithm 3), which is the cheapest.
+    alpha : float
+        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data.
+    min_gain : float
+        Stop when no group would explain at least this fraction of the deviance more, by one Newton step.
+    class_weight : dict, "balanced" or None
+    tol : float
+        Largest entry of the gradient at which a stage counts as fitted.
+
+    Attributes
+    ----------
+    classes_ : array of shape (P,)
+    sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+        As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
+    >>> model.sequence_.groups[:3]
+    ('cp', 'sex', 'age')
+    >>> model.predict_proba(heart.data[:2], budget=20).round(2).tolist()
+    [[0.53, 0.47], [0.08, 0.92]]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Classification._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        feature_groups: Any = None,
+        costs: Any = None,
+        *,
+        rule: str = "fr",
+        cost_sensitive: bool = True,
+        schedule: Any = "greedy",
+        alpha: float = 1e-5,
+        max_cost: float | None = None,
+        max_groups: int | None = None,
+        min_gain: float = 0.0,
+        class_weight: Any = None,
+        tol: float = 1e-10,
+    ) -> None:
+        self.feature_groups = feature_groups
+        self.costs = costs
+        self.rule = rule
+        self.cost_sensitive = cost_sensitive
+        self.schedule = schedule
+        self.alpha = alpha
+        self.max_cost = max_cost
+        self.max_groups = max_groups
+        self.min_gain = min_gain
+        self.class_weight = class_weight
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the sequence and the model of every prefix.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        y : array of shape (n,)
+            Labels of any kind.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        data, classes, family = self._prepare(X, y, sample_weight, self.alpha)
+        self._finish(fit_generalised(data.rows, data.plan, family, self.tol, data.used_names), data, classes)
+        return self
+
+
+class AnytimeClassifierCV(Classification):
+    """AnytimeClassifier with ``alpha`` chosen by cross-validation, over all budgets at once.
+
+    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
+    held-out log loss, 1 − loss/loss(training frequencies).
+
+    Parameters
+    ----------
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, class_weight, tol
+        As in :class:`AnytimeClassifier`.
+    alphas : sequence of float
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn; None is 5 stratified folds.
+    one_standard_error : bool
+        Take the largest ``alpha`` within one standard error of the best mean score.
+
+    Attributes
+    ----------
+    alpha_ : float
+    cv_scores_ : array of shape (n_alphas, n_folds)
+    classes_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+        Of the model fitted on all data with ``alpha_``.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifierCV
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> search = AnytimeClassifierCV(heart.feature_groups, alphas=[1e-4, 1e-2, 1], rule="omp")
+    >>> search.fit(heart.data, heart.target).alpha_
+    0.01
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Classification._parameter_constraints,
+        "alphas": ["array-like"],
+        "cv": ["cv_object"],
+        "one_standard_error": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        feature_groups: Any = None,
+        costs: Any = None,
+        *,
+        rule: str = "fr",
+        cost_sensitive: bool = True,
+        schedule: Any = "greedy",
+        alphas: Any = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+        cv: Any = None,
+        one_standard_error: bool = False,
+        max_cost: float | None = None,
+        max_groups: int | None = None,
+        min_gain: float = 0.0,
+        class_weight: Any = None,
+        tol: float = 1e-10,
+    ) -> None:
+        self.feature_groups = feature_groups
+        self.costs = costs
+        self.rule = rule
+        self.cost_sensitive = cost_sensitive
+        self.schedule = schedule
+        self.alphas = alphas
+        self.cv = cv
+        self.one_standard_error = one_standard_error
+        self.max_cost = max_cost
+        self.max_groups = max_groups
+        self.min_gain = min_gain
+        self.class_weight = class_weight
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose ``alpha`` and fit on all data.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        data, classes, family = self._prepare(X, y, sample_weight, alpha=0.0)
+        rows = data.rows
+        codes = rows.Y[:, 0].astype(np.intp) if rows.Y.shape[1] == 1 else rows.Y.argmax(axis=1)
+        alphas = check_alphas(self.alphas)
+        splits = list(check_cv(self.cv, codes, classifier=True).split(np.empty((rows.n_rows, 1)), codes))
+        for k, (train, _) in enumerate(splits):
+            weight = None if rows.weight is None else rows.weight[train]
+            mass = np.bincount(codes[train], weight, classes.size)
+            if np.any(mass <= 0):
+                missing = classes[int(np.argmin(mass))]
+                raise ValueError(f"class {missing!r} is missing in the training set of fold {k}; use fewer folds")
+        plans = [replace(data.plan, alpha=float(a)) for a in alphas]
+        scores = np.array([[self._held_out(rows, plan, family, *split) for split in splits] for plan in plans])
+        best = choose_alpha(alphas, scores, self.one_standard_error)
+        self._finish(fit_generalised(rows, plans[best], family, self.tol, data.used_names), data, classes)
+        self.cv_scores_, self.alpha_ = scores, float(alphas[best])
+        return self
+
+    def _held_out(
+        self, rows: Rows, plan: Plan, family: Family, train: NDArray[np.intp], test: NDArray[np.intp]
+    ) -> float:
+        """Fit on the rows ``train``; return the mean over budgets of the explained fraction on ``test``."""
+        model = fit_generalised(rows.take(train), plan, family, self.tol)
+        held = rows.take(test)
+        table = held.block(slice(None))
+        weight = np.ones(len(test)) if held.weight is None else held.weight
+        if not weight.any():
+            raise ValueError("a held-out set has no sample of positive weight")
+        scores = [np.tile(model.null_intercept, (len(test), 1))]
+        scores += [table @ c.T + b for c, b in zip(model.coef_path, model.intercept_path, strict=True)]
+        losses = np.array([np.average(family.loss(s, held.Y), weights=weight) for s in scores])
+        return mean_explained(plan, model.sequence, losses)

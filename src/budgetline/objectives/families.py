@@ -1,0 +1,316 @@
+"""Families of generalised linear models: a convex φ, its gradient and its Hessian.
+
+The risk of scores η_i = c + V x_i is Σ ω_i (φ(η_i) − y_i'η_i), with weights ω_i that sum to one, and the prediction is
+E[y | x] = ∇φ(η). Each family works in Q internal scores; shapes below are for n samples.
+
+=============  ===  ====================================  =======================  =======================
+family         Q    φ(η)                                  ∇φ(η)                    ∇²φ(η)
+=============  ===  ====================================  =======================  =======================
+SquaredError   P    ½‖η‖²                                 η                        I
+Logistic       1    log(1 + e^η)                          p = 1/(1 + e^−η)         p(1 − p)
+Softmax        P−1  log Σ_k e^{(Bη)_k}                    B'p, p = softmax(Bη)     B'(diag p − pp')B
+Poisson        1    e^η                                   e^η                      e^η
+ConvexLoss     1    given                                 given                    given, or by differences
+=============  ===  ====================================  =======================  =======================
+
+Softmax over P classes has one direction too many: adding a constant to all scores changes nothing. B, P × (P−1) with
+orthonormal columns that sum to zero, takes it out without changing ‖W‖² = ‖V‖² of W = BV, so the problem stays the
+ridge problem in W and its solution is unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp, softmax, xlogy
+
+Float = NDArray[np.float64]
+
+
+class Family(Protocol):
+    """What the objective needs of a family."""
+
+    def check(self, Y: Float) -> None:
+        """Raise an error if targets (n, P) are not of this family."""
+        ...
+
+    def internal(self, Y: Float) -> Float:
+        """Return targets (n, Q) for the internal scores."""
+        ...
+
+    def external(self, V: Float) -> Float:
+        """Turn internal coefficients or levels (…, Q) into those of the user's scores (…, P)."""
+        ...
+
+    def start(self, mean: Float) -> Float:
+        """Return the levels (Q,) of the intercept-only model from mean internal targets (Q,)."""
+        ...
+
+    def value(self, eta: Float) -> Float:
+        """Return φ of scores (n, Q), shape (n,)."""
+        ...
+
+    def mean(self, eta: Float) -> Float:
+        """Return ∇φ, shape (n, Q)."""
+        ...
+
+    def curvature(self, eta: Float) -> Float:
+        """Return ∇²φ, shape (n, Q, Q)."""
+        ...
+
+    def saturated(self, Y: Float) -> Float:
+        """Return inf_η φ(η) − y'η for internal targets (n, Q), shape (n,): the loss of a model that knows y."""
+        ...
+
+    def loss(self, scores: Float, Y: Float) -> Float:
+        """Return φ − y'η of the user's scores and targets (n, P), shape (n,)."""
+        ...
+
+    def prediction(self, scores: Float) -> Float:
+        """Return E[y | x] from the user's scores (n, P)."""
+        ...
+
+
+class _Plain:
+    """A family whose internal scores are the user's."""
+
+    value: Callable[[Float], Float]
+
+    def loss(self, scores: Float, Y: Float) -> Float:
+        """Return φ(η) − y'η."""
+        return np.asarray(self.value(scores) - np.einsum("np,np->n", Y, scores))
+
+    def check(self, Y: Float) -> None:
+        """Accept any targets."""
+
+    def internal(self, Y: Float) -> Float:
+        """Return the targets."""
+        return Y
+
+    def external(self, V: Float) -> Float:
+        """Return the coefficients."""
+        return V
+
+
+class SquaredError(_Plain):
+    """φ(η) = ½‖η‖²."""
+
+    def start(self, mean: Float) -> Float:
+        """Return the mean."""
+        return mean
+
+    def value(self, eta: Float) -> Float:
+        """Return ½‖η‖²."""
+        return np.asarray((eta**2).sum(axis=1) / 2)
+
+    def mean(self, eta: Float) -> Float:
+        """Return η."""
+        return eta
+
+    def curvature(self, eta: Float) -> Float:
+        """Return I."""
+        return np.broadcast_to(np.eye(eta.shape[1]), (len(eta), eta.shape[1], eta.shape[1]))
+
+    def saturated(self, Y: Float) -> Float:
+        """Return −½‖y‖²."""
+        return np.asarray(-(Y**2).sum(axis=1) / 2)
+
+    def prediction(self, scores: Float) -> Float:
+        """Return the scores."""
+        return scores
+
+
+class Logistic(_Plain):
+    """φ(η) = log(1 + e^η), targets 0 and 1."""
+
+    def start(self, mean: Float) -> Float:
+        """Return the log odds."""
+        return np.log(mean) - np.log1p(-mean)
+
+    def value(self, eta: Float) -> Float:
+        """Return log(1 + e^η)."""
+        return np.logaddexp(0, eta[:, 0])
+
+    def mean(self, eta: Float) -> Float:
+        """Return the probability."""
+        return np.asarray(expit(eta))
+
+    def curvature(self, eta: Float) -> Float:
+        """Return p(1 − p)."""
+        return np.asarray(expit(eta) * expit(-eta))[:, :, None]
+
+    def saturated(self, Y: Float) -> Float:
+        """Return zero: a certain answer costs nothing."""
+        return np.zeros(len(Y))
+
+    def prediction(self, scores: Float) -> Float:
+        """Return the probability."""
+        return np.asarray(expit(scores))
+
+
+class Softmax:
+    """φ(η) = log Σ_k e^{(Bη)_k}; targets are indicators of P classes."""
+
+    def __init__(self, n_classes: int) -> None:
+        raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
+        raw[np.arange(n_classes - 1), np.arange(n_classes - 1)] = -np.arange(n_classes - 1, 0, -1.0)
+        self.B = raw / np.linalg.norm(raw, axis=0)
+
+    def check(self, Y: Float) -> None:
+        """Accept the indicators that the classifier made."""
+
+    def internal(self, Y: Float) -> Float:
+        """Return Y·B."""
+        return np.asarray(Y @ self.B)
+
+    def loss(self, scores: Float, Y: Float) -> Float:
+        """Return the log loss."""
+        return np.asarray(logsumexp(scores, axis=1) - np.einsum("np,np->n", Y, scores))
+
+    def external(self, V: Float) -> Float:
+        """Return B·V."""
+        return np.asarray(V @ self.B.T)
+
+    def start(self, mean: Float) -> Float:
+        """Return the centred log frequencies; the mean indicators are 1/P + B·mean."""
+        frequencies = 1 / len(self.B) + self.B @ mean
+        return np.asarray(self.B.T @ np.log(frequencies))
+
+    def value(self, eta: Float) -> Float:
+        """Return the log of the sum of exponentials."""
+        return np.asarray(logsumexp(eta @ self.B.T, axis=1))
+
+    def mean(self, eta: Float) -> Float:
+        """Return B'p."""
+        return np.asarray(softmax(eta @ self.B.T, axis=1) @ self.B)
+
+    def curvature(self, eta: Float) -> Float:
+        """Return B'(diag p − pp')B."""
+        p = softmax(eta @ self.B.T, axis=1)
+        along = p @ self.B
+        return np.asarray(
+            np.einsum("nk,kq,kr->nqr", p, self.B, self.B, optimize=True) - along[:, :, None] * along[:, None]
+        )
+
+    def saturated(self, Y: Float) -> Float:
+        """Return zero: a certain answer costs nothing."""
+        return np.zeros(len(Y))
+
+    def prediction(self, scores: Float) -> Float:
+        """Return the probabilities."""
+        return np.asarray(softmax(scores, axis=1))
+
+
+class Poisson(_Plain):
+    """φ(η) = e^η, targets are counts (any numbers ≥ 0)."""
+
+    def check(self, Y: Float) -> None:
+        """Refuse negative targets, and targets that are all zero."""
+        if np.any(Y < 0):
+            raise ValueError(f"y must not be negative with loss='poisson', got {Y.min():g}")
+        if not Y.any():
+            raise ValueError("y is zero everywhere: a Poisson model has no finite intercept")
+
+    def start(self, mean: Float) -> Float:
+        """Return the log of the mean."""
+        return np.log(mean)
+
+    def value(self, eta: Float) -> Float:
+        """Return e^η."""
+        return np.exp(eta[:, 0])
+
+    def mean(self, eta: Float) -> Float:
+        """Return e^η."""
+        return np.exp(eta)
+
+    def curvature(self, eta: Float) -> Float:
+        """Return e^η."""
+        return np.exp(eta)[:, :, None]
+
+    def saturated(self, Y: Float) -> Float:
+        """Return y − y log y."""
+        return np.asarray(Y[:, 0] - xlogy(Y[:, 0], Y[:, 0]))
+
+    def prediction(self, scores: Float) -> Float:
+        """Return e^score."""
+        return np.exp(scores)
+
+
+class ConvexLoss(_Plain):
+    """A generalised linear model given by its own convex φ, for one target.
+
+    The risk is the mean of φ(η) − y·η and the prediction is φ'(η).
+
+    Parameters
+    ----------
+    phi, derivative : callable
+        φ and φ' of an array of scores, elementwise.
+    second : callable, optional
+        φ''; without it differences of φ' are taken, which costs a few iterations and no accuracy.
+    start : float
+        A score at which φ and φ' are finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRegressor, ConvexLoss
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0, 9.0])
+    >>> own = AnytimeRegressor(loss=ConvexLoss(np.exp, np.exp), alpha=0).fit(X, y)
+    >>> bool(np.allclose(own.coef_, AnytimeRegressor(loss="poisson", alpha=0).fit(X, y).coef_))
+    True
+    """
+
+    def __init__(
+        self,
+        phi: Callable[[Any], Any],
+        derivative: Callable[[Any], Any],
+        second: Callable[[Any], Any] | None = None,
+        start: float = 0.0,
+    ) -> None:
+        self.phi, self.derivative, self.second, self.at = phi, derivative, second, float(start)
+
+    def check(self, Y: Float) -> None:
+        """Refuse several targets."""
+        if Y.shape[1] != 1:
+            raise ValueError("ConvexLoss is for one target")
+
+    def start(self, mean: Float) -> Float:
+        """Return the starting score."""
+        return np.full(mean.shape, self.at)
+
+    def value(self, eta: Float) -> Float:
+        """Return φ."""
+        return np.asarray(self.phi(eta[:, 0]), dtype=np.float64)
+
+    def mean(self, eta: Float) -> Float:
+        """Return φ'."""
+        return np.asarray(self.derivative(eta), dtype=np.float64)
+
+    def curvature(self, eta: Float) -> Float:
+        """Return φ''."""
+        if self.second is not None:
+            return np.asarray(self.second(eta), dtype=np.float64)[:, :, None]
+        step = 1e-5 * (1 + np.abs(eta))
+        slope = (np.asarray(self.derivative(eta + step)) - np.asarray(self.derivative(eta - step))) / (2 * step)
+        return np.asarray(np.maximum(slope, 0.0))[:, :, None]
+
+    def saturated(self, Y: Float) -> Float:
+        """Return min_η φ(η) − yη, by bisection of φ'(η) = y."""
+        y, low, high = Y[:, 0], np.full(len(Y), self.at - 1e3), np.full(len(Y), self.at + 1e3)
+        with np.errstate(over="ignore"):
+            for _ in range(100):
+                middle = (low + high) / 2
+                below = np.asarray(self.derivative(middle)) < y
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+            return np.asarray(self.phi(low) - y * low, dtype=np.float64)
+
+    def prediction(self, scores: Float) -> Float:
+        """Return φ'."""
+        return self.mean(scores)
+
+
+LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}
+"""Losses that the regressor knows by name."""

@@ -1,0 +1,206 @@
+"""Generalised linear models as an objective of the greedy loop (the paper's Algorithm 3).
+
+Groups are scored by the gradient of the risk at the current model, r = X'ω(y − ∇φ(η)), shape (D, Q), and the model is
+refitted on the chosen groups. With H the Hessian at the current model, the rules are
+
+=============  ====================================================================================
+``omp``        r_g' C_g⁻¹ r_g, as for least squares
+``score``      r_g' (H_g − H_gS H_S⁻¹ H_Sg)⁻¹ r_g: twice the gain of one Newton step, the score test
+``fr``         twice the exact gain F(S ∪ g) − F(S), by refitting
+``no-whiten``  ‖r_g‖²
+``single``     max_d ‖r_d‖²
+=============  ====================================================================================
+
+``fr`` refits candidates in the order of their one-step gains per cost and stops when a candidate would have to gain
+more than ``SCREEN`` times its one-step gain to win.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from budgetline.objectives.blocks import SizeClass, size_classes, whiten
+from budgetline.objectives.least_squares import diagonal_blocks, grown
+from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise
+from budgetline.objectives.rules import RULES, Rule
+from budgetline.objectives.subsets import QuadraticSubset
+from budgetline.statistics.chunks import CHUNK_BYTES
+from budgetline.statistics.columns import StandardisedColumns
+
+Float = NDArray[np.float64]
+
+SCREEN = 3.0
+
+
+class GeneralisedLinear:
+    """State of a GLM sequence for the greedy loop.
+
+    Parameters
+    ----------
+    A : StandardisedColumns, shape (n, D)
+        With ``root`` = √ω.
+    order : int array of shape (D,)
+        Columns of A, group after group.
+    sizes : int array of shape (J,)
+    problem : Problem
+    rule : str
+    costs : array of shape (J,)
+        What ``fr`` divides by to decide which candidates to refit; ones if costs do not count.
+    """
+
+    def __init__(
+        self,
+        A: StandardisedColumns,
+        order: NDArray[np.intp],
+        sizes: NDArray[np.intp],
+        problem: Problem,
+        rule: str,
+        costs: Float,
+    ) -> None:
+        self._A, self._order, self._problem, self._rule_name = A, order, problem, rule
+        self._costs = np.where(costs > 0, costs, np.finfo(float).tiny)
+        self._sizes = sizes
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        n, self._Q = problem.targets.shape
+        self._Z = np.ones((n, 1), order="F")
+        self._T = 0
+        level = problem.family.start(problem.weight @ problem.targets)[None]
+        eta = np.tile(level, (n, 1))
+        self._fit = minimise(problem, self._Z, Fit(level, eta, problem.risk(level, eta)))
+        self._null = self._fit
+        self._refits: dict[int, Fit] = {}
+        self._rule: Rule | None = None
+        if rule not in ("fr", "score"):
+            self._rule = RULES[rule](size_classes(sizes, lambda c: diagonal_blocks(A, order, c, problem.alpha)))
+        self.stages: list[Fit] = []
+        self._columns: list[NDArray[np.intp]] = []
+
+    @property
+    def null_value(self) -> float:
+        """R(∅) less the risk of a model that knows every target: half the null deviance per sample."""
+        return self._null.risk - float(self._problem.weight @ self._problem.family.saturated(self._problem.targets))
+
+    @property
+    def null_level(self) -> Float:
+        """Internal levels (Q,) of the intercept-only model."""
+        return np.asarray(self._null.theta[0])
+
+    def scores(self, allowed: NDArray[np.bool_]) -> Float:
+        """Return the merit of the allowed groups, shape (J,)."""
+        r = self._gradient()
+        if self._rule is not None:
+            return self._rule.scores(r)
+        one_step = self._one_step(r)
+        return 2 * self._exact(one_step / 2, allowed) if self._rule_name == "fr" else one_step
+
+    def gains(self) -> Float:
+        """Return the gain of one Newton step for every group, shape (J,)."""
+        return self._one_step(self._gradient()) / 2
+
+    def choose(self, g: int) -> float:
+        """Add group g, refit, and return the gain."""
+        fit = self._refits.get(g) or self._refit(g)
+        columns = self._append(g)
+        gain = self._fit.risk - fit.risk
+        self._T += columns.size
+        self._fit = fit
+        self._refits = {}
+        self.stages.append(fit)
+        self._columns.append(columns)
+        return gain
+
+    def coefficients(self) -> tuple[Float, Float]:
+        """Return all stages: V (stages, Q, T) and levels (stages, Q)."""
+        V = np.zeros((len(self.stages), self._Q, self._T))
+        for j, fit in enumerate(self.stages):
+            V[j, :, : len(fit.theta) - 1] = fit.theta[1:].T
+        return V, np.array([fit.theta[0] for fit in self.stages]).reshape(-1, self._Q)
+
+    def subset(self) -> QuadraticSubset:
+        """Return the quadratic model around the last stage, from which any subset is answered."""
+        Z = self._Z[:, : self._T + 1]
+        H = hessian(Z, self._problem.curvature(self._fit.eta), self._problem.alpha)
+        columns = np.concatenate(self._columns) if self._columns else np.empty(0, dtype=np.intp)
+        ends = np.cumsum([c.size for c in self._columns], dtype=np.intp)
+        return QuadraticSubset(H, self._fit.theta, self._order[columns], ends, self._problem.family)
+
+    def _gradient(self) -> Float:
+        """Return r, shape (D, Q), group-major; what the tolerance of the refits cannot tell from zero is zero."""
+        E = self._problem.weight[:, None] * (self._problem.targets - self._problem.family.mean(self._fit.eta))
+        root = self._A.root[:, None]
+        r = self._A.project(np.divide(E, root, out=np.zeros_like(E), where=root > 0)).T[self._order]
+        return np.where(np.abs(r) <= 10 * self._problem.tol, 0.0, r)
+
+    def _append(self, g: int) -> NDArray[np.intp]:
+        """Write the columns of group g behind those chosen; they stay only if ``_T`` is moved."""
+        columns = np.arange(self._starts[g], self._starts[g + 1])
+        end = 1 + self._T + columns.size
+        self._Z = grown(self._Z, len(self._Z), end)
+        self._Z[:, 1 + self._T : end] = self._A.plain(self._order[columns])
+        return columns
+
+    def _refit(self, g: int) -> Fit:
+        size = self._append(g).size
+        theta = np.vstack([self._fit.theta, np.zeros((size, self._Q))])
+        return minimise(self._problem, self._Z[:, : len(theta)], Fit(theta, self._fit.eta, self._fit.risk))
+
+    def _exact(self, one_step: Float, allowed: NDArray[np.bool_]) -> Float:
+        """Return exact gains of the candidates that can win, and one-step gains of the others."""
+        gains = one_step.copy()
+        rates = one_step / self._costs
+        best = 0.0
+        for g in sorted(np.flatnonzero(allowed).tolist(), key=lambda g: -rates[g]):
+            if SCREEN * rates[g] < best:
+                break
+            if one_step[g] > 0:
+                self._refits[g] = self._refit(g)
+                gains[g] = self._fit.risk - self._refits[g].risk
+            best = max(best, gains[g] / self._costs[g])
+        return gains
+
+    def _one_step(self, r: Float) -> Float:
+        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
+        Z, Q = self._Z[:, : self._T + 1], self._Q
+        curvature = self._problem.curvature(self._fit.eta)
+        L = factored(hessian(Z, curvature, self._problem.alpha))[0]
+        root = self._A.root
+        inverse_root = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+        scores = np.empty(self._sizes.size)
+        cross = np.empty((self._T + 1, Q, self._order.size, Q))
+        for q in range(Q):
+            for s in range(q + 1):
+                part = self._A.project((curvature[:, q, s] * inverse_root)[:, None] * Z)[:, self._order]
+                cross[:, q, :, s] = cross[:, s, :, q] = part
+        D = self._order.size
+        K = solve_triangular(L, cross.reshape(-1, D * Q), trans="T", check_finite=False).reshape(-1, D, Q)
+        for c in size_classes(self._sizes, lambda columns: self._blocks(columns, curvature)):
+            scores[c.groups] = self._class_scores(c, K, r)
+        return scores
+
+    def _class_scores(self, c: SizeClass, K: Float, r: Float) -> Float:
+        count, size = c.columns.shape
+        k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, size * self._Q, -1)
+        M = c.blocks - k @ k.transpose(0, 2, 1)
+        # pivots are judged against the block's own diagonal: curvature may be small everywhere
+        unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", c.blocks), 1e-300))
+        vectors = (r[c.columns].reshape(count, size * self._Q) * unit)[:, :, None]
+        v, _ = whiten(M * unit[:, :, None] * unit[:, None, :], vectors)
+        return np.asarray((v**2).sum(axis=(1, 2)))
+
+    def _blocks(self, columns: NDArray[np.intp], curvature: Float) -> Float:
+        """Return H_g of groups of one size, shape (J_s, sQ, sQ)."""
+        (count, size), Q = columns.shape, self._Q
+        blocks = np.empty((count, size, Q, size, Q))
+        batch = max(1, CHUNK_BYTES // (8 * size * len(curvature)))
+        for start in range(0, count, batch):
+            part = columns[start : start + batch]
+            A = np.ascontiguousarray(self._A.plain(self._order[part.ravel()]).T).reshape(len(part), size, -1)
+            for q in range(Q):
+                for s in range(q + 1):
+                    product = (A * curvature[:, q, s]) @ A.transpose(0, 2, 1)
+                    blocks[start : start + batch, :, q, :, s] = blocks[start : start + batch, :, s, :, q] = product
+        square = blocks.reshape(count, size * Q, size * Q)
+        square[:, np.arange(size * Q), np.arange(size * Q)] += self._problem.alpha
+        return square
