@@ -2,16 +2,20 @@
 
 import json
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgWarning
+from threadpoolctl import threadpool_limits
 
 import budgetline.linear
+import reference
 from budgetline import AnytimeRegressor, Moments
 from budgetline.datasets import load_nhanes
 from budgetline.objectives.coefficients import condition_number
+from budgetline.threads import blas_threads
 
 NIST = Path(__file__).parent / "data" / "nist_strd"
 DEGREE = {"Norris": 1, "Pontius": 2, "Filip": 10} | {f"Wampler{k}": 5 for k in range(1, 6)}
@@ -81,7 +85,7 @@ def test_without_ridge_and_rank_every_stage_is_the_pseudo_inverse(monkeypatch, k
     n, D = X.shape
     Y = rng.standard_normal((n, 2))
     if route == "columns":
-        monkeypatch.setattr(budgetline.linear, "_gram_fits", lambda rows: False)
+        monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
     groups = [list(range(s, min(s + 2, D))) for s in range(0, D, 2)]
     model = AnytimeRegressor(groups, rule=rule, alpha=0.0).fit(X, Y)
     assert np.isfinite(model.coef_path_).all()
@@ -163,3 +167,52 @@ def test_condition_number(cond):
     assert cond / 2 < condition_number(U) < 2 * cond
     assert condition_number(np.diag([1.0, 0.0])) == np.inf
     assert condition_number(np.zeros((0, 0))) == 1
+
+
+def test_float32_with_near_copies_is_solved_in_double_precision():
+    """Means of float32 products are off by 1e-7 of a deviation: too much to standardise near copies with."""
+    rng = np.random.default_rng(0)
+    B = rng.standard_normal((4000, 10)).astype(np.float32)
+    X = np.hstack([B, 3 * B + 1, rng.standard_normal((4000, 4))]).astype(np.float32)
+    y = B @ np.geomspace(1, 1e-2, 10) + 0.3 * rng.standard_normal(4000)
+    model = AnytimeRegressor(alpha=0.0).fit(X, y)
+    Xs = (X.astype(float) - X.astype(float).mean(axis=0)) / X.astype(float).std(axis=0)
+    fitted = np.column_stack([np.ones(4000), Xs]) @ np.linalg.lstsq(np.column_stack([np.ones(4000), Xs]), y)[0]
+    np.testing.assert_allclose(model.predict(X.astype(float)), fitted, atol=1e-6)
+
+
+@pytest.mark.parametrize("route", ["gram", "columns"])
+@pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7])
+def test_forward_regression_tells_near_copies_apart(monkeypatch, distance, route):
+    """y lies along the difference of a group and its near copy: the copy's gain is known from the data alone."""
+    if route == "columns":
+        monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
+    rng = np.random.default_rng(0)
+    B, noise, other = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)), rng.standard_normal((60, 3))
+    X = np.hstack([B, B + distance * noise, other])
+    y = B[:, 0] + noise @ [1.0, 1.0] + 0.3 * other[:, 0]
+    groups = [[0, 1], [2, 3], [4], [5], [6]]
+    model = AnytimeRegressor(groups, alpha=0.0).fit(X, y)
+    truth = reference.sequence(X, y, groups, np.ones(5), alpha=0.0)
+    assert model.order_.tolist() == truth["order"]
+    np.testing.assert_allclose(model.sequence_.gains, truth["gains"], rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-46, 1e-10, 1e60])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_unit_of_weights_does_not_matter(dtype, scale):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 20)).astype(dtype)
+    y, weight = X @ np.arange(20.0) + rng.standard_normal(3000), rng.uniform(0.5, 2, 3000)
+    plain, scaled = (AnytimeRegressor().fit(X, y, sample_weight=w) for w in (weight, weight * scale))
+    np.testing.assert_allclose(scaled.coef_path_, plain.coef_path_, rtol=1e-5, atol=1e-5)
+
+
+def test_fits_in_many_threads_leave_blas_as_it_was():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 8)), rng.standard_normal(200)
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(4) as pool:
+        before = blas_threads()
+        models = list(pool.map(lambda _: AnytimeRegressor().fit(X, y), range(40)))
+        assert blas_threads() == before
+    assert all(np.array_equal(m.coef_, models[0].coef_) for m in models)

@@ -53,6 +53,47 @@ def test_one_standard_error_prefers_more_ridge():
     assert frugal.alpha_ > plain.alpha_
 
 
+def bootstrap(n):
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        train = rng.integers(0, n, n)
+        yield train, np.setdiff1d(np.arange(n), train)
+
+
+def masks(n, k=12):
+    rng = np.random.default_rng(0)
+    for _ in range(k):
+        test = rng.uniform(size=n) < 0.3
+        yield ~test, test
+
+
+@pytest.mark.parametrize("splits", [bootstrap, masks, lambda n: masks(n, 2)], ids=["bootstrap", "masks", "few masks"])
+def test_splits_may_repeat_rows_or_be_masks(splits):
+    X, y, groups, costs = problem()
+    search = AnytimeRegressorCV(groups, costs, alphas=[1e-3], cv=list(splits(len(X)))).fit(X, y)
+    for score, (train, test) in zip(search.cv_scores_[0], splits(len(X)), strict=True):
+        model = AnytimeRegressor(groups, costs, alpha=1e-3).fit(X[train], y[train])
+        null = np.mean((y[test] - y[train].mean()) ** 2)
+        explained = [1 - np.mean((y[test] - p) ** 2) / null for p in model.staged_predict(X[test])]
+        assert score == pytest.approx(mean_over_budgets(model.sequence_.cumulative_costs, [0, *explained]), rel=1e-8)
+
+
+def test_wide_tables_are_cross_validated_without_square_matrices(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 1200))
+    y = X[:, 5] + 0.1 * rng.standard_normal(40)
+    monkeypatch.setattr("budgetline.estimators.regressor_cv.fold_moments", None)
+    search = AnytimeRegressorCV(alphas=[1e-3, 1e-1], max_groups=3).fit(X, y)
+    assert search.sequence_.groups[0] == "5"
+    assert search.cv_scores_.shape == (2, 5)
+    train, test = next(KFold(5).split(X))
+    model = AnytimeRegressor(alpha=1e-3, max_groups=3).fit(X[train], y[train])
+    null = np.mean((y[test] - y[train].mean()) ** 2)
+    explained = [1 - np.mean((y[test] - p) ** 2) / null for p in model.staged_predict(X[test])]
+    truth = mean_over_budgets(model.sequence_.cumulative_costs, [0, *explained], 1200)
+    assert search.cv_scores_[0, 0] == pytest.approx(truth, rel=1e-8)
+
+
 @pytest.mark.parametrize(("limit", "total"), [({"max_groups": 1}, 6.5), ({"max_cost": 2.0}, 2.0)])
 def test_truncated_sequences_are_scored_over_the_same_budgets(limit, total):
     """Sequences that end early keep their last value up to the largest budget anyone could have."""

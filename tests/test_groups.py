@@ -349,7 +349,6 @@ def test_resolve(groups, names, n_features, expected):
     assert [c.tolist() for c in layout.columns] == expected
     assert layout.n_features == n_features
     assert layout.used.tolist() == [d for c in expected for d in c]
-    assert layout.sizes.tolist() == [len(c) for c in expected]
 
 
 @pytest.mark.parametrize(
@@ -470,3 +469,10 @@ def test_the_users_mapping_is_not_kept():
     members.append("y")
     given["b"] = ["z"]
     assert groups.columns == (("x",),)
+
+
+def test_a_series_of_costs_goes_by_its_labels():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="'a'"):
+        FeatureGroups({"a": [0], "b": [1]}, pd.Series({"b": 1.0, "A": 9.0}))
+    assert FeatureGroups({"a": [0], "b": [1]}, pd.Series([3.0, 4.0])).costs.tolist() == [3, 4]

@@ -745,8 +745,10 @@ def test_available_is_any_collection(on_array, collection):
 def test_groups_outside_the_sequence_add_nothing():
     model = AnytimeRegressor(POSITIONS, max_cost=3).fit(X, y)
     assert model.sequence_.groups == ("cheap", "mid")
-    assert np.array_equal(model.predict(X, available=["big", "cheap"]), model.predict(X, available=["cheap"]))
-    assert np.array_equal(model.predict(X, available=["big"]), model.predict(X, stage=0))
+    with pytest.warns(UserWarning, match="'big' is not used"):
+        assert np.array_equal(model.predict(X, available=["big", "cheap"]), model.predict(X, available=["cheap"]))
+    with pytest.warns(UserWarning, match="'big' is not used"):
+        assert np.array_equal(model.predict(X, available=["big"]), model.predict(X, stage=0))
 
 
 # -- limits --------------------------------------------------------------------------------------------------

@@ -131,6 +131,11 @@ def test_constant_columns_have_no_variance_at_all():
     assert merged.scatter[0, 0] == merged.scatter[1, 1] == 0
 
 
+def test_sum_of_a_list_of_moments():
+    X, y = np.random.default_rng(0).standard_normal((30, 2)), np.arange(30.0)
+    assert_same(sum([Moments.of(X[k::3], y[k::3]) for k in range(3)]), Moments.of(X, y))
+
+
 def test_moments_that_do_not_match():
     pd = pytest.importorskip("pandas")
     a = Moments.of(np.eye(3), [1.0, 2, 3])
@@ -188,4 +193,4 @@ def test_a_fold_without_weight_is_an_error():
     w = np.r_[np.zeros(10), np.ones(10)]
     rows = Rows(np.random.default_rng(0).standard_normal((20, 2)), np.ones((20, 1)), w)
     with pytest.raises(ValueError, match="held-out set of fold 0"):
-        fold_moments(rows, list(KFold(2).split(rows.X)))
+        list(fold_moments(rows, list(KFold(2).split(rows.X))))

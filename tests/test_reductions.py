@@ -83,7 +83,7 @@ def test_columns_on_demand_equal_the_gram_route(monkeypatch, rule, kind, alpha):
     groups, costs = [[11, 1, 2], [3, 4], [5], [6, 7, 8, 9], [10, 0]], [1, 2, 3, 1, 2]
     table_ = {"sparse": sparse.csr_array(X), "float32": X.astype(np.float32)}.get(kind, X)
     gram = AnytimeRegressor(groups, costs, rule=rule, alpha=alpha).fit(table_, y, sample_weight=weight)
-    monkeypatch.setattr(budgetline.linear, "_gram_fits", lambda rows: False)
+    monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
     demand = AnytimeRegressor(groups, costs, rule=rule, alpha=alpha).fit(table_, y, sample_weight=weight)
     assert demand.order_.tolist() == gram.order_.tolist()
     np.testing.assert_allclose(demand.sequence_.gains, gram.sequence_.gains, rtol=1e-8)

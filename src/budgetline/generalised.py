@@ -15,7 +15,7 @@ from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel, in_user_units
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.columns import standardised_columns
-from budgetline.threads import lanes_only
+from budgetline.threads import one_blas_thread
 
 
 def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: Seq[str] | None = None) -> StagedModel:
@@ -24,7 +24,7 @@ def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: S
     A, _, _ = standardised_columns(rows, names)
     problem = Problem(family, family.internal(rows.Y), A.root**2, plan.alpha, tol)
     costs = plan.costs if plan.cost_sensitive else np.ones_like(plan.costs)
-    with lanes_only():
+    with one_blas_thread():
         objective = GeneralisedLinear(A, plan.order, plan.sizes, problem, plan.rule, costs)
         order, gains = greedy_order(
             objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive

@@ -224,7 +224,8 @@ def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: 
     if available is not None:
         if isinstance(available, str) or not isinstance(available, Iterable):
             raise TypeError(f"available must be a collection of group names, got {available!r}")
-        if unknown := [name for name in available if str(name) not in names]:
+        known = set(names)
+        if unknown := [name for name in available if str(name) not in known]:
             raise ValueError(f"unknown group {unknown[0]!r} in available; the groups are {_list(names)}")
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence as Seq
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import LinAlgWarning
 
 from budgetline.objectives.accuracy import refine, triangle
 from budgetline.objectives.coefficients import condition_number, stage_coefficients
-from budgetline.objectives.least_squares import Columns, Factor, Gram, LeastSquares, Source
+from budgetline.objectives.least_squares import EPS, Columns, Factor, Gram, LeastSquares, Source
 from budgetline.objectives.subsets import LinearSubset
 from budgetline.plan import Plan
 from budgetline.sequencing.loop import greedy_order
@@ -22,19 +22,19 @@ from budgetline.staged import StagedModel, in_user_units
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.columns import scale_of, standardised_columns
 from budgetline.statistics.moments import Moments, moments_of
-from budgetline.threads import limit_blas
+from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
 
-GRAM_COLUMNS = 4096
-"""Above this many columns the D × D matrix is formed only if it is small beside X."""
+SMALL_GRAM, LARGEST_GRAM = 1000, 8192
+"""Up to so many columns the D × D matrix is always formed, or formed even if it is not small beside X."""
 FREE_REFINEMENT = 10**8
 """Refinement is always worth its time below this many multiplications (well under a second)."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What one run of the loop leaves: the order, the gains, R(∅), and the factor in the columns of the statistics."""
+    """What one run of the loop leaves: order, gains, R(∅), and the factor, in the columns of the statistics."""
 
     order: NDArray[np.intp]
     gains: Float
@@ -43,12 +43,12 @@ class _Run:
 
     @property
     def full_rank(self) -> bool:
-        return bool(self.factor.U.shape[0] == self.factor.U.shape[1])
+        return bool(self.factor.kept.all())
 
 
 def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedModel:
-    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide or sparse."""
-    if not _gram_fits(rows):
+    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide."""
+    if not gram_fits(rows, plan):
         A, targets, y_mean = standardised_columns(rows, names)
         run = _run(Columns(A, plan.order, targets, plan.alpha, _noise(A.mean, A.scale)), plan)
         _warn_from_data(run, plan)
@@ -57,13 +57,18 @@ def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedMod
     mean, scale, y_mean = _standardisation(moments)
     run = _run(_gram(moments, scale, plan), plan)
     doubt = _doubt(run, moments.eps)
+    work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
+    if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
+        return _staged(plan, run, stage_coefficients(run.factor), mean, scale, y_mean)
+    if moments.eps > EPS:  # means of float32 products are not good enough to start from
+        A, _, y_mean = standardised_columns(rows, names)
+        mean, scale = A.mean, A.scale
     if doubt > moments.eps ** (1 / 3):
         A, targets = triangle(rows, mean, scale, y_mean, plan.alpha)
         run = _run(Columns(A, plan.order, targets, 0.0, _noise(mean, scale)), plan)
         _warn_from_data(run, plan)
     W, y_levels = stage_coefficients(run.factor), y_mean
-    work = rows.n_rows * rows.n_columns * W.shape[0] * W.shape[1]
-    if W.size and run.full_rank and (doubt > moments.eps**0.5 or work <= FREE_REFINEMENT):
+    if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, plan.alpha)
         y_levels = y_mean + offset
     return _staged(plan, run, W, mean, scale, y_mean, y_levels)
@@ -89,11 +94,13 @@ def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
         )
 
 
-def _gram_fits(rows: Rows) -> bool:
+def gram_fits(rows: Rows, plan: Plan) -> bool:
+    """Say whether the D × D matrix is the way: it is small, or X is tall and most of its columns may be chosen."""
     n, D = rows.n_rows, rows.n_columns
-    if D <= GRAM_COLUMNS:
-        return max(n, 1000) >= D
-    return bool(n >= 4 * D and not sparse.issparse(rows.X))
+    if D <= SMALL_GRAM:
+        return True
+    chosen = np.sort(plan.sizes)[::-1][: plan.limits.max_groups].sum()
+    return bool(n >= D and 8 * chosen >= D and (D <= LARGEST_GRAM or n >= 4 * D))
 
 
 def _standardisation(moments: Moments) -> tuple[Float, Float, Float]:
@@ -117,13 +124,14 @@ def _gram(moments: Moments, scale: Float, plan: Plan) -> Gram:
 
 def _run(source: Source, plan: Plan) -> _Run:
     # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
-    with limit_blas(1 if isinstance(source, Gram) else None):
+    with one_blas_thread() if isinstance(source, Gram) else nullcontext():
         objective = LeastSquares(source, plan.sizes, plan.rule, track_gains=plan.limits.min_gain > 0)
         order, gains = greedy_order(
             objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
         factor = objective.factor()
-    return _Run(order, gains, objective.null_value, replace(factor, columns=plan.order[factor.columns]))
+    factor = replace(factor, columns=plan.order[factor.columns])
+    return _Run(order, gains, objective.null_value, factor)
 
 
 def _doubt(run: _Run, eps: float) -> float:
@@ -134,12 +142,12 @@ def _doubt(run: _Run, eps: float) -> float:
 def _noise(mean: Float, scale: Float) -> Float:
     """Return the rounding error of standardised columns: a copy of another column is off by that of its mean."""
     spread = np.where(np.isfinite(scale), scale, 1.0)
-    return np.asarray(256 * np.finfo(np.float64).eps * (1 + np.abs(mean) / spread))
+    return np.asarray(256 * EPS * (1 + np.abs(mean) / spread))
 
 
 def _warn_from_data(run: _Run, plan: Plan) -> None:
     """Warn if not even the data determine four digits of the coefficients."""
-    if run.full_rank and np.finfo(np.float64).eps * condition_number(run.factor.U) ** 0.5 > 1e-4:
+    if run.full_rank and EPS * condition_number(run.factor.U) ** 0.5 > 1e-4:
         warnings.warn(
             f"the columns are so nearly dependent (alpha={plan.alpha:g}) that few digits of the coefficients can be "
             "trusted. Raise alpha, or leave out redundant columns.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -77,6 +78,12 @@ class StagedModel:
     def of_groups(self, available: Collection[str]) -> LinearModel:
         """Return the model of exactly these groups, whatever the order; groups not in the sequence add nothing."""
         wanted = {str(name) for name in available}
+        if left_out := sorted(wanted - set(self.sequence.groups)):
+            warnings.warn(
+                f"group {left_out[0]!r} is not used: max_cost, max_groups or min_gain ended the sequence before it",
+                UserWarning,
+                stacklevel=5,
+            )
         in_sequence = np.array([name in wanted for name in self.sequence.groups], dtype=bool)
         count = int(in_sequence.sum())
         if in_sequence[:count].all():

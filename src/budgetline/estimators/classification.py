@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.estimators.base import Checked, SequenceEstimator
-from budgetline.estimators.selection import check_alphas, choose_alpha, mean_explained
+from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
 from budgetline.generalised import fit_generalised
 from budgetline.inputs import check_labels
 from budgetline.objectives.families import Family, Logistic, Softmax
@@ -331,7 +331,7 @@ class AnytimeClassifierCV(Classification):
         rows = data.rows
         codes = rows.Y[:, 0].astype(np.intp) if rows.Y.shape[1] == 1 else rows.Y.argmax(axis=1)
         alphas = check_alphas(self.alphas)
-        splits = list(check_cv(self.cv, codes, classifier=True).split(np.empty((rows.n_rows, 1)), codes))
+        splits = list(check_cv(self.cv, codes, classifier=True).split(np.zeros((rows.n_rows, 1)), codes))
         for k, (train, _) in enumerate(splits):
             weight = None if rows.weight is None else rows.weight[train]
             mass = np.bincount(codes[train], weight, classes.size)
@@ -350,12 +350,4 @@ class AnytimeClassifierCV(Classification):
     ) -> float:
         """Fit on the rows ``train``; return the mean over budgets of the explained fraction on ``test``."""
         model = fit_generalised(rows.take(train), plan, family, self.tol)
-        held = rows.take(test)
-        table = held.block(slice(None))
-        weight = np.ones(len(test)) if held.weight is None else held.weight
-        if not weight.any():
-            raise ValueError("a held-out set has no sample of positive weight")
-        scores = [np.tile(model.null_intercept, (len(test), 1))]
-        scores += [table @ c.T + b for c, b in zip(model.coef_path, model.intercept_path, strict=True)]
-        losses = np.array([np.average(family.loss(s, held.Y), weights=weight) for s in scores])
-        return mean_explained(plan, model.sequence, losses)
+        return mean_explained(plan, model.sequence, held_out_losses(model, family, rows.take(test)))

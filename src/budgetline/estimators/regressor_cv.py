@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from budgetline.estimators.regression import Regression
-from budgetline.estimators.selection import check_alphas, choose_alpha, mean_explained
-from budgetline.linear import fit_moments, fit_rows
+from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
+from budgetline.linear import fit_moments, fit_rows, gram_fits
+from budgetline.objectives.families import SquaredError
 from budgetline.plan import Plan
+from budgetline.statistics.chunks import Rows
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
 
@@ -34,7 +36,8 @@ class AnytimeRegressorCV(Regression):
     alphas : sequence of float
         Values of ``alpha`` to try.
     cv : int, splitter, iterable or None
-        As everywhere in scikit-learn; None is 5 folds.
+        As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
+        its splits.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
 
@@ -105,9 +108,12 @@ class AnytimeRegressorCV(Regression):
         data = self._check(X, y, sample_weight, alpha=0.0)
         alphas = check_alphas(self.alphas)
         rows, plans = data.rows, [replace(data.plan, alpha=float(a)) for a in alphas]
-        splits = list(check_cv(self.cv, rows.Y).split(np.empty((rows.n_rows, 1)), rows.Y))
-        folds = fold_moments(rows, splits, data.used_names)
-        scores = np.array([[_held_out(plan, *fold) for fold in folds] for plan in plans])
+        splits = list(check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y))
+        if gram_fits(rows, data.plan):
+            folds = fold_moments(rows, splits, data.used_names)
+            scores = np.array([[_held_out(plan, *fold) for plan in plans] for fold in folds]).T
+        else:
+            scores = np.array([[_held_out_rows(plan, rows, *split) for plan in plans] for split in splits]).T
         best = choose_alpha(alphas, scores, self.one_standard_error)
         model = fit_rows(rows, plans[best], data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
@@ -121,3 +127,9 @@ def _held_out(plan: Plan, train: Moments, test: Moments) -> float:
     coef = np.concatenate([np.zeros((1, *model.coef_path.shape[1:])), model.coef_path])
     losses = test.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
     return mean_explained(plan, model.sequence, losses)
+
+
+def _held_out_rows(plan: Plan, rows: Rows, train: NDArray[np.intp], test: NDArray[np.intp]) -> float:
+    """Do the same from the data, for tables too wide for moments."""
+    model, held = fit_rows(rows.take(train), plan), rows.take(test)
+    return mean_explained(plan, model.sequence, held_out_losses(model, SquaredError(), held))

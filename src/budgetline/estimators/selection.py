@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from budgetline.evaluation.timeliness import mean_over_budgets
+from budgetline.objectives.families import Family
 from budgetline.plan import Plan
 from budgetline.sequencing.sequence import Sequence
+from budgetline.staged import StagedModel
+from budgetline.statistics.chunks import Rows
 
 Float = NDArray[np.float64]
 
@@ -33,6 +36,19 @@ def mean_explained(plan: Plan, sequence: Sequence, losses: Float) -> float:
     if plan.limits.max_cost is not None:
         total = max(min(total, plan.limits.max_cost), float(sequence.costs.sum()))
     return mean_over_budgets(sequence.cumulative_costs, explained, total)
+
+
+def held_out_losses(model: StagedModel, family: Family, held: Rows) -> Float:
+    """Return the mean losses of stages 0, 1, … on held-out rows, less those of a model that knows the targets."""
+    weight = np.ones(held.n_rows) if held.weight is None else held.weight
+    if not weight.any():
+        raise ValueError("a held-out set has no sample of positive weight")
+    table = held.block(slice(None))
+    losses = [family.loss(np.tile(model.null_intercept, (held.n_rows, 1)), held.Y)]
+    for coef, intercept in zip(model.coef_path, model.intercept_path, strict=True):
+        losses.append(family.loss(table @ coef.T + intercept, held.Y))
+    known = family.saturated(family.internal(held.Y))
+    return np.array([np.average(loss - known, weights=weight) for loss in losses])
 
 
 def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:

@@ -37,11 +37,6 @@ class Layout:
         """Positions of all grouped columns, group after group."""
         return np.concatenate(self.columns)
 
-    @property
-    def sizes(self) -> NDArray[np.intp]:
-        """Number of columns of every group."""
-        return np.array([c.size for c in self.columns], dtype=np.intp)
-
 
 class FeatureGroups:
     """Groups of columns with costs: what is computed together, and its price.
@@ -117,6 +112,8 @@ class FeatureGroups:
         columns: Any,
         sep: str = "_",
         costs: Mapping[Any, float] | ArrayLike | None = None,
+        *,
+        remainder: Remainder = "error",
     ) -> FeatureGroups:
         """Group columns by the part of their name before the first ``sep``.
 
@@ -125,7 +122,7 @@ class FeatureGroups:
         columns : data frame or iterable of str
         sep : str
             A name without it is a group of its own.
-        costs : as in the constructor
+        costs, remainder : as in the constructor
 
         Examples
         --------
@@ -136,7 +133,7 @@ class FeatureGroups:
         groups: dict[str, list[str]] = {}
         for name in names_of(columns):
             groups.setdefault(name.split(sep, 1)[0], []).append(name)
-        return cls(groups, costs)
+        return cls(groups, costs, remainder=remainder)
 
     @classmethod
     def singletons(cls, columns: Any, costs: Mapping[Any, float] | ArrayLike | None = None) -> FeatureGroups:

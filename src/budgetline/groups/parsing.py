@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
 from pathlib import Path
@@ -84,13 +85,14 @@ def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
     """Return finite, non-negative costs in group order, read-only."""
     if costs is None:
         costs = np.ones(len(names))
-    if hasattr(costs, "to_dict") and {str(label) for label in costs.to_dict()} == set(names):
+    if hasattr(costs, "to_dict") and list(costs.to_dict()) != list(range(len(names))):
         costs = costs.to_dict()  # a series labelled by group
     if isinstance(costs, Mapping):
         given = {str(name): cost for name, cost in costs.items()}
         if missing := [name for name in names if name not in given]:
             raise ValueError(f"no cost for group {missing[0]!r}")
-        if unknown := [name for name in given if name not in names]:
+        known = set(names)
+        if unknown := [name for name in given if name not in known]:
             raise ValueError(f"cost given for unknown group {unknown[0]!r}")
         costs = [given[name] for name in names]
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
@@ -138,8 +140,8 @@ def read_yaml(path: Path) -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             own = (key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge")
             keys = [self.construct_object(key, deep=True) for key in own]
-            if repeated := [key for key in keys if keys.count(key) > 1]:
-                raise ValueError(f"{path}: duplicate key {repeated[0]!r} (line {node.start_mark.line + 1})")
+            if repeated := [key for key, count in Counter(map(repr, keys)).items() if count > 1]:
+                raise ValueError(f"{path}: duplicate key {repeated[0]} (line {node.start_mark.line + 1})")
             return super().construct_mapping(node, deep)
 
     with path.open(encoding="utf-8") as file:

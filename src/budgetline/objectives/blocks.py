@@ -38,7 +38,7 @@ def size_classes(sizes: NDArray[np.intp], blocks_of: Callable[[NDArray[np.intp]]
     return classes
 
 
-def whiten(blocks: Float, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
+def whiten(blocks: Float, vectors: Float) -> Float:
     """Return v with ‖v_g‖² = vectors_g' blocks_g⁺ vectors_g for positive semidefinite blocks.
 
     A Cholesky factorisation that leaves out pivots at rounding level: exact for singular blocks too, as long as
@@ -51,34 +51,30 @@ def whiten(blocks: Float, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
 
     Returns
     -------
-    v : array of shape (J, s, q)
+    array of shape (J, s, q)
         Zero in the rows of the pivots left out.
-    kept : bool array of shape (J, s)
     """
     if blocks.shape[1] > 32:
         return _whiten_large(blocks, vectors)
     M, v = blocks.copy(), vectors.copy()
-    kept = np.empty(M.shape[:2], dtype=bool)
     for j in range(M.shape[1]):
         pivot = M[:, j, j]
-        kept[:, j] = pivot > PIVOT_FLOOR
-        inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=kept[:, j])
+        inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=pivot > PIVOT_FLOOR)
         factor = (M[:, j + 1 :, j] * inverse[:, None])[:, :, None]
         M[:, j + 1 :, j + 1 :] -= factor * M[:, j, None, j + 1 :]
         v[:, j + 1 :] -= factor * v[:, j, None, :]
         v[:, j] *= np.sqrt(inverse)[:, None]
-    return v, kept
+    return v
 
 
-def _whiten_large(blocks: Float, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
-    """LAPACK, one large block at a time; singular ones are reduced to their kept columns first."""
+def _whiten_large(blocks: Float, vectors: Float) -> Float:
+    """LAPACK, one large block at a time; singular ones are reduced to their independent columns first."""
     v = np.zeros_like(vectors)
-    kept = np.empty(blocks.shape[:2], dtype=bool)
     for g, block in enumerate(blocks):
-        kept[g] = independent(block)
-        L = np.linalg.cholesky(block[np.ix_(kept[g], kept[g])])
-        v[g, kept[g]] = solve_triangular(L, vectors[g, kept[g]], lower=True, check_finite=False)
-    return v, kept
+        kept = independent(block)
+        L = np.linalg.cholesky(block[np.ix_(kept, kept)])
+        v[g, kept] = solve_triangular(L, vectors[g, kept], lower=True, check_finite=False)
+    return v
 
 
 def independent(block: Float) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, lstsq, qr, solve_triangular
+from scipy.linalg import cho_solve, lapack, lstsq, solve_triangular
 
 from budgetline.objectives.least_squares import Factor
 
@@ -14,34 +14,37 @@ Float = NDArray[np.float64]
 def stage_coefficients(factor: Factor) -> Float:
     """Solve C_{S_j} w_j = b_{S_j} for every stage j.
 
-    While U is square, W_j = W_{j−1} + U⁻¹[:, block j] z_j, all from one triangular inverse. Once columns depend on
-    earlier ones (λ = 0) the solution is not unique and the one of minimum norm is taken, which is the limit of λ → 0.
+    On the columns that were kept, U is square and W_j = W_{j−1} + U⁻¹[:, block j] z_j, all from one triangular inverse.
+    Columns N that depend on them (λ = 0) are combinations X_N = X_B R, R = U_B⁻¹ U_N, and the solution is not unique.
+    Of all w_B − Rv, v the one of minimum norm is taken, which is the limit of λ → 0: (I + R'R) v = R'w_B. Later stages
+    only append to R, so one Cholesky factor serves all.
 
     Returns
     -------
     array of shape (stages, P, T)
         In the order of ``factor.columns``; zero for the columns of later stages.
     """
-    (T, P), stages = (factor.U.shape[1], factor.z.shape[1]), factor.row_ends.size
-    W = np.zeros((stages, P, T))
-    square = int(np.sum(factor.row_ends == factor.column_ends))
-    end = int(factor.row_ends[square - 1]) if square else 0
-    inverse = _triangular_inverse(factor.U[:end, :end])
+    kept, dependent = np.flatnonzero(factor.kept), np.flatnonzero(~factor.kept)
+    inverse = _triangular_inverse(factor.U[:, kept])
+    R = inverse @ factor.U[:, dependent]
+    L = np.linalg.cholesky(np.eye(dependent.size) + R.T @ R)
+    W = np.zeros((factor.row_ends.size, factor.z.shape[1], factor.U.shape[1]))
+    basic = np.zeros((factor.z.shape[1], kept.size))
     start = 0
-    for j in range(square):
-        stop = int(factor.row_ends[j])
-        W[j, :, :end] = (inverse[:, start:stop] @ factor.z[start:stop]).T
-        if j:
-            W[j] += W[j - 1]
+    for j, (stop, end) in enumerate(zip(factor.row_ends, factor.column_ends, strict=True)):
+        basic = basic + (inverse[:, start:stop] @ factor.z[start:stop]).T
         start = stop
-    for j in range(square, stages):
-        rows, columns = int(factor.row_ends[j]), int(factor.column_ends[j])
-        W[j, :, :columns] = _minimum_norm(factor.U[:rows, :columns], factor.z[:rows]).T
+        W[j][:, kept] = basic
+        count = int(np.searchsorted(dependent, end))
+        if count:
+            v = cho_solve((L[:count, :count], True), R[:, :count].T @ basic.T, check_finite=False)
+            W[j][:, dependent[:count]] = v.T
+            W[j][:, kept] -= (R[:, :count] @ v).T
     return W
 
 
 def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
-    """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as exact as the factor.
+    """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as good as the factor.
 
     Parameters
     ----------
@@ -89,11 +92,3 @@ def _triangular_inverse(U: Float) -> Float:
     if info != 0:
         raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
     return np.asarray(inverse)
-
-
-def _minimum_norm(U: Float, z: Float) -> Float:
-    """Return U⁺z for U of full row rank."""
-    if U.shape[0] == 0:
-        return np.zeros((U.shape[1], z.shape[1]))
-    q, R = qr(U.T, mode="economic", check_finite=False)
-    return np.asarray(q @ solve_triangular(R, z, trans="T", check_finite=False))

@@ -186,7 +186,7 @@ class GeneralisedLinear:
         # pivots are judged against the block's own diagonal: curvature may be small everywhere
         unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", c.blocks), 1e-300))
         vectors = (r[c.columns].reshape(count, size * self._Q) * unit)[:, :, None]
-        v, _ = whiten(M * unit[:, :, None] * unit[:, None, :], vectors)
+        v = whiten(M * unit[:, :, None] * unit[:, None, :], vectors)
         return np.asarray((v**2).sum(axis=(1, 2)))
 
     def _blocks(self, columns: NDArray[np.intp], curvature: Float) -> Float:

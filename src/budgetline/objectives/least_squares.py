@@ -30,6 +30,9 @@ Float = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 
+RENEW = 1e-6
+"""A Schur block that has shrunk to this share of its columns' variance has few digits left."""
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -42,6 +45,8 @@ class Factor:
     z : array of shape (k, P)
     columns : int array of shape (T,)
         The chosen columns, in order.
+    kept : bool array of shape (T,)
+        Whether a column added a row to U; the others depend on those before them.
     row_ends, column_ends : int arrays of shape (stages,)
         Rows and columns of U that belong to the first j stages.
     """
@@ -49,6 +54,7 @@ class Factor:
     U: Float
     z: Float
     columns: NDArray[np.intp]
+    kept: NDArray[np.bool_]
     row_ends: NDArray[np.intp]
     column_ends: NDArray[np.intp]
 
@@ -57,7 +63,7 @@ class Source(Protocol):
     """Where rows of the factor come from. Columns are in group-major order."""
 
     gradient: Float
-    """b = C_{·∅} gradient at the empty set, shape (D, P)."""
+    """b, the gradient at the empty set, shape (D, P)."""
     target_variance: Float
     """Σ w y²/Σ w of each centred target, shape (P,)."""
 
@@ -69,8 +75,8 @@ class Source(Protocol):
         """Choose adjacent ``columns``: return the new rows (m, D) of P and the new z (m, P)."""
         ...
 
-    def factor(self) -> tuple[Float, Float]:
-        """Return U (k, T) and z (k, P) of all that was chosen."""
+    def factor(self) -> tuple[Float, Float, NDArray[np.bool_]]:
+        """Return U (k, T), z (k, P) and the mask of columns kept (T,) of all that was chosen."""
         ...
 
 
@@ -83,6 +89,7 @@ class Gram:
         self._z = np.empty(b.shape)
         self._rank = 0
         self._chosen: list[NDArray[np.intp]] = []
+        self._kept: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
 
     def blocks(self, columns: NDArray[np.intp]) -> Float:
         """Return C_g of groups of one size."""
@@ -99,14 +106,13 @@ class Gram:
         self._rank += len(rows)
         self._P[k : self._rank], self._z[k : self._rank] = rows, z
         self._chosen.append(columns)
+        self._kept.append(kept)
         return rows, z
 
-    def factor(self) -> tuple[Float, Float]:
-        """Return U and z of all that was chosen."""
+    def factor(self) -> tuple[Float, Float, NDArray[np.bool_]]:
+        """Return U, z and the columns kept of all that was chosen."""
         chosen = np.concatenate(self._chosen) if self._chosen else np.empty(0, dtype=np.intp)
-        U = self._P[: self._rank, chosen]
-        # Below the diagonal P holds C_{S,·} of columns that were chosen before: zero but for rounding.
-        return (np.triu(U) if U.shape[0] == U.shape[1] else U), self._z[: self._rank].copy()
+        return self._P[: self._rank, chosen], self._z[: self._rank].copy(), np.concatenate(self._kept)
 
 
 class Columns:
@@ -138,6 +144,7 @@ class Columns:
         self._lower = np.zeros((0, 0), order="F")
         self._U = np.zeros((0, 0), order="F")
         self._z: list[Float] = []
+        self._kept: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
         self.gradient = np.ascontiguousarray(A.project(targets).T[order])
         self.target_variance = (targets**2).sum(axis=0)
 
@@ -148,18 +155,10 @@ class Columns:
     def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
         """Choose columns: return the new rows of P and the new z."""
         size, T, k = columns.size, self._T, self._k
-        Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
-        upper = self.A.columns(self.order[columns])
-        lower = np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)])
-        # 1. orthogonalise against what was chosen, twice: once is not enough when little is left
-        above = np.zeros((k, size))
-        for _ in range(2):
-            h = Q.T @ upper + Q_lower.T @ lower[:T]
-            upper -= Q @ h
-            lower[:T] -= Q_lower @ h
-            above += h
+        # 1. orthogonalise against what was chosen
+        upper, lower, above = self._orthogonal(columns)
         # 2. make what is left orthonormal, without the columns that are only noise
-        q, corner = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
+        q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
         q_upper, q_lower = q[: len(upper)], q[len(upper) :]
         # 3. the targets lose their part along q
         self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
@@ -175,12 +174,37 @@ class Columns:
         self._lower[: self._T, k : self._k] = q_lower
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
         self._z.append(z)
+        self._kept.append(kept)
         return self.A.project(q_upper)[:, self.order], z
 
-    def factor(self) -> tuple[Float, Float]:
-        """Return U and z of all that was chosen."""
+    def residual(self, columns: NDArray[np.intp]) -> tuple[Float, Float, Float]:
+        """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of what is left of columns after those chosen."""
+        upper, lower, _ = self._orthogonal(columns)
+        size = np.sqrt((upper**2).sum(axis=0) + (lower**2).sum(axis=0))
+        r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
+        return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise[columns], size, 0.0)
+
+    def _orthogonal(self, columns: NDArray[np.intp]) -> tuple[Float, Float, Float]:
+        """Orthogonalise columns against those chosen, twice: once is not enough when little is left.
+
+        Returns what is left, over the rows of A and of √λ I, and the coordinates (k, s) of what was taken away.
+        """
+        size, T, k = columns.size, self._T, self._k
+        Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
+        upper = self.A.columns(self.order[columns])
+        lower = np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)])
+        above = np.zeros((k, size))
+        for _ in range(2):
+            h = Q.T @ upper + Q_lower.T @ lower[:T]
+            upper -= Q @ h
+            lower[:T] -= Q_lower @ h
+            above += h
+        return upper, lower, above
+
+    def factor(self) -> tuple[Float, Float, NDArray[np.bool_]]:
+        """Return U, z and the columns kept of all that was chosen."""
         z = np.vstack([np.zeros((0, self._target.shape[1])), *self._z])
-        return self._U[: self._k, : self._T].copy(), z
+        return self._U[: self._k, : self._T].copy(), z, np.concatenate(self._kept)
 
 
 def diagonal_blocks(A: StandardisedColumns, order: NDArray[np.intp], columns: NDArray[np.intp], alpha: float) -> Float:
@@ -208,16 +232,16 @@ def grown(array: Float, rows: int, columns: int) -> Float:
     return grown
 
 
-def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float]:
-    """Return q (N, m) orthonormal and q'V (m, s); columns of V below their noise are not spanned."""
+def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_]]:
+    """Return q (N, m) orthonormal, q'V (m, s) and which columns of V it spans: not those below their noise."""
     q, R = qr(V, mode="economic", check_finite=False)
+    kept = np.ones(V.shape[1], dtype=bool)
     if np.all(np.abs(np.diag(R)) > noise):
-        return q, np.triu(R)
-    q, R, pivots = qr(V, mode="economic", pivoting=True, check_finite=False)
-    rank = int(np.sum(np.abs(np.diag(R)) > noise.max()))
-    kept = np.sort(pivots[:rank])
+        return q, np.triu(R), kept
+    _, R, pivots = qr(V, mode="economic", pivoting=True, check_finite=False)
+    kept[pivots[int(np.sum(np.abs(np.diag(R)) > noise.max())) :]] = False
     q, _ = qr(V[:, kept], mode="economic", check_finite=False)
-    return q, q.T @ V
+    return q, q.T @ V, kept
 
 
 class LeastSquares:
@@ -248,6 +272,7 @@ class LeastSquares:
         elif track_gains:
             self._forward = ForwardRegression(classes)
         self._ends: list[tuple[int, int]] = []
+        self._dependent = np.zeros(sizes.size, dtype=bool)
         self._columns: list[NDArray[np.intp]] = []
 
     @property
@@ -275,14 +300,30 @@ class LeastSquares:
         before = self._ends[-1] if self._ends else (0, 0)
         self._ends.append((before[0] + len(rows), before[1] + columns.size))
         self._columns.append(columns)
+        self._dependent[g] = True
+        self._renew()
         return float((z**2).sum() / 2)
 
     def factor(self) -> Factor:
         """Return the factor of everything chosen."""
-        U, z = self._source.factor()
+        U, z, kept = self._source.factor()
         ends = np.array(self._ends, dtype=np.intp).reshape(-1, 2)
         columns = np.concatenate(self._columns) if self._columns else np.empty(0, dtype=np.intp)
-        return Factor(U, z, columns, ends[:, 0], ends[:, 1])
+        return Factor(U, z, columns, kept, ends[:, 0], ends[:, 1])
+
+    def _renew(self) -> None:
+        """Take Schur blocks that subtraction has left few digits of from the data, where they are at hand.
+
+        A group that turns out to be spanned by those chosen stays so, and is not looked at again.
+        """
+        if self._forward is None or not isinstance(self._source, Columns):
+            return
+        for g in self._forward.faded(RENEW):
+            if not self._dependent[g]:
+                columns = np.arange(self._starts[g], self._starts[g + 1])
+                block, self._r[columns], spread = self._source.residual(columns)
+                self._forward.replace(int(g), block, spread)
+                self._dependent[g] = not spread.any()
 
     def _gradient(self) -> Float:
         return np.where(np.abs(self._r) <= self._floor, 0.0, self._r)

@@ -7,8 +7,8 @@ For Z = [1, standardised columns], n × (1 + T), parameters θ of shape (1 + T, 
     H    = Σ ω_i ∇²φ(η_i) ⊗ z_i z_i' + λ diag(0, 1, …, 1)
 
 The intercept, row 0 of θ, is not penalised. The factor of H is kept as long as steps with it reduce the gradient
-quickly: a gradient costs two passes over Z, a Hessian T of them. Large systems of several scores are solved by conjugate
-gradients, preconditioned by the blocks of H that belong to one score.
+quickly: a gradient costs two passes over Z, a Hessian T of them. Large systems of several scores are solved by
+conjugate gradients, preconditioned by the blocks of H that belong to one score.
 """
 
 from __future__ import annotations

@@ -42,6 +42,8 @@ class ForwardRegression(Rule):
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
         self.schur = [c.blocks.copy() for c in classes]
+        # Blocks that were replaced are scored in units of their own columns, however little is left of them.
+        self.unit = [np.ones(c.columns.shape) for c in classes]
 
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block."""
@@ -49,8 +51,22 @@ class ForwardRegression(Rule):
             new = rows[:, c.columns].transpose(1, 2, 0)
             schur -= new @ new.transpose(0, 2, 1)
 
+    def faded(self, share: float) -> NDArray[np.intp]:
+        """Return the groups of which a column has shrunk below ``share`` of its variance."""
+        found = [c.groups[np.einsum("jaa->ja", s).min(axis=1) < share]
+                 for c, s in zip(self.classes, self.schur, strict=True)]  # fmt: skip
+        return np.concatenate(found)
+
+    def replace(self, g: int, block: Float, spread: Float) -> None:
+        """Replace the Schur block (s, s) of one group; ``spread`` (s,) are its columns' norms, 0 for those left out."""
+        for c, schur, unit in zip(self.classes, self.schur, self.unit, strict=True):
+            if (where := np.flatnonzero(c.groups == g)).size:
+                schur[where] = block
+                unit[where] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+
     def _class_scores(self, k: int, r: Float) -> Float:
-        return np.asarray((whiten(self.schur[k], r)[0] ** 2).sum(axis=(1, 2)))
+        unit = self.unit[k][:, :, None]
+        return np.asarray((whiten(self.schur[k] * unit * unit.transpose(0, 2, 1), r * unit) ** 2).sum(axis=(1, 2)))
 
 
 class OrthogonalMatchingPursuit(Rule):
@@ -58,7 +74,7 @@ class OrthogonalMatchingPursuit(Rule):
 
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
-        self.whiteners = [whiten(c.blocks, _identities(c.blocks))[0] for c in classes]
+        self.whiteners = [whiten(c.blocks, _identities(c.blocks)) for c in classes]
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))

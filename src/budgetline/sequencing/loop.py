@@ -62,6 +62,8 @@ class Limits:
         ):
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must be ≥ 0, got {value!r}")
+        if self.max_groups is not None and int(self.max_groups) != self.max_groups:
+            raise ValueError(f"max_groups must be a whole number, got {self.max_groups!r}")
 
 
 def greedy_order(

@@ -58,7 +58,7 @@ class Doubling:
     >>> from budgetline import Doubling, greedy_sequence
     >>> F = lambda S: sum(exp(int(x)) for x in S)
     >>> greedy_sequence(F, {x: x for x in range(1, 13)}, schedule=Doubling(c_min=2), max_groups=5).groups
-    ('2', '1', '3', '6', '12')
+    (2, 1, 3, 6, 12)
     """
 
     c_min: float | None = None

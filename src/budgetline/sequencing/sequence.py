@@ -22,12 +22,13 @@ class Sequence:
     order : int array
         Position of each chosen group among the groups given.
     groups : tuple of str
+        Names of the groups; for a user's set function the elements themselves.
     costs : float array
         Cost of the group chosen at each stage.
     gains : float array
         F(S ∪ g) − F(S) on the training data.
     null_value : float
-        R(∅), the risk without any group; for a user's set function, F of everything.
+        R(∅), the risk without any group; for a user's set function, F(everything) − F(∅).
 
     Examples
     --------
@@ -108,5 +109,5 @@ class Sequence:
         table = self.to_dict()
         rows = [["step", "group", "cost", "cumulative", "gain", "explained"]]
         for step, group, cost, total, gain, explained in zip(*table.values(), strict=True):
-            rows.append([str(step), group, f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}"])
+            rows.append([str(step), str(group), f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}"])
         return rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.groups import FeatureGroups
+from budgetline.groups.parsing import parse_costs
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import as_schedule
 from budgetline.sequencing.sequence import Sequence
@@ -22,13 +22,16 @@ class SetFunction:
         self._elements = elements
         self._chosen: frozenset[Any] = frozenset()
         self._value = self._evaluate(self._chosen)
+        self._known: dict[int, float] = {}
         self.null_value = self._evaluate(frozenset(elements)) - self._value
 
     def scores(self, allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return F(S ∪ {x}) − F(S) of the allowed elements."""
         scores = np.full(len(self._elements), -np.inf)
-        for g in np.flatnonzero(allowed):
-            scores[g] = self._evaluate(self._chosen | {self._elements[g]}) - self._value
+        for g in np.flatnonzero(allowed).tolist():
+            if g not in self._known and self._elements[g] not in self._chosen:
+                self._known[g] = self._evaluate(self._chosen | {self._elements[g]})
+            scores[g] = self._known.get(g, -np.inf) - self._value
         return scores
 
     def gains(self) -> NDArray[np.float64]:
@@ -37,8 +40,9 @@ class SetFunction:
 
     def choose(self, g: int) -> float:
         """Add element g, return its gain."""
+        before, self._value = self._value, self._known[g]
         self._chosen |= {self._elements[g]}
-        before, self._value = self._value, self._evaluate(self._chosen)
+        self._known = {}
         return self._value - before
 
     def _evaluate(self, S: frozenset[Any]) -> float:
@@ -69,7 +73,8 @@ def greedy_sequence(
     cost_sensitive : bool
         False: by marginal gain alone.
     max_cost, max_groups, min_gain
-        When to stop, as in :class:`budgetline.AnytimeRegressor`; ``min_gain`` is relative to F(everything).
+        When to stop, as in :class:`budgetline.AnytimeRegressor`; ``min_gain`` is relative to
+        F(everything) − F(∅).
 
     Returns
     -------
@@ -83,13 +88,11 @@ def greedy_sequence(
     >>> greedy_sequence(lambda S: len(set().union(*(covers[x] for x in S))), {"a": 1, "b": 2, "c": 3}).groups
     ('a', 'b', 'c')
     """
-    groups = FeatureGroups.singletons([str(x) for x in costs], list(costs.values()))
-    F = SetFunction(objective, list(costs))
-    order, gains = greedy_order(
-        F,
-        groups.costs,
-        as_schedule(schedule),
-        Limits(max_cost, max_groups, min_gain),
-        cost_sensitive=cost_sensitive,
-    )
-    return Sequence(order, tuple(groups.names[g] for g in order), groups.costs[order], gains, F.null_value)
+    elements = list(costs)
+    prices = parse_costs(list(costs.values()), tuple(map(str, elements)))
+    F = SetFunction(objective, elements)
+    if min_gain > 0 and F.null_value <= 0:
+        raise ValueError("min_gain is relative to F(everything) − F(∅), which is not positive")
+    limits = Limits(max_cost, max_groups, min_gain)
+    order, gains = greedy_order(F, prices, as_schedule(schedule), limits, cost_sensitive=cost_sensitive)
+    return Sequence(order, tuple(elements[g] for g in order), prices[order], gains, F.null_value)

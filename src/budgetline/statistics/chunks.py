@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,15 @@ class Rows:
         """Number of columns read, D."""
         return int(self.X.shape[1]) if self.columns is None else self.columns.size
 
-    @property
+    @cached_property
     def total_weight(self) -> float:
         """Return Σ w_i over the rows read (n for equal weights)."""
         return float(self.n_rows if self.weight is None else self.weight_of(slice(None)).sum())
+
+    @cached_property
+    def largest_weight(self) -> float:
+        """Return max w_i (1 for equal weights)."""
+        return 1.0 if self.weight is None else float(self.weight_of(slice(None)).max())
 
     def block(self, index: slice | NDArray[np.intp]) -> Any:
         """Return rows ``index`` (into the rows read) as a dense array; a view of X where possible."""

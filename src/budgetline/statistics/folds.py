@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -19,30 +19,52 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 def fold_moments(
     rows: Rows, splits: Sequence[Split], names: Sequence[str] | None = None
-) -> list[tuple[Moments, Moments]]:
-    """Return the moments of the training and the held-out rows of every split.
+) -> Iterator[tuple[Moments, Moments]]:
+    """Yield the moments of the training and the held-out rows of every split.
 
     Rows that are on the same side in every split form a cell (for K-fold, a fold); the moments of the cells are
-    computed in one pass and added up. Nothing is ever subtracted, so nothing cancels. Splits with so many cells that
-    this does not pay (repeated shuffles) are read one by one.
+    computed in one pass and added up. Nothing is ever subtracted, so nothing cancels. Splits with too many cells, or
+    with repeated rows, are read one by one.
     """
-    side = np.zeros((rows.n_rows, 2 * len(splits)), dtype=bool)
-    for k, split in enumerate(splits):
+    sides = [[_positions(index) for index in split] for split in splits]
+    cells = _cells(rows, sides)
+    if cells is None:
+        sums: Iterator[list[Moments | None]] = ([_moments(rows, index, names) for index in split] for split in sides)
+    else:
+        patterns, members = cells
+        parts = [_moments(rows, index, names) for index in members]
+        sums = ([_total(parts, patterns[:, 2 * k + s]) for s in range(2)] for k in range(len(splits)))
+    for k, (train, test) in enumerate(sums):
+        for which, moments in (("training", train), ("held-out", test)):
+            if moments is None:
+                raise ValueError(f"the {which} set of fold {k} has no sample of positive weight")
+        assert train is not None
+        assert test is not None
+        yield train, test
+
+
+def _positions(index: Any) -> NDArray[np.intp]:
+    index = np.asarray(index)
+    return np.flatnonzero(index) if index.dtype == bool else index
+
+
+def _cells(rows: Rows, sides: list[list[NDArray[np.intp]]]) -> tuple[NDArray[np.bool_], list[NDArray[np.intp]]] | None:
+    """Return which sides each cell is on, and its rows; None if cells do not pay."""
+    side = np.zeros((rows.n_rows, 2 * len(sides)), dtype=bool)
+    for k, split in enumerate(sides):
         for s, index in enumerate(split):
             side[index, 2 * k + s] = True
+            if np.count_nonzero(side[:, 2 * k + s]) < index.size:
+                return None  # a bootstrap: rows count more than once
     patterns, cell = np.unique(side, axis=0, return_inverse=True)
-    if len(patterns) <= 4 * len(splits):
-        cells = [_moments(rows, np.flatnonzero(cell.ravel() == c), names) for c in range(len(patterns))]
-        sets = [[m for m, p in zip(cells, patterns, strict=True) if p[column] and m] for column in range(side.shape[1])]
-        sums = [reduce(add, parts) if parts else None for parts in sets]
-    else:
-        sums = [_moments(rows, np.asarray(index), names) for split in splits for index in split]
-    for k, total in enumerate(sums):
-        if total is None:
-            raise ValueError(
-                f"the {('training', 'held-out')[k % 2]} set of fold {k // 2} has no sample of positive weight"
-            )
-    return list(zip(sums[::2], sums[1::2], strict=True))  # type: ignore[arg-type]
+    if len(patterns) > min(4 * len(sides), 100):
+        return None
+    return patterns, [np.flatnonzero(cell.ravel() == c) for c in range(len(patterns))]
+
+
+def _total(parts: list[Moments | None], chosen: NDArray[np.bool_]) -> Moments | None:
+    found = [part for part, take in zip(parts, chosen, strict=True) if take and part is not None]
+    return reduce(add, found) if found else None
 
 
 def _moments(rows: Rows, index: NDArray[Any], names: Sequence[str] | None) -> Moments | None:

@@ -122,6 +122,10 @@ class Moments:
             max(self.eps, other.eps),
         )
 
+    def __radd__(self, other: object) -> Moments:
+        """Let ``sum`` start from its zero."""
+        return self if other == 0 else NotImplemented
+
     def select(self, columns: NDArray[np.intp]) -> Moments:
         """Return the moments of some of the features, in the order given.
 

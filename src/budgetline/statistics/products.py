@@ -32,6 +32,7 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float
     else:
         total = sum(in_lanes(lambda lane: _lane(rows, lane, shift, dtype), slices))
     k = shift.size
+    total *= rows.largest_weight
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
@@ -51,7 +52,7 @@ def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[
             np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
             chunk[:, k] = 1
             if rows.weight is not None:
-                chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
+                chunk *= np.sqrt(rows.weight_of(index) / rows.largest_weight)[:, None].astype(dtype)
             total += np.matmul(chunk.T, chunk, out=part)
     return total
 
