@@ -17,9 +17,12 @@ more than ``SCREEN`` times its one-step gain to win.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.objectives.blocks import SizeClass, size_classes, whiten
 from budgetline.objectives.least_squares import diagonal_blocks, grown
@@ -71,6 +74,7 @@ class GeneralisedLinear:
         self._fit = minimise(problem, self._Z, Fit(level, eta, problem.risk(level, eta)))
         self._null = self._fit
         self._refits: dict[int, Fit] = {}
+        self._warned = False
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: diagonal_blocks(A, order, c, problem.alpha)))
@@ -108,8 +112,24 @@ class GeneralisedLinear:
         self._fit = fit
         self._refits = {}
         self.stages.append(fit)
+        self._warn_if_saturated()
         self._columns.append(columns)
         return gain
+
+    def _warn_if_saturated(self) -> None:
+        """Warn, once, if without a ridge some samples are fitted so well that they no longer count."""
+        if self._problem.alpha > 0 or self._warned:
+            return
+        curvature = np.trace(self._problem.family.curvature(self._fit.eta), axis1=1, axis2=2)
+        curvature = curvature[self._problem.weight > 0]
+        if curvature.min() < 1e-8 * curvature.max():
+            self._warned = True
+            warnings.warn(
+                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have no "
+                "finite optimum and grow until the gradient is below tol. Raise alpha.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
     def coefficients(self) -> tuple[Float, Float]:
         """Return all stages: V (stages, Q, T) and levels (stages, Q)."""
