@@ -23,6 +23,7 @@ from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.plan import Plan
 from budgetline.staged import StagedModel
 from budgetline.statistics.chunks import Rows
+from budgetline.statistics.columns import standardised_columns
 
 Float = NDArray[np.float64]
 
@@ -331,6 +332,7 @@ class AnytimeClassifierCV(Classification):
         rows = data.rows
         codes = rows.Y[:, 0].astype(np.intp) if rows.Y.shape[1] == 1 else rows.Y.argmax(axis=1)
         alphas = check_alphas(self.alphas)
+        standardised_columns(rows, data.used_names)  # an X that is not finite is refused before any fold is fitted
         splits = list(check_cv(self.cv, codes, classifier=True).split(np.zeros((rows.n_rows, 1)), codes))
         for k, (train, _) in enumerate(splits):
             weight = None if rows.weight is None else rows.weight[train]

@@ -6,7 +6,9 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import column_or_1d
 
 from budgetline.estimators.regression import Regression
 from budgetline.generalised import fit_generalised
@@ -168,3 +170,15 @@ class AnytimeRegressor(Regression):
         warn_from_moments(doubt, moments.eps, self.alpha)
         self._keep(model, layout, moments.feature_names, moments.target_shape)
         return self
+
+    def _target(self, y: Any, n_samples: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+        if self.loss != "squared_error" and y is not None and np.shape(y)[1:] == (1,):
+            y = column_or_1d(y, warn=True)  # these losses have one target, as scikit-learn's single-output estimators
+        return super()._target(y, n_samples)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.loss != "squared_error":
+            tags.target_tags.multi_output = False
+            tags.target_tags.positive_only = self.loss == "poisson"
+        return tags

@@ -95,6 +95,11 @@ class _Plain:
         return V
 
 
+def _check_single(Y: Float) -> None:
+    if Y.shape[1] != 1:
+        raise ValueError(f"this loss is for one target, y has {Y.shape[1]} columns")
+
+
 class SquaredError(_Plain):
     """φ(η) = ½‖η‖²."""
 
@@ -209,6 +214,7 @@ class Poisson(_Plain):
 
     def check(self, Y: Float) -> None:
         """Refuse negative targets, and targets that are all zero."""
+        _check_single(Y)
         if np.any(Y < 0):
             raise ValueError(f"y must not be negative with loss='poisson', got {Y.min():g}")
         if not Y.any():
@@ -274,8 +280,7 @@ class ConvexLoss(_Plain):
 
     def check(self, Y: Float) -> None:
         """Refuse several targets."""
-        if Y.shape[1] != 1:
-            raise ValueError("ConvexLoss is for one target")
+        _check_single(Y)
 
     def start(self, mean: Float) -> Float:
         """Return the starting score."""

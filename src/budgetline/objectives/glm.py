@@ -125,8 +125,8 @@ class GeneralisedLinear:
         if curvature.min() < 1e-8 * curvature.max():
             self._warned = True
             warnings.warn(
-                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have no "
-                "finite optimum and grow until the gradient is below tol. Raise alpha.",
+                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
+                "no finite optimum and grow until the gradient is below tol. Raise alpha.",
                 ConvergenceWarning,
                 stacklevel=6,
             )
