@@ -224,7 +224,8 @@ def report(effort: Effort) -> list[str]:
         f"## Heart: {effort.repeats} × {effort.folds}-fold stratified cross-validation, {len(heart.target)} patients",
         "",
         f"Mean over the {effort.repeats * effort.folds} folds ± standard error over these folds; folds of different "
-        "repeats share patients. Methods are compared fold by fold.",
+        "repeats share patients, so this error is too small as a statement about new patients. Methods are compared "
+        "fold by fold, and a difference of one such error is no proof.",
         "",
         *quality_section("Heart", BUDGETS["heart"], mean, folds, divisor),
     ]

@@ -47,7 +47,7 @@ def _log_sum(eta: Array) -> Array:
 
 def _softmax_curvature(eta: Array) -> Array:
     p = _softmax(eta)
-    return np.array([np.diag(row) - np.outer(row, row) for row in p])
+    return p[:, :, None] * np.eye(eta.shape[1]) - p[:, :, None] * p[:, None, :]
 
 
 FAMILIES = {
@@ -66,7 +66,11 @@ FAMILIES = {
         lambda mean: np.log(mean / (1 - mean)),
     ),
     "softmax": Family(
-        _log_sum, _softmax, _softmax_curvature, lambda Y: np.zeros(len(Y)), lambda mean: np.log(mean) - np.log(mean).mean()
+        _log_sum,
+        _softmax,
+        _softmax_curvature,
+        lambda Y: np.zeros(len(Y)),
+        lambda mean: np.log(mean) - np.log(mean).mean(),
     ),
     "poisson": Family(
         lambda eta: np.exp(eta[:, 0]),
@@ -81,7 +85,10 @@ FAMILIES = {
 def hessian(Z: Array, curvature: Array, w: Array, alpha: float) -> Array:
     """Return Σ w_i z_i z_i' ⊗ ∇²φ_i + alpha, in the order of theta.ravel(); the intercepts are not penalised."""
     K, P = Z.shape[1], curvature.shape[1]
-    H = np.einsum("na,nbpq->apbq", Z, (w[:, None] * Z)[:, :, None, None] * curvature[:, None])
+    H = np.empty((K, P, K, P))
+    for p in range(P):
+        for q in range(P):
+            H[:, p, :, q] = Z.T @ ((w * curvature[:, p, q])[:, None] * Z)
     return H.reshape(K * P, K * P) + np.diag(np.repeat([0.0] + [alpha] * (K - 1), P))
 
 

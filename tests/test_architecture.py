@@ -143,8 +143,11 @@ def test_the_core_needs_no_optional_package():
 
 PUBLIC = {
     "budgetline": {
+        "AnytimeClassifier",
+        "AnytimeClassifierCV",
         "AnytimeRegressor",
         "AnytimeRegressorCV",
+        "ConvexLoss",
         "Doubling",
         "FeatureGroups",
         "Moments",

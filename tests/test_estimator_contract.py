@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,7 +21,14 @@ from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from budgetline import AnytimeRegressor, AnytimeRegressorCV, Doubling, FeatureGroups
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    Doubling,
+    FeatureGroups,
+)
 
 ESTIMATORS = [
     AnytimeRegressor(),
@@ -29,6 +36,13 @@ ESTIMATORS = [
     AnytimeRegressorCV(alphas=[1e-5, 1e-2], cv=3),
 ]
 IDS = ["regressor", "omp doubling", "CV"]
+GENERALISED = [
+    AnytimeRegressor(loss="poisson"),
+    AnytimeClassifier(),
+    AnytimeClassifier(rule="omp", schedule="doubling"),
+    AnytimeClassifierCV(alphas=[1e-3, 1e-1], cv=2),
+]
+GENERALISED_IDS = ["poisson", "classifier", "classifier omp doubling", "classifier CV"]
 
 NOT_IN_CHECK_ESTIMATOR = [
     "check_dataframe_column_names_consistency",
@@ -70,7 +84,7 @@ FULL = [
 # -- scikit-learn's own checks -------------------------------------------------------------------------------
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS + GENERALISED)
 def test_check_estimator(estimator, check):
     check(estimator)
 
@@ -79,6 +93,26 @@ def test_check_estimator(estimator, check):
 @pytest.mark.parametrize("name", NOT_IN_CHECK_ESTIMATOR + THAT_MATTER_MOST)
 def test_checks_by_name(name, estimator):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.parametrize("estimator", GENERALISED, ids=GENERALISED_IDS)
+@pytest.mark.parametrize("name", NOT_IN_CHECK_ESTIMATOR)
+def test_checks_by_name_of_generalised_models(name, estimator):
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.parametrize("estimator", GENERALISED[1:], ids=GENERALISED_IDS[1:])
+def test_a_classifier_and_nothing_else(estimator):
+    assert is_classifier(estimator)
+    tags = get_tags(estimator)
+    assert tags.classifier_tags.multi_class
+    assert not tags.classifier_tags.multi_label
+    assert tags.regressor_tags is None
+    assert tags.transformer_tags is None
+    assert tags.input_tags.sparse
+    assert tags.target_tags.required
+    assert not tags.target_tags.multi_output
+    assert has_fit_parameter(estimator, "sample_weight")
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=IDS)
@@ -99,7 +133,7 @@ def test_a_regressor_and_nothing_else(estimator):
     assert has_fit_parameter(estimator, "sample_weight")
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=IDS)
+@pytest.mark.parametrize("estimator", ESTIMATORS + GENERALISED, ids=IDS + GENERALISED_IDS)
 def test_every_parameter_is_constrained_and_documented(estimator):
     parameters = set(estimator.get_params(deep=False))
     assert parameters == set(estimator._parameter_constraints)

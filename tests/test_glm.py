@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 
 import reference
 import reference_glm
-from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss
+from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss, FeatureGroups
 from budgetline.datasets import load_heart
 
 RULES = ["fr", "omp", "score", "no-whiten", "single"]
@@ -66,9 +66,10 @@ def assert_close(found, truth, digits=1e-8):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedule):
-    for seed in range(24):
+    for seed in range(12 if family == "softmax" else 24):
         X, y, groups, costs, weight = random_problem(seed, family)
-        settings = {"rule": rule, "schedule": schedule, "alpha": [1e-5, 1e-2, 0.1][seed % 3], "cost_sensitive": seed % 4 != 1}
+        alpha, sensitive = [1e-5, 1e-2, 0.1][seed % 3], seed % 4 != 1
+        settings = {"rule": rule, "schedule": schedule, "alpha": alpha, "cost_sensitive": sensitive}
         Y = np.eye(3)[y] if family == "softmax" else y
         truth = reference_glm.sequence(family, X, Y, groups, costs, sample_weight=weight, **settings)
         model = make(family, groups, costs, **settings).fit(X, y, sample_weight=weight)
@@ -121,7 +122,7 @@ def heavy_tailed(seed, n=200):
 def test_forward_regression_is_exact_for_heavy_tailed_columns(seed):
     X, y = heavy_tailed(seed)
     model = AnytimeClassifier(max_groups=1).fit(X, y)
-    alone = [AnytimeClassifier([[d]]).fit(X, y).sequence_.gains[0] for d in range(2)]
+    alone = [AnytimeClassifier().fit(X[:, [d]], y).sequence_.gains[0] for d in range(2)]
     assert model.order_[0] == np.argmax(alone), alone
 
 
@@ -401,24 +402,17 @@ def test_a_huge_offset_changes_nothing(family, rule):
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_the_unit_of_poisson_targets_does_not_matter(factor):
     """r(θ) of c·y with ridge c·alpha is c times that of y, up to the intercept: so are all stages."""
-    X, y, groups, costs, weight = random_problem(2, "poisson")
+    X, y, groups, costs, _ = random_problem(2, "poisson")
     plain = AnytimeRegressor(groups, costs, alpha=1e-2, loss="poisson").fit(X, y)
     other = AnytimeRegressor(groups, costs, alpha=1e-2 * factor, loss="poisson").fit(X, y * factor)
     assert other.order_.tolist() == plain.order_.tolist()
     assert_close(other.coef_path_, plain.coef_path_, 1e-6)
 
 
-def test_several_counts_at_once():
-    """Each target has its own Poisson model, or there is an error that says so."""
+def test_several_counts_at_once_are_an_error():
     X, y, groups, costs, _ = random_problem(2, "poisson")
-    try:
-        model = AnytimeRegressor(groups, costs, alpha=1e-2, loss="poisson").fit(X, np.column_stack([y, y[::-1]]))
-    except ValueError as error:
-        assert "one target" in str(error)
-        return
-    for p, target in enumerate([y, y[::-1]]):
-        alone = AnytimeRegressor(groups, costs, alpha=1e-2, loss="poisson").fit(X, target)
-        assert_close(model.coef_[p], alone.coef_)
+    with pytest.raises(ValueError, match="one target"):
+        AnytimeRegressor(groups, costs, alpha=1e-2, loss="poisson").fit(X, np.column_stack([y, y[::-1]]))
 
 
 # -- where a sequence stops -----------------------------------------------------------------------------------
@@ -471,7 +465,7 @@ def test_available_prefixes_and_the_whole_sequence_are_exact(family):
         for j in range(len(groups) + 1):
             names = set(model.sequence_.groups[:j])
             np.testing.assert_array_equal(model.predict(X, available=names), model.predict(X, stage=j))
-        solved, level = model.staged_model_.subset.solve(np.ones(X.shape[1], dtype=bool))
+        solved, _ = model.staged_model_.subset.solve(np.ones(X.shape[1], dtype=bool))
         coef = np.zeros_like(solved)
         coef[:, model.staged_model_.subset.columns] = solved
         assert_close(coef / model.staged_model_.scale, paths(model)[0][-1])
@@ -483,12 +477,11 @@ def heart_subsets(missing, alpha=1e-2):
     X, y, groups = heart.data, heart.target, heart.feature_groups
     model = AnytimeClassifier(groups, alpha=alpha).fit(X, y)
     null = log_loss(y, model.predict_proba(X, stage=0))
-    penalty = np.sum((model.coef_ * X.std(axis=0)) ** 2)
-    assert penalty > 0
     names = list(groups.names)
+    columns = dict(zip(names, groups.columns, strict=True))
     for gone in missing(names):
         kept = [name for name in names if name not in gone]
-        exact = AnytimeClassifier({k: groups.groups[k] if hasattr(groups, "groups") else groups[k] for k in kept}, alpha=alpha)
+        exact = AnytimeClassifier(FeatureGroups({k: columns[k] for k in kept}, remainder="drop"), alpha=alpha)
         exact.fit(X, y)
         yield log_loss(y, model.predict_proba(X, available=kept)) / null, log_loss(y, exact.predict_proba(X)) / null
 

@@ -172,9 +172,11 @@ class AnytimeRegressor(Regression):
         return self
 
     def _target(self, y: Any, n_samples: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:
-        if self.loss != "squared_error" and y is not None and np.shape(y)[1:] == (1,):
-            y = column_or_1d(y, warn=True)  # these losses have one target, as scikit-learn's single-output estimators
-        return super()._target(y, n_samples)
+        Y, shape = super()._target(y, n_samples)
+        if self.loss != "squared_error" and shape == (1,):
+            column_or_1d(Y, warn=True)  # warns, as scikit-learn's single-output estimators do
+            shape = ()
+        return Y, shape
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
