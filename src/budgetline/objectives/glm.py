@@ -35,6 +35,8 @@ from budgetline.statistics.columns import StandardisedColumns
 Float = NDArray[np.float64]
 
 SCREEN = 3.0
+LARGEST_BUFFER = 1 << 32
+"""Bytes up to which room for all columns is set aside at once."""
 
 
 class GeneralisedLinear:
@@ -67,18 +69,21 @@ class GeneralisedLinear:
         self._sizes = sizes
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         n, self._Q = problem.targets.shape
-        self._Z = np.ones((n, 1), order="F")
+        # Columns that are not written yet take no memory, and a buffer that need not grow is never copied.
+        room = order.size + 1 if 8 * n * order.size <= LARGEST_BUFFER else 1
+        self._Z = np.empty((n, room), order="F")
+        self._Z[:, 0] = 1.0
         self._T = 0
         level = problem.family.start(problem.weight @ problem.targets)[None]
         eta = np.tile(level, (n, 1))
-        self._fit = minimise(problem, self._Z, Fit(level, eta, problem.risk(level, eta)))
+        self._fit = minimise(problem, self._Z[:, :1], Fit(level, eta, problem.risk(level, eta)))
         self._null = self._fit
         self._refits: dict[int, Fit] = {}
         self._warned = False
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: diagonal_blocks(A, order, c, problem.alpha)))
-        self.stages: list[Fit] = []
+        self._stages: list[Float] = []
         self._columns: list[NDArray[np.intp]] = []
 
     @property
@@ -111,7 +116,7 @@ class GeneralisedLinear:
         self._T += columns.size
         self._fit = fit
         self._refits = {}
-        self.stages.append(fit)
+        self._stages.append(fit.theta)
         self._warn_if_saturated()
         self._columns.append(columns)
         return gain
@@ -133,10 +138,10 @@ class GeneralisedLinear:
 
     def coefficients(self) -> tuple[Float, Float]:
         """Return all stages: V (stages, Q, T) and levels (stages, Q)."""
-        V = np.zeros((len(self.stages), self._Q, self._T))
-        for j, fit in enumerate(self.stages):
-            V[j, :, : len(fit.theta) - 1] = fit.theta[1:].T
-        return V, np.array([fit.theta[0] for fit in self.stages]).reshape(-1, self._Q)
+        V = np.zeros((len(self._stages), self._Q, self._T))
+        for j, theta in enumerate(self._stages):
+            V[j, :, : len(theta) - 1] = theta[1:].T
+        return V, np.array([theta[0] for theta in self._stages]).reshape(-1, self._Q)
 
     def subset(self) -> QuadraticSubset:
         """Return the quadratic model around the last stage, from which any subset is answered."""

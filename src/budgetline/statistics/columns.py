@@ -43,13 +43,17 @@ class StandardisedColumns:
 
     def columns(self, index: NDArray[np.intp]) -> Float:
         """Return the columns ``index`` of A, dense, shape (n, len(index))."""
-        return self.plain(index) * self.root[:, None]
+        A = self.plain(index)
+        A *= self.root[:, None]
+        return A
 
     def plain(self, index: NDArray[np.intp]) -> Float:
         """Return the columns ``index`` without the weights: (X − mean)/scale."""
         block = self.X[:, index]
         dense = block.toarray() if sparse.issparse(block) else block
-        return np.asarray((dense - self.mean[index]) / self.scale[index], dtype=np.float64)
+        A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
+        A /= self.scale[index]
+        return A
 
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m)."""
