@@ -66,7 +66,7 @@ def assert_close(found, truth, digits=1e-8):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedule):
-    for seed in range(12 if family == "softmax" else 24):
+    for seed in range(8 if family == "softmax" else 24):
         X, y, groups, costs, weight = random_problem(seed, family)
         alpha, sensitive = [1e-5, 1e-2, 0.1][seed % 3], seed % 4 != 1
         settings = {"rule": rule, "schedule": schedule, "alpha": alpha, "cost_sensitive": sensitive}
@@ -169,8 +169,8 @@ def in_user_units(coef, intercept, columns, mean, scale, D):
 @pytest.mark.parametrize("solver", ["newton-cholesky", "lbfgs"])
 @pytest.mark.parametrize("family", ["logistic", "softmax"])
 def test_every_stage_equals_scikit_learns_logistic_regression(family, solver):
-    """C = 1/(alpha·Σw) on standardised data; its lbfgs stops short of 1e-8, so what it finds is held to 1e-5."""
-    for seed in range(8):
+    """C = 1/(alpha·Σw) on standardised data; its lbfgs ends 1e-7 to 1e-6 away, so it is held to 5e-6."""
+    for seed in range(3):
         X, y, groups, costs, weight = random_problem(seed, family)
         total = len(X) if weight is None else weight.sum()
         model = AnytimeClassifier(groups, costs, rule="omp", alpha=1e-2).fit(X, y, sample_weight=weight)
@@ -184,14 +184,14 @@ def test_every_stage_equals_scikit_learns_logistic_regression(family, solver):
             truth = in_user_units(other.coef_, other.intercept_, columns, mean, scale, X.shape[1])
             centred = truth[1] - truth[1].mean() if family == "softmax" else truth[1]
             own = intercepts[j] - intercepts[j].mean() if family == "softmax" else intercepts[j]
-            digits = 1e-8 if solver == "newton-cholesky" else 1e-5
+            digits = 1e-8 if solver == "newton-cholesky" else 5e-6
             assert_close(coefs[j], truth[0] - (truth[0].mean(axis=0) if family == "softmax" else 0), digits)
             assert_close(own, centred, digits)
 
 
 def test_every_stage_equals_scikit_learns_poisson_regression():
     """The same objective and the same alpha: 1/(2Σw) Σ w·deviance + alpha/2 ‖w‖²."""
-    for seed in range(12):
+    for seed in range(4):
         X, y, groups, costs, weight = random_problem(seed, "poisson")
         model = AnytimeRegressor(groups, costs, rule="omp", alpha=1e-2, loss="poisson").fit(X, y, sample_weight=weight)
         Xs, mean, scale = standardised(X, weight)
@@ -209,7 +209,7 @@ def test_every_stage_equals_scikit_learns_poisson_regression():
 @pytest.mark.parametrize(("family", "name"), [("logistic", "binomial"), ("poisson", "poisson")])
 def test_every_stage_equals_glum(family, name):
     glum = pytest.importorskip("glum")
-    for seed in range(8):
+    for seed in range(3):
         X, y, groups, costs, weight = random_problem(seed, family)
         model = make(family, groups, costs, rule="score", alpha=1e-2).fit(X, y, sample_weight=weight)
         Xs, mean, scale = standardised(X, weight)
@@ -490,7 +490,7 @@ def test_any_subset_of_heart_is_answered_nearly_as_well_as_by_a_refit():
     """Measured on training data, as a share of the null model's log loss."""
     found = np.array(list(heart_subsets(lambda names: [{name} for name in names])))
     approximate, exact = found.T
-    assert np.all(approximate >= exact - 5e-3)  # the refit minimises the penalised loss, so a little less is possible
+    assert np.all(approximate >= exact - 1e-9)
     assert np.all(approximate < 1)
     excess = approximate - exact
     assert excess.mean() < 0.01

@@ -89,12 +89,12 @@ def correct_digits(found, truth):
     return -np.log10(np.abs(found - truth).max() / np.abs(truth).max() + 1e-17)
 
 
-@pytest.mark.parametrize(("tol", "digits"), [(1e-14, 12), (1e-10, 9)], ids=["tight", "default"])
+@pytest.mark.parametrize(("tol", "digits"), [(1e-14, 12), (1e-10, 12)], ids=["tight", "default"])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("alpha", [1e-2, 1e-5])
 @pytest.mark.parametrize("family", ["logistic", "softmax", "poisson"])
 def test_digits(family, alpha, seed, tol, digits):
-    """The default tolerance is of the gradient; a tight one shows that nothing else costs digits."""
+    """The last step of a stage is one more than the tolerance asks for, so the default gives all digits too."""
     with mp.workdps(40):
         X, y = problem(family, seed)
         groups = [[0, 2], [1]]

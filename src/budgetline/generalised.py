@@ -19,10 +19,13 @@ from budgetline.threads import one_blas_thread
 
 
 def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: Seq[str] | None = None) -> StagedModel:
-    """Run the greedy loop for a family; every stage is refitted to a gradient below ``tol``."""
-    family.check(rows.Y)
+    """Run the greedy loop for a family, every stage refitted to a gradient below ``tol`` · deviation of the targets."""
     A, _, _ = standardised_columns(rows, names)
-    problem = Problem(family, family.internal(rows.Y), A.root**2, plan.alpha, tol)
+    weight = A.root**2
+    family.check(rows.Y, weight)
+    targets = family.internal(rows.Y)
+    spread = np.sqrt(weight @ ((targets - weight @ targets) ** 2)).max()  # gradients are in units of the targets
+    problem = Problem(family, targets, weight, plan.alpha, tol * spread if spread > 0 else tol)
     costs = plan.costs if plan.cost_sensitive else np.ones_like(plan.costs)
     with one_blas_thread():
         objective = GeneralisedLinear(A, plan.order, plan.sizes, problem, plan.rule, costs)

@@ -121,11 +121,15 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
         raise ValueError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
     check_consistent_length(y, np.empty(n_samples))
-    classes, codes = np.unique(y, return_inverse=True)
+    try:
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in np.asarray(y).tolist()})
+        raise ValueError(f"y mixes labels of different types: {', '.join(kinds)}") from error
     if classes.size < 2:
-        raise ValueError(f"y has one class only, {classes[0]!r}: there is nothing to tell apart (1 class)")
+        raise ValueError(f"y has one class only, {classes.tolist()[0]!r}: there is nothing to tell apart (1 class)")
     return classes, codes.astype(np.intp)
 
 

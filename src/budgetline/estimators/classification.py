@@ -88,10 +88,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         available: Collection[str] | None = None,
     ) -> Float:
         """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
-        scores = self._scores(X, budget, stage, available)
-        if scores.shape[1] == 1:
-            return -np.logaddexp(0, np.hstack([scores, -scores]))
-        return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+        return _log_probabilities(self._scores(X, budget, stage, available))
 
     def predict(
         self,
@@ -112,13 +109,16 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         """Yield the probabilities after each group."""
         yield from map(self._probabilities, self._staged_scores(X))
 
+    def staged_predict_log_proba(self, X: Any) -> Iterator[Float]:
+        """Yield the log probabilities after each group."""
+        yield from map(_log_probabilities, self._staged_scores(X))
+
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield the most probable classes after each group."""
         yield from map(self._labels, self._staged_scores(X))
 
     def _probabilities(self, scores: Float) -> Float:
-        p = self._family.prediction(scores)
-        return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
+        return self._family.prediction(np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores)
 
     def _labels(self, scores: Float) -> NDArray[Any]:
         numbers = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -139,13 +139,17 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         """Check everything; fold the class weights into the sample weights."""
         data = self._check(X, y, sample_weight, alpha)
         classes, codes = check_labels(y, data.rows.n_rows)
+        if isinstance(self.class_weight, dict):
+            for label, value in self.class_weight.items():
+                if not 0 <= value < np.inf:
+                    raise ValueError(f"class_weight of class {label!r} must be finite and not negative, got {value!r}")
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, classes[codes])
             weight = by_class if data.rows.weight is None else by_class * data.rows.weight
             data = replace(data, rows=replace(data.rows, weight=weight))
         mass = np.bincount(codes, data.rows.weight, classes.size)
         if np.any(mass <= 0):
-            raise ValueError(f"class {classes[int(np.argmin(mass))]!r} has no sample of positive weight")
+            raise ValueError(f"class {classes.tolist()[int(np.argmin(mass))]!r} has no sample of positive weight")
         return data, classes, Logistic() if classes.size == 2 else Softmax(classes.size)
 
     def _finish(self, model: StagedModel, data: Checked, classes: NDArray[Any]) -> None:
@@ -338,7 +342,7 @@ class AnytimeClassifierCV(Classification):
             weight = None if rows.weight is None else rows.weight[train]
             mass = np.bincount(codes[train], weight, classes.size)
             if np.any(mass <= 0):
-                missing = classes[int(np.argmin(mass))]
+                missing = classes.tolist()[int(np.argmin(mass))]
                 raise ValueError(f"class {missing!r} is missing in the training set of fold {k}; use fewer folds")
         plans = [replace(data.plan, alpha=float(a)) for a in alphas]
         scores = np.array([[self._held_out(rows, plan, family, *split) for split in splits] for plan in plans])
@@ -353,3 +357,10 @@ class AnytimeClassifierCV(Classification):
         """Fit on the rows ``train``; return the mean over budgets of the explained fraction on ``test``."""
         model = fit_generalised(rows.take(train), plan, family, self.tol)
         return mean_explained(plan, model.sequence, held_out_losses(model, family, rows.take(test)))
+
+
+def _log_probabilities(scores: Float) -> Float:
+    """Return log probabilities (n, P) from scores, one for two classes."""
+    if scores.shape[1] == 1:
+        return -np.logaddexp(0, np.hstack([scores, -scores]))
+    return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))

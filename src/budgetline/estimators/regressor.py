@@ -169,6 +169,7 @@ class AnytimeRegressor(Regression):
         model, doubt = fit_moments(moments.select(np.sort(layout.used)), plan)
         warn_from_moments(doubt, moments.eps, self.alpha)
         self._keep(model, layout, moments.feature_names, moments.target_shape)
+        self._family = SquaredError()
         return self
 
     def _target(self, y: Any, n_samples: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:

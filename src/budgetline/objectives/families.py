@@ -33,8 +33,8 @@ Float = NDArray[np.float64]
 class Family(Protocol):
     """What the objective needs of a family."""
 
-    def check(self, Y: Float) -> None:
-        """Raise an error if targets (n, P) are not of this family."""
+    def check(self, Y: Float, weight: Float) -> None:
+        """Raise an error if targets (n, P) with weights (n,) are not of this family."""
         ...
 
     def internal(self, Y: Float) -> Float:
@@ -83,7 +83,7 @@ class _Plain:
         """Return φ(η) − y'η."""
         return np.asarray(self.value(scores) - np.einsum("np,np->n", Y, scores))
 
-    def check(self, Y: Float) -> None:
+    def check(self, Y: Float, weight: Float) -> None:
         """Accept any targets."""
 
     def internal(self, Y: Float) -> Float:
@@ -164,7 +164,7 @@ class Softmax:
         raw[np.arange(n_classes - 1), np.arange(n_classes - 1)] = -np.arange(n_classes - 1, 0, -1.0)
         self.B = raw / np.linalg.norm(raw, axis=0)
 
-    def check(self, Y: Float) -> None:
+    def check(self, Y: Float, weight: Float) -> None:
         """Accept the indicators that the classifier made."""
 
     def internal(self, Y: Float) -> Float:
@@ -212,12 +212,12 @@ class Softmax:
 class Poisson(_Plain):
     """φ(η) = e^η, targets are counts (any numbers ≥ 0)."""
 
-    def check(self, Y: Float) -> None:
+    def check(self, Y: Float, weight: Float) -> None:
         """Refuse negative targets, and targets that are all zero."""
         _check_single(Y)
         if np.any(Y < 0):
             raise ValueError(f"y must not be negative with loss='poisson', got {Y.min():g}")
-        if not Y.any():
+        if not Y[weight > 0].any():
             raise ValueError("y is zero everywhere: a Poisson model has no finite intercept")
 
     def start(self, mean: Float) -> Float:
@@ -278,7 +278,7 @@ class ConvexLoss(_Plain):
     ) -> None:
         self.phi, self.derivative, self.second, self.at = phi, derivative, second, float(start)
 
-    def check(self, Y: Float) -> None:
+    def check(self, Y: Float, weight: Float) -> None:
         """Refuse several targets."""
         _check_single(Y)
 
@@ -305,10 +305,11 @@ class ConvexLoss(_Plain):
     def saturated(self, Y: Float) -> Float:
         """Return min_η φ(η) − yη, by bisection of φ'(η) = y."""
         y, low, high = Y[:, 0], np.full(len(Y), self.at - 1e3), np.full(len(Y), self.at + 1e3)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             for _ in range(100):
                 middle = (low + high) / 2
-                below = np.asarray(self.derivative(middle)) < y
+                outside = ~np.isfinite(np.asarray(self.phi(middle), dtype=np.float64))  # φ may end somewhere
+                below = np.where(outside, middle < self.at, np.asarray(self.derivative(middle)) < y)
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             return np.asarray(self.phi(low) - y * low, dtype=np.float64)
 

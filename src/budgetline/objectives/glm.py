@@ -11,8 +11,8 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 ``single``     max_d ‖r_d‖²
 =============  ====================================================================================
 
-``fr`` refits candidates in the order of their one-step gains per cost and stops when a candidate would have to gain
-more than ``SCREEN`` times its one-step gain to win.
+``fr`` refits every candidate; on large data in the order of their one-step gains per cost, until a candidate would have
+to gain more than ``SCREEN`` times its one-step gain to win. That is a rule of thumb: outliers can break it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.objectives.blocks import SizeClass, size_classes, whiten
 from budgetline.objectives.least_squares import diagonal_blocks, grown
-from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise
+from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
 from budgetline.objectives.rules import RULES, Rule
-from budgetline.objectives.subsets import QuadraticSubset
+from budgetline.objectives.subsets import Expansion, QuadraticSubset
 from budgetline.statistics.chunks import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
 
 Float = NDArray[np.float64]
 
-SCREEN = 3.0
+AFFORDABLE = 10**8
+"""``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
+SCREEN = 10.0
+"""Beyond, a candidate that would have to gain so many times its one-step gain to win is not refitted."""
+EXPANSION_WORK = 10**9
+"""Quadratic models are kept around every stage while they take fewer multiplications than this."""
 LARGEST_BUFFER = 1 << 32
 """Bytes up to which room for all columns is set aside at once."""
 
@@ -65,7 +70,7 @@ class GeneralisedLinear:
         costs: Float,
     ) -> None:
         self._A, self._order, self._problem, self._rule_name = A, order, problem, rule
-        self._costs = np.where(costs > 0, costs, np.finfo(float).tiny)
+        self._costs = costs
         self._sizes = sizes
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         n, self._Q = problem.targets.shape
@@ -127,7 +132,11 @@ class GeneralisedLinear:
             return
         curvature = np.trace(self._problem.family.curvature(self._fit.eta), axis1=1, axis2=2)
         curvature = curvature[self._problem.weight > 0]
-        if curvature.min() < 1e-8 * curvature.max():
+        if curvature.min() > 1e-7 * curvature.max() and curvature.max() > 1e-7:
+            return
+        # a sample far out is saturated too; the optimum is at infinity only if nothing else holds the coefficients
+        H = hessian(self._Z[:, : self._T + 1], self._problem.curvature(self._fit.eta), 0.0)
+        if np.linalg.eigvalsh(H)[0] < 1e-7:
             self._warned = True
             warnings.warn(
                 "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
@@ -144,12 +153,28 @@ class GeneralisedLinear:
         return V, np.array([theta[0] for theta in self._stages]).reshape(-1, self._Q)
 
     def subset(self) -> QuadraticSubset:
-        """Return the quadratic model around the last stage, from which any subset is answered."""
-        Z = self._Z[:, : self._T + 1]
-        H = hessian(Z, self._problem.curvature(self._fit.eta), self._problem.alpha)
+        """Return the quadratic models from which any subset is answered.
+
+        They are kept around the intercept alone and the last stage and, where it costs little, around every stage.
+        """
+        J, width = len(self._stages), (self._T + 1) * self._Q
+        every = J * len(self._Z) * width**2 <= EXPANSION_WORK
+        stages = range(J + 1) if every else sorted({0, J})
         columns = np.concatenate(self._columns) if self._columns else np.empty(0, dtype=np.intp)
         ends = np.cumsum([c.size for c in self._columns], dtype=np.intp)
-        return QuadraticSubset(H, self._fit.theta, self._order[columns], ends, self._problem.family)
+        expansions = tuple(self._expansion(j) for j in stages)
+        return QuadraticSubset(expansions, self._Q, self._order[columns], ends, self._problem.family)
+
+    def _expansion(self, stage: int) -> Expansion:
+        Z, problem = self._Z[:, : self._T + 1], self._problem
+        theta = np.zeros((self._T + 1, self._Q))
+        found = self._stages[stage - 1] if stage else self._null.theta
+        theta[: len(found)] = found
+        eta = product(Z[:, : len(found)], found)
+        gradient = -transposed_product(Z, problem.residual(eta))
+        gradient[1:] += problem.alpha * theta[1:]
+        H = hessian(Z, problem.curvature(eta), problem.alpha)
+        return Expansion(stage, H, theta.ravel(), gradient.ravel())
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q), group-major; what the tolerance of the refits cannot tell from zero is zero."""
@@ -173,16 +198,17 @@ class GeneralisedLinear:
 
     def _exact(self, one_step: Float, allowed: NDArray[np.bool_]) -> Float:
         """Return exact gains of the candidates that can win, and one-step gains of the others."""
+        candidates = np.flatnonzero(allowed & (self._costs == 0) if np.any(self._costs[allowed] == 0) else allowed)
+        costs = np.where(self._costs > 0, self._costs, 1.0)
+        screen = np.inf if candidates.size * self._Z.shape[0] * (self._T + 1) <= AFFORDABLE else SCREEN
         gains = one_step.copy()
-        rates = one_step / self._costs
         best = 0.0
-        for g in sorted(np.flatnonzero(allowed).tolist(), key=lambda g: -rates[g]):
-            if SCREEN * rates[g] < best:
+        for g in sorted(candidates.tolist(), key=lambda g: -one_step[g] / costs[g]):
+            if one_step[g] == 0 or screen * one_step[g] / costs[g] < best:
                 break
-            if one_step[g] > 0:
-                self._refits[g] = self._refit(g)
-                gains[g] = self._fit.risk - self._refits[g].risk
-            best = max(best, gains[g] / self._costs[g])
+            self._refits[g] = self._refit(g)
+            gains[g] = self._fit.risk - self._refits[g].risk
+            best = max(best, gains[g] / costs[g])
         return gains
 
     def _one_step(self, r: Float) -> Float:

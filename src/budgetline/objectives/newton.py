@@ -30,6 +30,8 @@ Float = NDArray[np.float64]
 MAX_ITERATIONS = 200
 DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
+CHEAP = 10**7
+"""Below this many multiplications a Hessian costs next to nothing."""
 STALE = 0.2
 """A step must bring the gradient down to this share, or the next one gets a fresh Hessian."""
 
@@ -83,7 +85,7 @@ def minimise(problem: Problem, Z: Float, start: Fit) -> Fit:
         gradient = penalty * theta - transposed_product(Z, problem.residual(eta))
         size = float(np.abs(gradient).max())
         if size <= problem.tol or (fresh and size > 0.9 * previous and size <= 1e3 * problem.tol):
-            return Fit(theta, eta, risk)
+            return _polished(problem, Z, Fit(theta, eta, risk), gradient, solver)
         fresh = solver is None or size > STALE * previous
         if solver is None or fresh:
             solver = _solver(Z, problem.curvature(eta), problem.alpha)
@@ -99,6 +101,15 @@ def minimise(problem: Problem, Z: Float, start: Fit) -> Fit:
         previous = size
     _warn(problem, eta)
     return Fit(theta, eta, risk)
+
+
+def _polished(problem: Problem, Z: Float, fit: Fit, gradient: Float, solver: Direct | ConjugateGradients | None) -> Fit:
+    """Take one more step: a gradient at the tolerance leaves digits that Newton's method gives away for nothing."""
+    if solver is None or Z.size * Z.shape[1] <= CHEAP:
+        solver = _solver(Z, problem.curvature(fit.eta), problem.alpha)
+    step = -solver.solve(gradient)
+    theta, eta = fit.theta + step, fit.eta + product(Z, step)
+    return Fit(theta, eta, min(problem.risk(theta, eta), fit.risk))
 
 
 def _search(

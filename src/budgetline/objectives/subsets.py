@@ -66,33 +66,55 @@ class LinearSubset:
 
 
 @dataclass(frozen=True)
-class QuadraticSubset:
-    """A GLM: the minimiser, over the subset, of the quadratic model of the risk around the last stage.
-
-    With H the Hessian there and θ* the parameters, ½(θ − θ*)'H(θ − θ*) is minimised over θ that are zero outside the
-    subset: H_A θ_A = (Hθ*)_A. Exact for the whole sequence and for squared error; otherwise an approximation, better
-    the less is missing.
+class Expansion:
+    """The quadratic model of the risk around one stage: minimised where H(θ − θ*) = −gradient.
 
     Attributes
     ----------
+    stage : int
     H : array of shape (Q(1 + T), Q(1 + T))
-    theta : array of shape (1 + T, Q)
-        The intercepts, then the coefficients of standardised columns, in internal scores.
+    theta : array of shape (Q(1 + T),)
+        Intercepts, then coefficients of standardised columns in internal scores; zero beyond the stage.
+    gradient : array of shape (Q(1 + T),)
     """
 
+    stage: int
     H: Float
     theta: Float
+    gradient: Float
+
+    def minimum(self, free: NDArray[np.bool_]) -> tuple[Float, float]:
+        """Return the minimiser over θ that are zero outside ``free``, and how far it is from θ*: ½ δ'Hδ."""
+        theta = np.zeros_like(self.theta)
+        target = self.H[free] @ self.theta - self.gradient[free]
+        theta[free] = cho_solve(factored(self.H[np.ix_(free, free)]), target, check_finite=False)
+        step = theta - self.theta
+        return theta, float(step @ self.H @ step / 2)
+
+
+@dataclass(frozen=True)
+class QuadraticSubset:
+    """A GLM: the minimiser, over the subset, of a quadratic model of the risk around a fitted stage.
+
+    Around the last stage groups are taken away, around the longest kept prefix that the subset contains groups are
+    added; of the two, the step that is shorter in the metric of its Hessian is believed. Exact for the whole sequence
+    and for squared error, otherwise an approximation.
+    """
+
+    expansions: tuple[Expansion, ...]
+    n_scores: int
     columns: NDArray[np.intp]
     column_ends: NDArray[np.intp]
     family: Family
 
     def solve(self, chosen: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Solve for the subset and the intercept, which is always in."""
-        free = np.repeat(np.concatenate([[True], chosen]), self.theta.shape[1])
-        theta = np.zeros(free.size)
-        target = self.H[free] @ self.theta.ravel()
-        theta[free] = cho_solve(factored(self.H[np.ix_(free, free)]), target, check_finite=False)
-        external = self.family.external(theta.reshape(self.theta.shape))
+        free = np.repeat(np.concatenate([[True], chosen]), self.n_scores)
+        ends = np.concatenate([[0], self.column_ends])
+        *prefixes, last = self.expansions
+        contained = [e for e in prefixes if chosen[: ends[e.stage]].all()]
+        theta, _ = min((e.minimum(free) for e in (last, *contained[-1:])), key=lambda found: found[1])
+        external = self.family.external(theta.reshape(-1, self.n_scores))
         return external[1:].T, external[0]
 
     def renamed(self, columns: NDArray[np.intp]) -> QuadraticSubset:

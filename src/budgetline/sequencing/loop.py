@@ -112,9 +112,12 @@ def best_group(scores: Float, costs: Float, allowed: NDArray[np.bool_], *, cost_
             candidates = candidates[free]
             rates = scores[candidates]
         else:
-            rates = scores[candidates] / costs[candidates]
+            with np.errstate(over="ignore"):
+                rates = scores[candidates] / costs[candidates]
     else:
         rates = scores[candidates]
     top = rates.max()
-    tied = candidates[rates >= top - TIE * abs(top)]
+    if np.isnan(top):
+        raise ValueError("the objective gave a score that is not a number")
+    tied = candidates[rates >= top - TIE * abs(top)] if np.isfinite(top) else candidates[rates == top]
     return int(tied[np.argmin(costs[tied])])
