@@ -255,7 +255,7 @@ def report(effort: Effort) -> list[str]:
         *lines,
         "## Predictions from any subset of groups",
         "",
-        "Held-out log loss (nats) of `predict_proba(available=subset)`, the quadratic model around the last stage, "
+        "Held-out log loss (nats) of `predict_proba(available=subset)`, a quadratic model around a fitted stage, "
         "beside a model refitted on exactly these groups and the class frequencies alone. Random subsets: first the "
         f"size, then the groups. Heart: mean over {effort.folds} folds; thyroid: its fixed split. Excess is over the "
         "refitted model.",

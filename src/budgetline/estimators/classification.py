@@ -60,7 +60,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
             Use the first ``stage`` groups; 0 is the model of the class frequencies alone.
         available : collection of group names, optional
             Use exactly these groups. If they are a prefix of the sequence, the model fitted on them; otherwise the
-            minimiser of the quadratic model of the risk around the last stage.
+            minimiser of a quadratic model of the risk around a fitted stage.
 
         Returns
         -------

@@ -41,8 +41,8 @@ class Regression(MultiOutputMixin, RegressorMixin, SequenceEstimator):  # type: 
             Use the first ``stage`` groups; 0 is the training mean.
         available : collection of group names, optional
             Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
-            exact for every subset; for other losses the prefixes are exact, and any other subset is answered from the
-            quadratic model of the risk around the last stage. Groups that are not in the sequence add nothing.
+            exact for every subset; for other losses the prefixes are exact, and any other subset is answered from a
+            quadratic model of the risk around a fitted stage. Groups that are not in the sequence add nothing.
 
         Returns
         -------
