@@ -185,7 +185,7 @@ def as_printed(X: np.ndarray, y: np.ndarray, groups: list[list[int]], costs: np.
     return order
 
 
-CASES: dict[str, tuple[str, Callable[[], Measurements], dict[str, float]]] = {
+CASES = {
     "float64": (
         "200,000 × 501 float64, 51 groups",
         lambda: tall_case(np.float64),
@@ -206,10 +206,13 @@ CASES: dict[str, tuple[str, Callable[[], Measurements], dict[str, float]]] = {
 }
 
 
-def report(results: dict[str, Measurements]) -> list[str]:
+Cases = dict[str, tuple[str, Callable[[], Measurements], dict[str, float]]]
+
+
+def report(results: dict[str, Measurements], cases: Cases) -> list[str]:
     lines = ["| case | measure | value | target |", "|---|---|---|---|"]
     for name, measured in results.items():
-        title, _, targets = CASES[name]
+        title, _, targets = cases[name]
         for key, value in measured.items():
             target = "" if key not in targets else f"≤ {targets[key]:g}: {'met' if value <= targets[key] else 'MISSED'}"
             lines.append(f"| {title} | {key} | {value:.3g} | {target} |")
@@ -229,26 +232,35 @@ def _processor() -> str:
     return names[0].split(":")[1].strip() if names else platform.machine()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", choices=CASES)
+def _in_own_process(script: str, name: str, limit: float = 600) -> Measurements:
+    command = [sys.executable, script, "--case", name]
+    try:
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"not finished after, seconds": limit}
+    return dict(json.loads(done.stdout))
+
+
+def main(cases: Cases, title: str, script: str, description: str | None) -> None:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--case", choices=cases)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     if args.case:
-        print(json.dumps(CASES[args.case][1]()))
+        print(json.dumps(cases[args.case][1]()))
         return
     results: dict[str, Measurements] = {}
-    for name in CASES:
-        print(f"… {CASES[name][0]}", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, __file__, "--case", name], check=True, stdout=subprocess.PIPE, text=True)
-        results[name] = json.loads(done.stdout)
-    lines = report(results)
+    for name in cases:
+        print(f"… {cases[name][0]}", file=sys.stderr, flush=True)
+        results[name] = _in_own_process(script, name)
+    lines = report(results, cases)
     print("\n".join([*lines, "", conditions()]))
     if args.write:
-        head = "# Speed and memory of the core\n\nMade by `python benchmarks/core.py --write docs/results/core.md`.\n"
+        name = Path(script).name
+        head = f"# {title}\n\nMade by `python benchmarks/{name} --write docs/results/{args.write.name}`.\n"
         args.write.parent.mkdir(parents=True, exist_ok=True)
         args.write.write_text("\n".join([head, *lines, "", conditions(), ""]))
 
 
 if __name__ == "__main__":
-    main()
+    main(CASES, "Speed and memory of the core", __file__, __doc__)

@@ -7,17 +7,12 @@ gradient, in our scaling, is as small as ours is asked to be.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import core
 import numpy as np
-from core import Measurements, conditions, in_turns, peak_rise_mb, report, seconds
+from core import Cases, Measurements, in_turns, main, peak_rise_mb, seconds
 from sklearn.linear_model import LogisticRegression
 
 from budgetline import AnytimeClassifier
@@ -109,7 +104,7 @@ def softmax_case(data: Callable[[], Data]) -> Measurements:
     }
 
 
-CASES: dict[str, tuple[str, Callable[[], Measurements], dict[str, float]]] = {
+CASES: Cases = {
     "logistic": (
         "logistic, 100,000 × 328, 57 groups",
         logistic_case,
@@ -120,39 +115,7 @@ CASES: dict[str, tuple[str, Callable[[], Measurements], dict[str, float]]] = {
 }
 if MFEAT.is_dir():
     CASES["mfeat"] = ("softmax, 10 classes, mfeat 2,000 × 649, 6 groups", lambda: softmax_case(mfeat), {})
-core.CASES.update(CASES)  # where ``report`` looks for titles and targets
-
-
-def measured(name: str, limit: float) -> Measurements:
-    """Run a case in a process of its own; past the limit, report the limit."""
-    command = [sys.executable, __file__, "--case", name]
-    try:
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return {"not finished after, seconds": limit}
-    return dict(json.loads(done.stdout))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--write", type=Path)
-    args = parser.parse_args()
-    if args.case:
-        print(json.dumps(CASES[args.case][1]()))
-        return
-    results: dict[str, Measurements] = {}
-    for name in CASES:
-        print(f"… {CASES[name][0]}", file=sys.stderr, flush=True)
-        results[name] = measured(name, limit=180 if name == "score" else 600)
-    lines = [*report(results), "", conditions()]
-    print("\n".join(lines))
-    if args.write:
-        head = "# Speed and memory of the generalised linear models\n"
-        made = "Made by `python benchmarks/glm.py --write docs/results/glm.md`.\n"
-        args.write.parent.mkdir(parents=True, exist_ok=True)
-        args.write.write_text("\n".join([head, made, *lines, ""]))
 
 
 if __name__ == "__main__":
-    main()
+    main(CASES, "Speed and memory of the generalised linear models", __file__, __doc__)

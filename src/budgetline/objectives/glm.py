@@ -18,6 +18,7 @@ to gain more than ``SCREEN`` times its one-step gain to win. That is a rule of t
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
 SCREEN = 10.0
 """Beyond, a candidate that would have to gain so many times its one-step gain to win is not refitted."""
+EXPANSION_WIDTH = 4000
 EXPANSION_WORK = 10**9
 """Quadratic models are kept around every stage while they take fewer multiplications than this."""
 LARGEST_BUFFER = 1 << 32
@@ -155,11 +157,13 @@ class GeneralisedLinear:
     def subset(self) -> QuadraticSubset:
         """Return the quadratic models from which any subset is answered.
 
-        They are kept around the intercept alone and the last stage and, where it costs little, around every stage.
+        They are kept around the last stage; if not too large, around the intercept alone; and where it costs little,
+        around every stage.
         """
         J, width = len(self._stages), (self._T + 1) * self._Q
-        every = J * len(self._Z) * width**2 <= EXPANSION_WORK
-        stages = range(J + 1) if every else sorted({0, J})
+        stages: Iterable[int] = sorted({0, J}) if width <= EXPANSION_WIDTH else [J]
+        if J * len(self._Z) * width**2 <= EXPANSION_WORK:
+            stages = range(J + 1)
         columns = np.concatenate(self._columns) if self._columns else np.empty(0, dtype=np.intp)
         ends = np.cumsum([c.size for c in self._columns], dtype=np.intp)
         expansions = tuple(self._expansion(j) for j in stages)
