@@ -415,3 +415,10 @@ def test_conjugate_gradients_find_the_same_model(monkeypatch):
     monkeypatch.setattr("budgetline.objectives.newton.DIRECT_SIZE", 1)
     iterative = AnytimeClassifier(GROUPS, COSTS, alpha=1e-3, rule="omp").fit(X, y)
     np.testing.assert_allclose(iterative.coef_path_, direct.coef_path_, atol=1e-7)
+
+
+def test_a_tolerance_that_would_be_ignored_is_refused():
+    X, _ = data(2)
+    for fit in (lambda m: m.fit(X, X[:, 0]), lambda m: m.fit_moments(Moments.of(X, X[:, 0]))):
+        with pytest.raises(ValueError, match="tol=1e-06 would be ignored"):
+            fit(AnytimeRegressor(tol=1e-6))

@@ -177,7 +177,8 @@ class AnytimeClassifier(Classification):
         Stop when no group would explain at least this fraction of the deviance more, by one Newton step.
     class_weight : dict, "balanced" or None
     tol : float
-        Largest entry of the gradient at which a stage counts as fitted.
+        Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
+        fitted.
 
     Attributes
     ----------

@@ -52,8 +52,9 @@ class AnytimeRegressor(Regression):
     loss : {"squared_error", "poisson"} or ConvexLoss
         "poisson" is for counts, with a log link; a :class:`ConvexLoss` brings its own φ. They are fitted by Newton's
         method, and what is explained is deviance.
-    tol : float
-        Largest entry of the gradient at which a stage of such a loss counts as fitted.
+    tol : float or None
+        Largest entry of the gradient, in units of the deviation of y, at which a stage of such a loss counts as fitted;
+        None is 1e-10. Squared error is solved exactly and takes none.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class AnytimeRegressor(Regression):
         **Regression._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
-        "tol": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -102,7 +103,7 @@ class AnytimeRegressor(Regression):
         max_groups: int | None = None,
         min_gain: float = 0.0,
         loss: Any = "squared_error",
-        tol: float = 1e-10,
+        tol: float | None = None,
     ) -> None:
         self.feature_groups = feature_groups
         self.costs = costs
@@ -133,9 +134,11 @@ class AnytimeRegressor(Regression):
         data = self._check(X, y, sample_weight, self.alpha)
         family: Family = LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
         if isinstance(family, SquaredError):
+            self._refuse_tol()
             model = fit_rows(data.rows, data.plan, data.used_names)
         else:
-            model = fit_generalised(data.rows, data.plan, family, self.tol, data.used_names)
+            tol = 1e-10 if self.tol is None else self.tol
+            model = fit_generalised(data.rows, data.plan, family, tol, data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self._family = family
         return self
@@ -163,6 +166,7 @@ class AnytimeRegressor(Regression):
         self._validate_params()
         if self.loss != "squared_error":
             raise ValueError(f"moments determine a model of squared error only, not of loss={self.loss!r}")
+        self._refuse_tol()
         if not isinstance(moments, Moments):
             raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
         plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)
@@ -171,6 +175,10 @@ class AnytimeRegressor(Regression):
         self._keep(model, layout, moments.feature_names, moments.target_shape)
         self._family = SquaredError()
         return self
+
+    def _refuse_tol(self) -> None:
+        if self.tol is not None:
+            raise ValueError(f"loss='squared_error' is solved exactly: tol={self.tol!r} would be ignored")
 
     def _target(self, y: Any, n_samples: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:
         Y, shape = super()._target(y, n_samples)

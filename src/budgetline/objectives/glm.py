@@ -40,6 +40,7 @@ AFFORDABLE = 10**8
 SCREEN = 10.0
 """Beyond, a candidate that would have to gain so many times its one-step gain to win is not refitted."""
 EXPANSION_WIDTH = 4000
+"""With more parameters than this, the quadratic model is kept around the last stage only."""
 EXPANSION_WORK = 10**9
 """Quadratic models are kept around every stage while they take fewer multiplications than this."""
 LARGEST_BUFFER = 1 << 32
