@@ -3,7 +3,7 @@
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
-from budgetline.sequencing import Doubling, Sequence, greedy_sequence
+from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
 from budgetline.statistics import Moments
 
 __version__ = "0.1.0"
@@ -16,7 +16,9 @@ __all__ = [
     "ConvexLoss",
     "Doubling",
     "FeatureGroups",
+    "FixedOrder",
     "Moments",
+    "RandomOrder",
     "Sequence",
     "greedy_sequence",
 ]

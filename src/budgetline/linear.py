@@ -20,7 +20,7 @@ from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel, in_user_units
 from budgetline.statistics.chunks import Rows
-from budgetline.statistics.columns import scale_of, standardised_columns
+from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.threads import one_blas_thread
 
@@ -54,8 +54,8 @@ def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedMod
         _warn_from_data(run, plan)
         return _staged(plan, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
     moments = moments_of(rows, (rows.Y.shape[1],), names)
-    mean, scale, y_mean = _standardisation(moments)
-    run = _run(_gram(moments, scale, plan), plan)
+    mean, scale, y_mean = moments.standardisation()
+    run = _run(Gram.of(moments, plan.order, plan.alpha), plan)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
@@ -76,8 +76,8 @@ def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedMod
 
 def fit_moments(moments: Moments, plan: Plan) -> tuple[StagedModel, float]:
     """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
-    mean, scale, y_mean = _standardisation(moments)
-    run = _run(_gram(moments, scale, plan), plan)
+    mean, scale, y_mean = moments.standardisation()
+    run = _run(Gram.of(moments, plan.order, plan.alpha), plan)
     model = _staged(plan, run, stage_coefficients(run.factor), mean, scale, y_mean)
     return model, _doubt(run, moments.eps)
 
@@ -101,25 +101,6 @@ def gram_fits(rows: Rows, plan: Plan) -> bool:
         return True
     chosen = np.sort(plan.sizes)[::-1][: plan.limits.max_groups].sum()
     return bool(n >= D and 8 * chosen >= D and (D <= LARGEST_GRAM or n >= 4 * D))
-
-
-def _standardisation(moments: Moments) -> tuple[Float, Float, Float]:
-    D = moments.n_features
-    variance = np.diag(moments.scatter)[:D] / moments.weight
-    return moments.mean[:D], scale_of(moments.mean[:D], variance), moments.mean[D:]
-
-
-def _gram(moments: Moments, scale: Float, plan: Plan) -> Gram:
-    """Return C, b and the variances of the targets, columns group after group."""
-    D, order = moments.n_features, plan.order
-    C = moments.scatter[np.ix_(order, order)]
-    C /= moments.weight * scale[order]
-    C /= scale[order][:, None]
-    # A constant column is zero after standardisation; on the diagonal it gets a one, so that it is no special case.
-    C[np.arange(order.size), np.arange(order.size)] += np.where(np.isfinite(scale[order]), 0.0, 1.0) + plan.alpha
-    b = moments.scatter[order, D:] / (moments.weight * scale[order])[:, None]
-    variance = np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight
-    return Gram(C, b, variance)
 
 
 def _run(source: Source, plan: Plan) -> _Run:

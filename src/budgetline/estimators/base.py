@@ -108,7 +108,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         used = np.sort(layout.used)
         columns = tuple(np.searchsorted(used, c) for c in layout.columns)
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
-        schedule = as_schedule(self.schedule)
+        schedule = as_schedule(self.schedule, groups.names)
         plan = Plan(columns, groups.names, groups.costs, self.rule, schedule, limits, self.cost_sensitive, alpha)
         return plan, layout
 

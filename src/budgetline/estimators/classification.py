@@ -168,7 +168,7 @@ class AnytimeClassifier(Classification):
     ----------
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups
         As in :class:`AnytimeRegressor`.
-    rule : {"fr", "score", "omp", "no-whiten", "single"}
+    rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
         "fr" refits the candidates that can win; "score" takes the gain of one Newton step; "omp" the whitened gradient
         (the paper's Algorithm 3), which is the cheapest.
     alpha : float

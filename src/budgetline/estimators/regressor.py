@@ -32,14 +32,15 @@ class AnytimeRegressor(Regression):
         None: every column is a group.
     costs : mapping name -> cost, sequence, or None
         Costs of the groups; None: those of ``feature_groups``, else 1 each.
-    rule : {"fr", "score", "omp", "no-whiten", "single"}
+    rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
         How a group's merit is measured: by its exact gain (forward regression), by the gain of one Newton step (the
-        same for squared error), or by its gradient, whitened within the group (orthogonal matching pursuit), plain, or
-        of its best column. The last two are for comparison.
+        same for squared error), or by its gradient, whitened within the group (orthogonal matching pursuit), plain, of
+        its best column, or by its gain on its own, whatever was chosen before. The last three are for comparison.
     cost_sensitive : bool
         Whether merit is divided by cost.
-    schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
+    schedule : {"greedy", "doubling", "cheapest", "random"} or a schedule such as ``Doubling(c_min=2)``
         "doubling" never lets the next group cost more than all before it, which gives a guarantee at every budget.
+        ``FixedOrder([...])`` is an order of your own; "cheapest" first and "random" are for comparison.
     alpha : float
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
         ``Ridge`` would call it ``alpha · n``.

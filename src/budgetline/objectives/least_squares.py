@@ -25,6 +25,7 @@ from budgetline.objectives.blocks import SizeClass, independent, size_classes
 from budgetline.objectives.rules import RULES, ForwardRegression
 from budgetline.statistics.chunks import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
+from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 
@@ -90,6 +91,19 @@ class Gram:
         self._rank = 0
         self._chosen: list[NDArray[np.intp]] = []
         self._kept: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
+
+    @classmethod
+    def of(cls, moments: Moments, order: NDArray[np.intp], alpha: float) -> Gram:
+        """Return C, b and the variances of the targets for columns in the given order, standardised."""
+        D = moments.n_features
+        scale = moments.standardisation()[1][order]
+        C = moments.scatter[np.ix_(order, order)]
+        C /= moments.weight * scale
+        C /= scale[:, None]
+        # A constant column is zero after standardisation; on the diagonal it gets a one, so that it is no special case.
+        C[np.arange(order.size), np.arange(order.size)] += np.where(np.isfinite(scale), 0.0, 1.0) + alpha
+        b = moments.scatter[order, D:] / (moments.weight * scale)[:, None]
+        return cls(C, b, np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight)
 
     def blocks(self, columns: NDArray[np.intp]) -> Float:
         """Return C_g of groups of one size."""

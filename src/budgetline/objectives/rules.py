@@ -80,6 +80,18 @@ class OrthogonalMatchingPursuit(Rule):
         return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))
 
 
+class Static(OrthogonalMatchingPursuit):
+    """``static``: the gain of every group on its own, b_g' C_g⁻¹ b_g, whatever has been chosen before."""
+
+    _first: Float | None = None
+
+    def scores(self, r: Float) -> Float:
+        """Return the scores at the first gradient that is seen, that of the empty set."""
+        if self._first is None:
+            self._first = super().scores(r)
+        return self._first
+
+
 class NoWhiten(Rule):
     """``no-whiten``: M_g = I."""
 
@@ -101,6 +113,7 @@ RULES: dict[str, type[Rule]] = {
     "score": ForwardRegression,
     "no-whiten": NoWhiten,
     "single": Single,
+    "static": Static,
 }
 
 

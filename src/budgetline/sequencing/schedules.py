@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -79,15 +81,101 @@ class Doubling:
         return np.asarray(remaining & (costs == costs[remaining].min()))
 
 
-SCHEDULES = {"greedy": Greedy, "doubling": Doubling}
+@dataclass(frozen=True)
+class FixedOrder:
+    """An order that is given, such as the one a pipeline uses today: only the models of its prefixes are fitted.
+
+    Parameters
+    ----------
+    groups : sequence of group names or positions
+        Groups that are not listed are left out.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor, FixedOrder
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> today = FixedOrder(["DEMO", "BMX", "DIQ"])
+    >>> AnytimeRegressor(nhanes.feature_groups, schedule=today).fit(nhanes.data, nhanes.target).sequence_.groups
+    ('DEMO', 'BMX', 'DIQ')
+    """
+
+    groups: Seq[str | int]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, str) or not isinstance(self.groups, Seq | np.ndarray):
+            raise TypeError(f"groups must be a sequence of group names or positions, got {self.groups!r}")
+        # NumPy's numbers and strings compare and print like Python's
+        groups = tuple(int(g) if isinstance(g, Integral) else str(g) for g in self.groups)
+        if len(set(groups)) < len(groups):
+            twice = next(g for g in groups if groups.count(g) > 1)
+            raise ValueError(f"group {twice!r} is listed twice in the order")
+        object.__setattr__(self, "groups", groups)
+
+    def among(self, names: Seq[str]) -> FixedOrder:
+        """Return the same order as positions among ``names``."""
+        position = {name: g for g, name in enumerate(names)}
+        for g in self.groups:
+            if (g not in position) if isinstance(g, str) else not 0 <= g < len(names):
+                raise ValueError(f"group {g!r} of the fixed order is not one of the {len(names)} groups")
+        return FixedOrder([position[g] if isinstance(g, str) else g for g in self.groups])
+
+    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+        """Return the first remaining group of the order."""
+        mask = np.zeros(costs.size, dtype=bool)
+        following = [g for g in cast(tuple[int, ...], self.groups) if remaining[g]]
+        mask[following[:1]] = True
+        return mask
 
 
-def as_schedule(schedule: Any) -> Schedule:
-    """Turn ``"greedy"``, ``"doubling"`` or a schedule object into a schedule object."""
+@dataclass(frozen=True)
+class CheapestFirst:
+    """The cheapest remaining group comes next, of several the one of the best score: a baseline.
+
+    Examples
+    --------
+    >>> from budgetline import greedy_sequence
+    >>> greedy_sequence(len, {"a": 2.0, "b": 1.0}, schedule="cheapest").groups
+    ('b', 'a')
+    """
+
+    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+        """Return the cheapest of the remaining groups."""
+        return np.asarray(remaining & (costs == costs[remaining].min(initial=np.inf)))
+
+
+@dataclass(frozen=True)
+class RandomOrder:
+    """A random order, drawn from a seed: a baseline.
+
+    Parameters
+    ----------
+    random_state : int
+
+    Examples
+    --------
+    >>> from budgetline import RandomOrder, greedy_sequence
+    >>> greedy_sequence(len, {"a": 2.0, "b": 1.0, "c": 3.0}, schedule=RandomOrder(2)).groups
+    ('c', 'a', 'b')
+    """
+
+    random_state: int = 0
+
+    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+        """Return the first remaining group of the order drawn."""
+        order = np.random.default_rng(self.random_state).permutation(costs.size)
+        return FixedOrder(order.tolist()).allowed(costs, remaining, spent)
+
+
+SCHEDULES = {"greedy": Greedy, "doubling": Doubling, "cheapest": CheapestFirst, "random": RandomOrder}
+
+
+def as_schedule(schedule: Any, names: Seq[str]) -> Schedule:
+    """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names."""
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
             raise ValueError(f"unknown schedule {schedule!r}; known are {', '.join(map(repr, SCHEDULES))}")
         return cast(Schedule, SCHEDULES[schedule]())
     if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
         raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {schedule!r}")
-    return cast(Schedule, schedule)
+    return schedule.among(names) if isinstance(schedule, FixedOrder) else cast(Schedule, schedule)

@@ -21,6 +21,7 @@ from budgetline.inputs import (
     raise_too_small,
 )
 from budgetline.statistics.chunks import EXTENDED_WORK, Rows
+from budgetline.statistics.columns import scale_of
 from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter
 
 Float = NDArray[np.float64]
@@ -145,6 +146,19 @@ class Moments:
             scatter=self.scatter[np.ix_(kept, kept)],
             feature_names=names,
         )
+
+    def standardisation(self) -> tuple[Float, Float, Float]:
+        """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
+
+        Examples
+        --------
+        >>> from budgetline import Moments
+        >>> [part.tolist() for part in Moments.of([[1.0, 5.0], [3.0, 5.0]], [0.0, 1.0]).standardisation()]
+        [[2.0, 5.0], [1.0, inf], [0.5]]
+        """
+        D = self.n_features
+        variance = np.diag(self.scatter)[:D] / self.weight
+        return self.mean[:D], scale_of(self.mean[:D], variance), self.mean[D:]
 
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
         """Mean squared error of linear models on this sample, summed over targets.
