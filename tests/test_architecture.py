@@ -17,6 +17,7 @@ ROOT = Path(budgetline.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     "threads",
+    "progress",
     "inputs",
     "groups",
     "statistics",
@@ -32,7 +33,7 @@ LAYERS = (
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "datasets": {"datasets", "groups", "inputs"}
 }
-OPTIONAL = ("pandas", "yaml", "polars", "pyarrow", "matplotlib")
+OPTIONAL = ("tqdm", "pandas", "yaml", "polars", "pyarrow", "matplotlib")
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_MODULE = 400
 
@@ -147,6 +148,8 @@ PUBLIC = {
         "AnytimeClassifierCV",
         "AnytimeRegressor",
         "AnytimeRegressorCV",
+        "BudgetCurve",
+        "BudgetCurveDisplay",
         "ConvexLoss",
         "Doubling",
         "FeatureGroups",
@@ -154,7 +157,16 @@ PUBLIC = {
         "Moments",
         "RandomOrder",
         "Sequence",
+        "best_sequence",
+        "best_sets",
+        "budget_curve",
+        "compare",
+        "cross_val_budget_curve",
         "greedy_sequence",
+        "oracle_curve",
+        "plateau",
+        "stopping_cost",
+        "timeliness",
     },
     "budgetline.datasets": {"load_heart", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"},
 }

@@ -168,8 +168,8 @@ def test_mean_squared_error_from_moments():
     coef, intercept = rng.standard_normal((4, 2, 3)), rng.standard_normal((4, 2))
     errors = Moments.of(X, Y, w).mean_squared_error(coef, intercept)
     for k in range(4):
-        truth = np.average(((Y - X @ coef[k].T - intercept[k]) ** 2).sum(axis=1), weights=w)
-        assert errors[k] == pytest.approx(truth, rel=1e-10)
+        truth = np.average((Y - X @ coef[k].T - intercept[k]) ** 2, axis=0, weights=w)
+        np.testing.assert_allclose(errors[k], truth, rtol=1e-10)
 
 
 @pytest.mark.parametrize(

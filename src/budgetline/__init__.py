@@ -1,6 +1,19 @@
 """Learn the order in which to compute costly feature groups, and predict at any budget."""
 
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.evaluation import (
+    BudgetCurve,
+    BudgetCurveDisplay,
+    best_sequence,
+    best_sets,
+    budget_curve,
+    compare,
+    cross_val_budget_curve,
+    oracle_curve,
+    plateau,
+    stopping_cost,
+    timeliness,
+)
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
 from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
@@ -13,6 +26,8 @@ __all__ = [
     "AnytimeClassifierCV",
     "AnytimeRegressor",
     "AnytimeRegressorCV",
+    "BudgetCurve",
+    "BudgetCurveDisplay",
     "ConvexLoss",
     "Doubling",
     "FeatureGroups",
@@ -20,5 +35,14 @@ __all__ = [
     "Moments",
     "RandomOrder",
     "Sequence",
+    "best_sequence",
+    "best_sets",
+    "budget_curve",
+    "compare",
+    "cross_val_budget_curve",
     "greedy_sequence",
+    "oracle_curve",
+    "plateau",
+    "stopping_cost",
+    "timeliness",
 ]

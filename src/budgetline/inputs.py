@@ -133,6 +133,17 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
     return classes, codes.astype(np.intp)
 
 
+def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(y, np.empty(n_samples))
+    number = {label: k for k, label in enumerate(classes.tolist())}
+    labels = np.asarray(y).tolist()
+    if unknown := [label for label in labels if label not in number]:
+        raise ValueError(f"label {unknown[0]!r} in y is not a class that the model knows: {_list(list(number))}")
+    return np.array([number[label] for label in labels], dtype=np.intp)
+
+
 def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
     """Return weights as a float array of shape (n,), or None when all are equal to one."""
     if sample_weight is None:
@@ -263,5 +274,5 @@ def _as_float(values: NDArray[Any], name: Any) -> Float:
         raise ValueError(f"column {name!r} does not hold numbers: {error}") from error
 
 
-def _list(names: Sequence[str], most: int = 20) -> str:
+def _list(names: Sequence[Any], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from budgetline.objectives.subsets import Subset
 from budgetline.sequencing.sequence import Sequence
 
 Float = NDArray[np.float64]
+
+SCORE_BYTES = 1 << 25
+"""Scores of several stages are computed by one matrix product, as many as fit into this."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,35 @@ class StagedModel:
             return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
         columns = np.sort(self.subset.columns[: self.subset.column_ends[stage - 1]])
         return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
+
+    def stage_scores(self, table: Any) -> Iterator[Float]:
+        """Yield the scores (n, P) of stages 0, 1, …; several stages share one matrix product.
+
+        ``table`` holds the columns of the last stage, in the order of ``at_stage(n_stages).columns``.
+        """
+        n, P = table.shape[0], self.null_intercept.size
+        yield np.tile(self.null_intercept, (n, 1))
+        at_once = max(1, SCORE_BYTES // (8 * n * P))
+        for start in range(0, self.n_stages, at_once):
+            scores = self._product(table, slice(start, start + at_once))
+            for j in range(scores.shape[1]):
+                yield scores[:, j]
+
+    def row_scores(self, table: Any) -> Iterator[tuple[slice, Float]]:
+        """Yield slices of rows and the scores (m, 1 + stages, P) of all stages on them, by one product each."""
+        n, P = table.shape[0], self.null_intercept.size
+        at_once = max(1, SCORE_BYTES // (8 * (1 + self.n_stages) * P))
+        for start in range(0, n, at_once):
+            rows = slice(start, min(start + at_once, n))
+            null = np.broadcast_to(self.null_intercept, (rows.stop - start, 1, P))
+            yield rows, np.concatenate([null, self._product(table[rows], slice(None))], axis=1)
+
+    def _product(self, table: Any, stages: slice) -> Float:
+        """Return the scores (n, K, P) of some stages, the first of them counted as 0."""
+        columns = self.at_stage(self.n_stages).columns
+        coef = self.coef_path[stages][..., columns]
+        flat = np.asarray(table @ coef.reshape(-1, columns.size).T)
+        return flat.reshape(table.shape[0], len(coef), -1) + self.intercept_path[stages]
 
     def of_groups(self, available: Collection[str]) -> LinearModel:
         """Return the model of exactly these groups, whatever the order; groups not in the sequence add nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -33,9 +34,6 @@ from budgetline.staged import StagedModel
 from budgetline.statistics.chunks import Rows
 
 Float = NDArray[np.float64]
-
-STAGES_AT_ONCE = 16
-"""Stages predicted by one matrix product in the staged generators."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +84,22 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return scores + model.intercept
 
     def _staged_scores(self, X: Any) -> Iterator[Float]:
-        """Yield the scores (n, P) of stages 1, 2, …; several stages share one matrix product."""
+        """Yield the scores (n, P) after each group."""
         check_is_fitted(self)
         staged = self.staged_model_
-        last = staged.at_stage(staged.n_stages)
-        table = prediction_table(self, X, last.columns)
-        P = staged.null_intercept.size
-        for start in range(0, staged.n_stages, STAGES_AT_ONCE):
-            coef = staged.coef_path[start : start + STAGES_AT_ONCE][..., last.columns]
-            scores = np.asarray(table @ coef.reshape(-1, last.columns.size).T).reshape(-1, len(coef), P)
-            for j in range(len(coef)):
-                yield scores[:, j] + staged.intercept_path[start + j]
+        table = prediction_table(self, X, staged.at_stage(staged.n_stages).columns)
+        yield from islice(staged.stage_scores(table), 1, None)
+
+    def _respond(self, scores: Float, method: str) -> NDArray[Any]:
+        """Turn scores (n, P) into what the method of this name would have returned."""
+        raise NotImplementedError
+
+    def _encoded(self, y: Any, n_samples: int) -> Float:
+        """Return y as targets (n, P) of the fitted model."""
+        Y, _ = check_target(y, n_samples)
+        if Y.shape[1] != self.staged_model_.null_intercept.size:
+            raise ValueError(f"y has {Y.shape[1]} columns, the model {self.staged_model_.null_intercept.size} targets")
+        return Y
 
     def _shaped(self, scores: Float) -> Float:
         return scores if self._target_shape else scores[:, 0]

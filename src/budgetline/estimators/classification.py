@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.estimators.base import Checked, SequenceEstimator
 from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
 from budgetline.generalised import fit_generalised
-from budgetline.inputs import check_labels
+from budgetline.inputs import check_known, check_labels
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.plan import Plan
 from budgetline.staged import StagedModel
@@ -66,7 +66,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         -------
         array of shape (n,) for two classes, (n, P) for more
         """
-        return self._shaped(self._scores(X, budget, stage, available))
+        return self._respond(self._scores(X, budget, stage, available), "decision_function")
 
     def predict_proba(
         self,
@@ -77,7 +77,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         available: Collection[str] | None = None,
     ) -> Float:
         """Return probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
-        return self._probabilities(self._scores(X, budget, stage, available))
+        return self._respond(self._scores(X, budget, stage, available), "predict_proba")
 
     def predict_log_proba(
         self,
@@ -88,7 +88,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         available: Collection[str] | None = None,
     ) -> Float:
         """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
-        return _log_probabilities(self._scores(X, budget, stage, available))
+        return self._respond(self._scores(X, budget, stage, available), "predict_log_proba")
 
     def predict(
         self,
@@ -99,23 +99,36 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         available: Collection[str] | None = None,
     ) -> NDArray[Any]:
         """Return the most probable class, shape (n,); keywords as in :meth:`decision_function`."""
-        return self._labels(self._scores(X, budget, stage, available))
+        return self._respond(self._scores(X, budget, stage, available), "predict")
 
     def staged_decision_function(self, X: Any) -> Iterator[Float]:
         """Yield the scores after each group."""
-        yield from map(self._shaped, self._staged_scores(X))
+        yield from (self._respond(scores, "decision_function") for scores in self._staged_scores(X))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Float]:
         """Yield the probabilities after each group."""
-        yield from map(self._probabilities, self._staged_scores(X))
+        yield from (self._respond(scores, "predict_proba") for scores in self._staged_scores(X))
 
     def staged_predict_log_proba(self, X: Any) -> Iterator[Float]:
         """Yield the log probabilities after each group."""
-        yield from map(_log_probabilities, self._staged_scores(X))
+        yield from (self._respond(scores, "predict_log_proba") for scores in self._staged_scores(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield the most probable classes after each group."""
-        yield from map(self._labels, self._staged_scores(X))
+        yield from (self._respond(scores, "predict") for scores in self._staged_scores(X))
+
+    def _respond(self, scores: Float, method: str) -> NDArray[Any]:
+        answers: dict[str, Callable[[Float], NDArray[Any]]] = {
+            "decision_function": self._shaped,
+            "predict_proba": self._probabilities,
+            "predict_log_proba": _log_probabilities,
+            "predict": self._labels,
+        }
+        return answers[method](scores)
+
+    def _encoded(self, y: Any, n_samples: int) -> Float:
+        labels = check_known(y, n_samples, self.classes_)
+        return labels[:, None].astype(np.float64) if self.classes_.size == 2 else np.eye(self.classes_.size)[labels]
 
     def _probabilities(self, scores: Float) -> Float:
         return self._family.prediction(np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores)

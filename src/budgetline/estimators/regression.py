@@ -48,7 +48,7 @@ class Regression(MultiOutputMixin, RegressorMixin, SequenceEstimator):  # type: 
         -------
         array of shape (n,) or (n, P)
         """
-        return self._shaped(self._family.prediction(self._scores(X, budget, stage, available)))
+        return self._respond(self._scores(X, budget, stage, available), "predict")
 
     def staged_predict(self, X: Any) -> Iterator[Float]:
         """Predict after each group.
@@ -63,4 +63,7 @@ class Regression(MultiOutputMixin, RegressorMixin, SequenceEstimator):  # type: 
             Stages 1, 2, …, in order.
         """
         for scores in self._staged_scores(X):
-            yield self._shaped(self._family.prediction(scores))
+            yield self._respond(scores, "predict")
+
+    def _respond(self, scores: Float, method: str) -> Float:
+        return self._shaped(self._family.prediction(scores))

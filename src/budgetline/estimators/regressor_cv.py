@@ -11,6 +11,7 @@ from sklearn.model_selection import check_cv
 
 from budgetline.estimators.regression import Regression
 from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
+from budgetline.evaluation.metrics import mean_squared_errors
 from budgetline.linear import fit_moments, fit_rows, gram_fits
 from budgetline.objectives.families import SquaredError
 from budgetline.plan import Plan
@@ -124,9 +125,7 @@ class AnytimeRegressorCV(Regression):
 def _held_out(plan: Plan, train: Moments, test: Moments) -> float:
     """Fit on ``train``; return the mean over budgets of the explained fraction on ``test``."""
     model, _ = fit_moments(train, plan)
-    coef = np.concatenate([np.zeros((1, *model.coef_path.shape[1:])), model.coef_path])
-    losses = test.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
-    return mean_explained(plan, model.sequence, losses)
+    return mean_explained(plan, model.sequence, mean_squared_errors(model, test).sum(axis=1))
 
 
 def _held_out_rows(plan: Plan, rows: Rows, train: NDArray[np.intp], test: NDArray[np.intp]) -> float:

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from budgetline.evaluation.timeliness import mean_over_budgets
+from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.stages import explained_share, mean_over_rows
+from budgetline.evaluation.timeliness import timeliness
 from budgetline.objectives.families import Family
 from budgetline.plan import Plan
 from budgetline.sequencing.sequence import Sequence
@@ -31,24 +33,19 @@ def mean_explained(plan: Plan, sequence: Sequence, losses: Float) -> float:
 
     Sequences that end early keep their last value up to the largest budget anyone could have.
     """
-    explained = 1 - losses / losses[0] if losses[0] > 0 else np.zeros(losses.size)
     total = float(plan.costs.sum())
     if plan.limits.max_cost is not None:
         total = max(min(total, plan.limits.max_cost), float(sequence.costs.sum()))
-    return mean_over_budgets(sequence.cumulative_costs, explained, total)
+    curve = BudgetCurve(np.concatenate([[0.0], sequence.cumulative_costs]), explained_share(losses))
+    return timeliness(curve, total, reading="step")
 
 
 def held_out_losses(model: StagedModel, family: Family, held: Rows) -> Float:
     """Return the mean losses of stages 0, 1, … on held-out rows, less those of a model that knows the targets."""
-    weight = np.ones(held.n_rows) if held.weight is None else held.weight
-    if not weight.any():
+    if held.weight is not None and not held.weight.any():
         raise ValueError("a held-out set has no sample of positive weight")
-    table = held.block(slice(None))
-    losses = [family.loss(np.tile(model.null_intercept, (held.n_rows, 1)), held.Y)]
-    for coef, intercept in zip(model.coef_path, model.intercept_path, strict=True):
-        losses.append(family.loss(table @ coef.T + intercept, held.Y))
-    known = family.saturated(family.internal(held.Y))
-    return np.array([np.average(loss - known, weights=weight) for loss in losses])
+    table = held.block(slice(None))[:, model.at_stage(model.n_stages).columns]
+    return mean_over_rows(model, table, held.weight, lambda scores, rows: family.excess(scores, held.Y[rows]))
 
 
 def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:

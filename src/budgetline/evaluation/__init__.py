@@ -1,5 +1,30 @@
-"""Evaluation: how good a sequence is over all budgets."""
+"""Evaluation: what each budget buys, how good a sequence is over all budgets, and how sequences compare."""
 
-from budgetline.evaluation.timeliness import mean_over_budgets
+from budgetline.evaluation.budget import budget_curve, cross_val_budget_curve
+from budgetline.evaluation.compare import Comparison, compare
+from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.display import BudgetCurveDisplay
+from budgetline.evaluation.exact import BestSets, best_sequence, best_sets
+from budgetline.evaluation.metrics import NDCG
+from budgetline.evaluation.ndcg import ndcg_score
+from budgetline.evaluation.predictions import curve_of_predictions
+from budgetline.evaluation.timeliness import oracle_curve, plateau, stopping_cost, timeliness
 
-__all__ = ["mean_over_budgets"]
+__all__ = [
+    "NDCG",
+    "BestSets",
+    "BudgetCurve",
+    "BudgetCurveDisplay",
+    "Comparison",
+    "best_sequence",
+    "best_sets",
+    "budget_curve",
+    "compare",
+    "cross_val_budget_curve",
+    "curve_of_predictions",
+    "ndcg_score",
+    "oracle_curve",
+    "plateau",
+    "stopping_cost",
+    "timeliness",
+]

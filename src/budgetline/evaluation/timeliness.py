@@ -1,44 +1,167 @@
-"""One number for a whole curve of quality against cost."""
+"""One number for a whole curve, and where to stop it: the paper's evaluation, §6.2."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+
+from budgetline.evaluation.curve import SLACK, BudgetCurve, Reading, check_reading
+
+PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
+PLATEAU_COST = 0.2
+"""A plateau begins where the next percent of the objective takes more than this share of the total cost."""
 
 
-def mean_over_budgets(cumulative_costs: ArrayLike, values: ArrayLike, total: float | None = None) -> float:
-    """Mean of a step curve over budgets spread evenly from 0 to ``total``.
+def timeliness(
+    curve: Any, stop: float | None = None, *, alpha: float | None = None, reading: Reading = "linear"
+) -> float:
+    """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
 
-    With the value v_j from cost c_j on, v_0 from c_0 = 0 on, and c_{J+1} = T the total,
+    For a curve of the explained fraction F/R(∅) this is the paper's timeliness: the area under F against cost up to the
+    stopping cost T, divided by T·R(∅),
 
-        (1/T) Σ_j v_j (c_{j+1} − c_j).
+        (1/T) ∫₀ᵀ v(B) dB.
 
-    If everything is free (T = 0), the last value.
+    Beyond the last point the curve stays at its last value. For T = 0 it is what free groups bring, v(0).
 
     Parameters
     ----------
-    cumulative_costs : array of shape (J,)
-        Total cost after each stage, not decreasing.
-    values : array of shape (J + 1,)
-        Value before any group, then after each stage.
-    total : float, optional
-        The largest budget, at least the last cost; None: the last cost.
+    curve : BudgetCurve, Sequence or fitted model
+        Of a sequence or model, the training curve.
+    stop : float, optional
+        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same.
+    alpha : float in [0, 1], optional
+        Instead of ``stop``: the α-stopping cost of this curve, see :func:`stopping_cost`.
+    reading : {"linear", "step"}
+        "linear" joins the points by straight lines, as in the paper; "step" counts a group from the cost on at which it
+        has been paid for.
 
     Examples
     --------
-    >>> from budgetline.evaluation import mean_over_budgets
-    >>> mean_over_budgets([1.0, 4.0], [0.0, 0.5, 1.0])
-    0.375
+    >>> from budgetline import BudgetCurve, timeliness
+    >>> curve = BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
+    >>> timeliness(curve, reading="step"), timeliness(curve), timeliness(curve, stop=2, reading="step")
+    (0.375, 0.625, 0.25)
     """
-    ends = np.asarray(cumulative_costs, dtype=np.float64)
-    levels = np.asarray(values, dtype=np.float64)
-    if levels.size != ends.size + 1:
-        raise ValueError(f"{ends.size} costs need {ends.size + 1} values, got {levels.size}")
-    last = float(ends[-1]) if ends.size else 0.0
-    total = last if total is None else float(total)
-    if total < last * (1 - 1e-12):
-        raise ValueError(f"total must be at least the last cost {last:g}, got {total:g}")
-    if total == 0:
-        return float(levels[-1])
-    widths = np.diff(ends, prepend=0.0, append=total)
-    return float(levels @ widths / total)
+    check_reading(reading)
+    curve = BudgetCurve.of(curve)
+    if alpha is not None:
+        if stop is not None:
+            raise ValueError("give at most one of stop and alpha")
+        stop = stopping_cost(curve, alpha)
+    T = curve.total_cost if stop is None else _check_stop(stop)
+    if T == 0:
+        return float(curve.at(0.0))
+    inside = curve.costs < T
+    costs = np.append(curve.costs[inside], T)
+    if reading == "step":
+        return float(curve.values[inside] @ np.diff(costs) / T)
+    values = np.append(curve.values[inside], _left_limit(curve, T))
+    return float((values[1:] + values[:-1]) @ np.diff(costs) / (2 * T))
+
+
+def stopping_cost(curve: Any, alpha: float) -> float:
+    """Return the α-stopping cost: the first cost at which a curve has made α of its whole improvement.
+
+    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. α = 1 is the
+    cost of the whole curve.
+
+    Parameters
+    ----------
+    curve : BudgetCurve, Sequence or fitted model
+    alpha : float in [0, 1]
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve, stopping_cost
+    >>> stopping_cost(BudgetCurve([0, 1, 4, 9], [0.0, 0.5, 0.9, 1.0]), 0.9)
+    4.0
+    """
+    curve = BudgetCurve.of(curve)
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
+        raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}")
+    if alpha == 1:
+        return curve.total_cost
+    gain = curve.improvement()
+    needed = float(alpha) * gain[-1]
+    return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
+
+
+def plateau(curve: Any) -> float:
+    """Return the α at which a curve has reached its plateau.
+
+    The smallest α of 0.95, 0.96, …, 0.99 for which the next percent takes more than 20 % of the total cost,
+
+        cost(α + 0.01) − cost(α) > 0.2 · total cost,
+
+    with ``cost(α)`` the :func:`stopping_cost`; 1 if there is none.
+
+    Parameters
+    ----------
+    curve : BudgetCurve, Sequence or fitted model
+        The paper's rule looks at the training curve of CS-G-OMP.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve, plateau
+    >>> plateau(BudgetCurve([0, 1, 2, 5], [0.0, 0.5, 0.975, 1.0]))
+    0.97
+    """
+    curve = BudgetCurve.of(curve)
+    costs = [stopping_cost(curve, alpha) for alpha in (*PLATEAUS, 1.0)]
+    steps = np.diff(costs) > PLATEAU_COST * curve.total_cost * (1 + SLACK)
+    return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0
+
+
+def oracle_curve(curve: Any) -> BudgetCurve:
+    """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
+
+    This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
+    For at most 18 groups :func:`best_sequence` is the truth.
+
+    Parameters
+    ----------
+    curve : BudgetCurve, Sequence or fitted model
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve, oracle_curve
+    >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
+    >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
+    ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')
+    """
+    base = BudgetCurve.of(curve)
+    gains, costs = np.diff(base.improvement()), np.diff(base.costs)
+    # a free step has an infinite rate, of the sign of its gain
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = np.where(gains == 0, 0.0, gains / costs)
+    order = np.argsort(-rates, kind="stable")
+    steps = np.diff(base.values)[order]
+    groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
+    return replace(
+        base,
+        costs=np.concatenate([[0.0], np.cumsum(costs[order])]),
+        values=base.values[0] + np.concatenate([[0.0], np.cumsum(steps)]),
+        groups=groups,
+        label=f"{base.label} oracle (heuristic)".strip(),
+        folds=(),
+        errors=None,
+    )
+
+
+def _check_stop(stop: Any) -> float:
+    if isinstance(stop, bool) or not isinstance(stop, Real) or not 0 <= float(stop) < np.inf:
+        raise ValueError(f"stop must be a finite cost ≥ 0, got {stop!r}")
+    return float(stop)
+
+
+def _left_limit(curve: BudgetCurve, T: float) -> float:
+    """Return the value of the straight line that arrives at T > 0; what is free at T itself has no width."""
+    k = int(np.searchsorted(curve.costs, T, side="left"))
+    if k == curve.costs.size:
+        return float(curve.values[-1])
+    left, right = curve.costs[k - 1], curve.costs[k]
+    return float(curve.values[k - 1] + (T - left) / (right - left) * (curve.values[k] - curve.values[k - 1]))

@@ -65,8 +65,8 @@ class Family(Protocol):
         """Return inf_η φ(η) − y'η for internal targets (n, Q), shape (n,): the loss of a model that knows y."""
         ...
 
-    def loss(self, scores: Float, Y: Float) -> Float:
-        """Return φ − y'η of the user's scores and targets (n, P), shape (n,)."""
+    def excess(self, scores: Float, Y: Float) -> Float:
+        """Return the loss of the user's scores (n, K, P) of K models less that of one that knows y (n, P): (n, K)."""
         ...
 
     def prediction(self, scores: Float) -> Float:
@@ -79,9 +79,12 @@ class _Plain:
 
     value: Callable[[Float], Float]
 
-    def loss(self, scores: Float, Y: Float) -> Float:
-        """Return φ(η) − y'η."""
-        return np.asarray(self.value(scores) - np.einsum("np,np->n", Y, scores))
+    saturated: Callable[[Float], Float]
+
+    def excess(self, scores: Float, Y: Float) -> Float:
+        """Return φ(η) − y'η − inf_η (φ(η) − y'η)."""
+        phi = self.value(scores.reshape(-1, scores.shape[2])).reshape(scores.shape[:2])
+        return np.asarray(phi - np.einsum("np,nkp->nk", Y, scores) - self.saturated(Y)[:, None])
 
     def check(self, Y: Float, weight: Float) -> None:
         """Accept any targets."""
@@ -122,6 +125,10 @@ class SquaredError(_Plain):
     def saturated(self, Y: Float) -> Float:
         """Return −½‖y‖²."""
         return np.asarray(-(Y**2).sum(axis=1) / 2)
+
+    def excess(self, scores: Float, Y: Float) -> Float:
+        """Return ½‖y − η‖², without the cancellation that the difference of losses would bring."""
+        return np.asarray(((scores - Y[:, None]) ** 2).sum(axis=2) / 2)
 
     def prediction(self, scores: Float) -> Float:
         """Return the scores."""
@@ -171,9 +178,9 @@ class Softmax:
         """Return Y·B."""
         return np.asarray(Y @ self.B)
 
-    def loss(self, scores: Float, Y: Float) -> Float:
+    def excess(self, scores: Float, Y: Float) -> Float:
         """Return the log loss."""
-        return np.asarray(logsumexp(scores, axis=1) - np.einsum("np,np->n", Y, scores))
+        return np.asarray(logsumexp(scores, axis=2) - np.einsum("np,nkp->nk", Y, scores))
 
     def external(self, V: Float) -> Float:
         """Return B·V."""

@@ -161,7 +161,7 @@ class Moments:
         return self.mean[:D], scale_of(self.mean[:D], variance), self.mean[D:]
 
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
-        """Mean squared error of linear models on this sample, summed over targets.
+        """Mean squared errors of K linear models on this sample, of each target.
 
         Parameters
         ----------
@@ -170,21 +170,21 @@ class Moments:
 
         Returns
         -------
-        array of shape (K,)
+        array of shape (K, P)
 
         Examples
         --------
         >>> import numpy as np
         >>> from budgetline import Moments
         >>> Moments.of([[0.0], [2.0]], [0.0, 4.0]).mean_squared_error(np.array([[[2.0]]]), np.array([[1.0]])).tolist()
-        [1.0]
+        [[1.0]]
         """
         D = self.n_features
         Sxx, Sxy, Syy = self.scatter[:D, :D], self.scatter[:D, D:], self.scatter[D:, D:]
         bias = self.mean[D:] - intercept - coef @ self.mean[:D]
-        fitted = np.einsum("kpd,kpd->k", coef @ Sxx, coef) - 2 * np.einsum("kpd,dp->k", coef, Sxy)
-        spread = np.maximum(np.trace(Syy) + fitted, 0.0) / self.weight
-        return np.asarray(spread + (bias**2).sum(axis=1))
+        fitted = np.einsum("kpd,kpd->kp", coef @ Sxx, coef) - 2 * np.einsum("kpd,dp->kp", coef, Sxy)
+        spread = np.maximum(np.diag(Syy) + fitted, 0.0) / self.weight
+        return np.asarray(spread + bias**2)
 
     def _check_compatible(self, other: Moments) -> None:
         if self.target_shape != other.target_shape or self.n_features != other.n_features:

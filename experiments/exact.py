@@ -1,0 +1,409 @@
+"""How close greedy sequences come to the best of all sequences, and their prefixes to the best of all sets.
+
+``python experiments/exact.py --write docs/results/exact.md``; ``--quick`` runs a tiny version. Every sentence about who
+wins is computed from the numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import datasets
+
+from budgetline import AnytimeRegressor, FeatureGroups, Moments, Sequence
+from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural, make_yahoo
+from budgetline.evaluation.exact import best_sequence, best_sets
+from budgetline.sequencing.exact import step_area
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from core import conditions
+
+METHODS: dict[str, dict[str, Any]] = {
+    "fr": {"rule": "fr"},
+    "omp": {"rule": "omp"},
+    "doubling": {"rule": "fr", "schedule": "doubling"},
+    "static": {"rule": "static"},
+    "cheapest": {"rule": "fr", "schedule": "cheapest"},
+    "no-cost": {"rule": "fr", "cost_sensitive": False},
+}
+READINGS = ("step", "linear")
+STOPS = ("the total cost", "97 % of omp")
+SETTINGS = [(reading, stop) for stop in STOPS for reading in READINGS]
+BUDGETS = (0.10, 0.25, 0.50)
+EXACT, REPLANNED = "the best sequence", "fr, a new plan for each budget"
+SAME = 1e-9
+"""Ratios above 1 − SAME count as optimal: forward regression and the search agree to about that many digits."""
+DRAWS = 3
+
+
+# -- problems ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Moments and priced groups, at most 18 of them."""
+
+    data: str
+    variant: str
+    moments: Moments
+    groups: FeatureGroups
+
+    @property
+    def name(self) -> str:
+        """Name of the data and of what was done with them."""
+        return f"{self.data}: {self.variant}"
+
+
+def indicators(labels: np.ndarray) -> np.ndarray:
+    """Return one 0/1 column per class: squared error on these is what a linear classifier without a link minimises."""
+    return (labels[:, None] == np.unique(labels)).astype(float)
+
+
+def some(groups: FeatureGroups, kept: np.ndarray) -> FeatureGroups:
+    """Return the groups at these positions; the columns of the others are left out."""
+    columns = {groups.names[g]: groups.columns[g] for g in kept}
+    return FeatureGroups(columns, groups.costs[kept], remainder="drop")
+
+
+def by_size(groups: FeatureGroups) -> FeatureGroups:
+    """Return the same groups at a cost of 1 per column."""
+    return groups.with_costs([len(columns) for columns in groups.columns])
+
+
+def drawn(groups: FeatureGroups, count: int, seed: int) -> FeatureGroups:
+    """Return some of the groups, drawn at random, in their own order."""
+    rng = np.random.default_rng(seed)
+    return some(groups, np.sort(rng.choice(len(groups), count, replace=False)))
+
+
+def priced(data: str, X: np.ndarray, Y: np.ndarray, groups: Any) -> Iterator[Problem]:
+    """Yield data without prices at a cost of 1 each, and at costs between 1 and 100, log-uniform, from a seed."""
+    moments = Moments.of(X, Y)
+    same = FeatureGroups.singletons(X.shape[1]) if groups is None else FeatureGroups(groups)
+    yield Problem(data, "cost 1 each", moments, same)
+    for seed in range(DRAWS):
+        costs = np.exp(np.random.default_rng(seed).uniform(0.0, np.log(100.0), size=len(same)))
+        yield Problem(data, f"costs 1–100, draw {seed}", moments, same.with_costs(costs))
+
+
+def heart() -> Iterator[Problem]:
+    """Yield the patients of one hospital and of all, in dollars and at a cost of 1 per column."""
+    for sites in ("cleveland", "all"):
+        data = load_heart(sites=sites)
+        moments = Moments.of(data.data, data.target)
+        yield Problem("heart", f"{sites}, dollars", moments, data.feature_groups)
+        yield Problem("heart", f"{sites}, 1 per column", moments, by_size(data.feature_groups))
+
+
+def thyroid() -> Iterator[Problem]:
+    """Yield each class against the rest, all three, and the label as a number."""
+    data = load_thyroid()
+    classes = indicators(data.target)
+    targets = {f"class {k + 1}, dollars": classes[:, k] for k in range(3)}
+    targets |= {"all classes, dollars": classes, "label, dollars": data.target.astype(float)}
+    for variant, y in targets.items():
+        yield Problem("thyroid", variant, Moments.of(data.data, y), data.feature_groups)
+    yield Problem("thyroid", "label, 1 per column", Moments.of(data.data, y), by_size(data.feature_groups))
+
+
+def nhanes() -> Iterator[Problem]:
+    """Yield the 18 cheapest components, and 15 drawn at random, with and without the questions about diabetes."""
+    for drop, label in (((), "with DIQ"), (("DIQ",), "without DIQ")):
+        data = load_nhanes(drop=drop)
+        moments, groups = Moments.of(data.data, data.target), data.feature_groups
+        cheapest = some(groups, np.sort(np.argsort(groups.costs, kind="stable")[:18]))
+        yield Problem("NHANES", f"{label}, 18 cheapest", moments, cheapest)
+        yield Problem("NHANES", f"{label}, 18 cheapest, 1 per column", moments, by_size(cheapest))
+        for seed in range(2 * DRAWS):
+            yield Problem("NHANES", f"{label}, 15 drawn, draw {seed}", moments, drawn(groups, 15, seed))
+
+
+def scikit_learn(name: str) -> Callable[[], Iterator[Problem]]:
+    """Return a source of one of scikit-learn's tables, each column a group, classes as indicators."""
+
+    def problems() -> Iterator[Problem]:
+        data = getattr(datasets, f"load_{name}")()
+        Y = data.target if name in ("diabetes", "linnerud") else indicators(data.target)
+        return priced(name, data.data, Y, None)
+
+    return problems
+
+
+def breast_cancer() -> Iterator[Problem]:
+    """Yield ten properties of cell nuclei, each with its mean, its standard error and its worst value."""
+    data = datasets.load_breast_cancer()
+    groups = {str(data.feature_names[k]).removeprefix("mean "): [k, k + 10, k + 20] for k in range(10)}
+    return priced("breast cancer", data.data, data.target.astype(float), groups)
+
+
+def digits() -> Iterator[Problem]:
+    """Yield 8 × 8 images, read row by row or column by column."""
+    data = datasets.load_digits()
+    pixels = np.arange(64).reshape(8, 8)
+    yield from priced("digits, rows", data.data, indicators(data.target), pixels.tolist())
+    yield from priced("digits, columns", data.data, indicators(data.target), pixels.T.tolist())
+
+
+def generated() -> Iterator[Problem]:
+    """Yield 15 groups drawn from data of the shapes of the paper's, with the generators' costs."""
+    for data, make in (("agricultural", make_agricultural), ("yahoo", make_yahoo)):
+        for seed in range(DRAWS):
+            bunch = make(5000, random_state=seed)
+            groups = drawn(bunch.feature_groups, 15, seed)
+            yield Problem(f"{data} (synthetic)", f"15 drawn, draw {seed}", Moments.of(bunch.data, bunch.target), groups)
+
+
+QUICK = (heart, scikit_learn("iris"), scikit_learn("linnerud"))
+TABLES = map(scikit_learn, ("diabetes", "wine", "iris", "linnerud"))
+SOURCES = (heart, thyroid, nhanes, *TABLES, breast_cancer, digits, generated)
+
+
+# -- measurements ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one problem gave. Ratios are NaN where not even the best explains anything.
+
+    ``optimum`` is the timeliness of the best sequences, shape (settings,); ``ratios`` is that of each method over it,
+    and ``at_budgets`` F of its prefix over F of the best set, shape (budgets,).
+    """
+
+    problem: Problem
+    best: dict[tuple[str, str], Sequence]
+    sequences: dict[str, Sequence]
+    optimum: np.ndarray
+    ratios: dict[str, np.ndarray]
+    at_budgets: dict[str, np.ndarray]
+    seconds: float
+
+
+def timeliness(sequence: Sequence, stop: float, reading: str) -> float:
+    """Return the area under F against cost from 0 to ``stop``, over stop · R(∅)."""
+    values = np.concatenate([[0.0], np.cumsum(sequence.gains)])
+    costs = np.concatenate([[0.0], sequence.cumulative_costs])
+    area = step_area(values[:-1], values[1:], costs[:-1], costs[1:], stop, reading).sum()
+    return float(area / (stop * sequence.null_value))
+
+
+def stopping_cost(sequence: Sequence, share: float) -> float:
+    """Return the first cost at which a sequence has so much of what it explains in the end."""
+    values = np.cumsum(sequence.gains)
+    return float(sequence.cumulative_costs[np.argmax(values >= share * values[-1])])
+
+
+def explained_at(sequence: Sequence, budget: float) -> float:
+    """Return F of the longest prefix that the budget pays for."""
+    return float(sequence.gains[: sequence.stage_at(budget)].sum())
+
+
+def measure(problem: Problem) -> Result:
+    """Find the best sequences and sets of one problem and compare every method with them."""
+    moments, groups = problem.moments, problem.groups
+    fitted = {m: AnytimeRegressor(groups, **params).fit_moments(moments).sequence_ for m, params in METHODS.items()}
+    total = float(groups.costs.sum())
+    stops = dict(zip(STOPS, (total, stopping_cost(fitted["omp"], 0.97)), strict=True))
+    start = time.perf_counter()
+    best = {(r, s): best_sequence(moments, groups, stop=stops[s], reading=r) for r, s in SETTINGS}
+    sets = best_sets(moments, groups)
+    seconds = time.perf_counter() - start
+    optimum = np.array([timeliness(best[r, s], stops[s], r) for r, s in SETTINGS])
+    most = np.array([sets.at(share * total)[0] for share in BUDGETS])
+    compared = {**fitted, EXACT: best[SETTINGS[0]]}
+    ratios, at_budgets = {}, {}
+    for method, sequence in compared.items():
+        own = np.array([timeliness(sequence, stops[s], r) for r, s in SETTINGS])
+        explained = np.array([explained_at(sequence, share * total) for share in BUDGETS])
+        ratios[method], at_budgets[method] = ratio(own, optimum), ratio(explained, most)
+    plans = [AnytimeRegressor(groups, max_cost=share * total).fit_moments(moments).sequence_ for share in BUDGETS]
+    at_budgets[REPLANNED] = ratio(np.array([plan.gains.sum() for plan in plans]), most)
+    return Result(problem, best, compared, optimum, ratios, at_budgets, seconds)
+
+
+def ratio(own: np.ndarray, best: np.ndarray) -> np.ndarray:
+    """Return own/best, NaN where both are zero; nothing may beat the best."""
+    found = np.divide(own, best, out=np.full(best.shape, np.nan), where=best > 0)
+    if np.any(found > 1 + SAME):
+        raise RuntimeError(f"a ratio of {np.nanmax(found)} to what should be the best")
+    return found
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+def summary(ratios: np.ndarray, names: list[str]) -> list[str]:
+    """Return cells: mean, worst, where, and on how many problems the ratio is 1."""
+    known = ~np.isnan(ratios)
+    worst = int(np.nanargmin(ratios))
+    hits = int(np.sum(ratios[known] >= 1 - SAME))
+    return [f"{ratios[known].mean():.4f}", f"{ratios[worst]:.4f}", names[worst], f"{hits} of {known.sum()}"]
+
+
+def table(column: dict[str, np.ndarray], names: list[str]) -> list[str]:
+    """Return the table of one setting; ``column`` has the ratios (problems,) of every method."""
+    lines = ["| method | mean | worst | worst on | optimal on |", "|---|---|---|---|---|"]
+    return [*lines, *(f"| {m} | {' | '.join(summary(r, names))} |" for m, r in column.items())]
+
+
+def versus(a: str, b: str, column: dict[str, np.ndarray]) -> str:
+    """Return how often one method is ahead of another."""
+    known = ~np.isnan(column[a])
+    gap = column[a][known] - column[b][known]
+    ahead, behind = int(np.sum(gap > SAME)), int(np.sum(gap < -SAME))
+    return f"{a} is ahead of {b} on {ahead} problems, behind on {behind}, equal on {known.sum() - ahead - behind}"
+
+
+def verdict(column: dict[str, np.ndarray]) -> str:
+    """Return who is best on average, who at worst, and how fr compares with the others."""
+    means = {m: float(np.nanmean(r)) for m, r in column.items()}
+    worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
+    by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
+    loss = (1 - column["fr"][~np.isnan(column["fr"])]) * 100
+    return (
+        f"Best on average: **{by_mean}** ({means[by_mean]:.4f}); best at its worst: **{by_worst}** "
+        f"({worsts[by_worst]:.4f}). fr loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the median and "
+        f"more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems. "
+        + "; ".join(versus("fr", other, column) for other in METHODS if other != "fr")
+        + "."
+    )
+
+
+def timeliness_section(results: list[Result]) -> list[str]:
+    """Return a table and a verdict for every stop and reading."""
+    names = [r.problem.name for r in results]
+    lines = []
+    for k, (reading, stop) in enumerate(SETTINGS):
+        column = {m: np.array([r.ratios[m][k] for r in results]) for m in METHODS}
+        lines += [f"### Up to {stop}, {reading} reading", "", *table(column, names), ""]
+        if empty := int(np.isnan(column["fr"]).sum()):
+            lines += [f"Left out, as no sequence has any area before the stop: {empty} of the problems.", ""]
+        if late := int(np.sum(column["fr"] == 0)):
+            lines += [
+                f"The first group of fr is complete only at the stop, and so has no area, on {late} problems.",
+                "",
+            ]
+        lines += [verdict(column), ""]
+    return lines
+
+
+def budget_section(results: list[Result]) -> list[str]:
+    """Return what prefixes explain beside the best set of the same budget."""
+    names = [r.problem.name for r in results]
+    lines = []
+    for k, share in enumerate(BUDGETS):
+        column = {m: np.array([r.at_budgets[m][k] for r in results]) for m in (*METHODS, EXACT, REPLANNED)}
+        lines += [f"### {share * 100:.0f} % of the total cost", "", *table(column, names), ""]
+        if empty := int(np.isnan(column["fr"]).sum()):
+            lines += [f"Left out, as this budget buys nothing: {empty} of the problems.", ""]
+        ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
+        others = "; ".join(versus("fr", other, column) for other in (EXACT, REPLANNED))
+        lines += [f"Best on average among sequences: **{ranked[0]}**; {others}.", ""]
+    return lines
+
+
+def worst_section(results: list[Result]) -> list[str]:
+    """Return both orders of the problems on which forward regression loses most."""
+    lines = ["| problem | fr / best | order of fr | best order |", "|---|---|---|---|"]
+    for r in sorted(results, key=lambda r: float(r.ratios["fr"][0]))[:5]:
+        orders = [" ".join(s.groups) for s in (r.sequences["fr"], r.best[SETTINGS[0]])]
+        lines.append(f"| {r.problem.name} | {r.ratios['fr'][0]:.4f} | {orders[0]} | {orders[1]} |")
+    return lines
+
+
+def problem_section(results: list[Result]) -> list[str]:
+    """Return all problems, for the first setting."""
+    lines = [
+        f"| problem | groups | columns | best timeliness | {' | '.join(METHODS)} |",
+        "|---" * (4 + len(METHODS)) + "|",
+    ]
+    for r in results:
+        groups = r.problem.groups
+        size = f"{len(groups)} | {sum(map(len, groups.columns))}"
+        cells = " | ".join(f"{r.ratios[m][0]:.4f}" for m in METHODS)
+        lines.append(f"| {r.problem.name} | {size} | {r.optimum[0]:.4f} | {cells} |")
+    return lines
+
+
+# -- the report --------------------------------------------------------------------------------------------------
+
+HEAD = """\
+# Greedy beside the exact optimum
+
+Made by `python experiments/exact.py --write docs/results/exact.md`.
+
+For up to 18 groups the best of all sequences, and the best set at every budget, can be found exactly: every one of the
+2^J sets is valued, and dynamic programming over sets finds the sequence of the largest area under F against cost. All
+figures are ratios to that optimum, on training data (F is what the methods work with; nothing here is about new data);
+1 is optimal. `alpha` is 1e-5, the loss squared error: of classes, on one 0/1 indicator per class, unless one class or
+the label as a number is named. `doubling`, `cheapest` and `no-cost` use the rule `fr`.
+
+Costs. Real: heart and thyroid (dollars), NHANES (scores of inconvenience). Generated with the data: agricultural and
+yahoo. Made up, where data have none: 1 per group, or drawn between 1 and 100, log-uniform, from the seed named; and,
+where groups differ in size, 1 per column. "Drawn" groups are a random selection, from the seed named. Problems of the
+same data are not independent of each other, and the means weigh data by their number of problems here.
+
+Why `fr` does so well under the step reading: to swap the neighbours g and h after S changes the area up to the total
+cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence that always
+takes the best rate. Only longer moves can; under the linear reading a swap may.
+"""
+
+
+def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
+    """Run everything and return the lines of the report."""
+    results = [measure(problem) for source in sources for problem in source()]
+    slowest = max(results, key=lambda r: r.seconds)
+    return [
+        HEAD,
+        f"{len(results)} problems with {min(len(r.problem.groups) for r in results)} to "
+        f"{max(len(r.problem.groups) for r in results)} groups. Four best sequences and all best sets took "
+        f"{np.median([r.seconds for r in results]):.2f} s in the median, at most {slowest.seconds:.1f} s "
+        f"({slowest.problem.name}).",
+        "",
+        "## Timeliness, as a share of the best sequence's",
+        "",
+        "The step reading keeps the value of a stage until the next is complete; the linear reading (the paper's) "
+        "joins stages by straight lines. The second stop is the cost at which `omp` has 97 % of what it explains in "
+        "the end.",
+        "",
+        *timeliness_section(results),
+        "## F at a budget, as a share of the best set's",
+        "",
+        "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
+        f"contain each other, so that no sequence can be best everywhere. For reference: {EXACT}, that of the largest "
+        "area (step reading, total cost), and a plan made for the budget, which is not anytime and passes over groups "
+        "that do not fit.",
+        "",
+        *budget_section(results),
+        "## Where forward regression loses most (step reading, total cost)",
+        "",
+        *worst_section(results),
+        "",
+        "## All problems (step reading, total cost)",
+        "",
+        *problem_section(results),
+        "",
+    ]
+
+
+def main() -> None:
+    """Print the report, and write it if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
+    parser.add_argument("--write", type=Path)
+    args = parser.parse_args()
+    text = "\n".join([*report(QUICK if args.quick else SOURCES), conditions(), ""])
+    print(text)
+    if args.write:
+        args.write.parent.mkdir(parents=True, exist_ok=True)
+        args.write.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Many sequencers over many folds: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import _safe_indexing
+
+from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
+from budgetline.evaluation.curve import BudgetCurve, Reading
+from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
+from budgetline.evaluation.timeliness import oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
+from budgetline.progress import Progress, make_bar
+from budgetline.statistics.chunks import Rows
+from budgetline.statistics.folds import fold_moments
+from budgetline.statistics.moments import Moments
+
+MOMENTS_BYTES = 1 << 30
+"""The moments of all folds are shared if they take no more than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What :func:`compare` found.
+
+    Attributes
+    ----------
+    rows : tuple of dict
+        One per method and fold: method, fold, timeliness, alpha, stop_cost, final (the value at the whole cost),
+        fit_seconds.
+    curves : dict name -> BudgetCurve
+        The mean held-out curve of every method, with its standard error and the folds it is the mean of.
+    metric : str
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    curves: dict[str, BudgetCurve]
+    metric: str
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return one row per method and fold as a data frame."""
+        columns = {key: [row[key] for row in self.rows] for key in self.rows[0]}
+        try:
+            return nw.from_dict(columns, backend=backend).to_native()
+        except ImportError as error:
+            raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Return, per method, mean and standard error over folds of the timeliness, and the other means.
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeRegressor, compare
+        >>> from budgetline.datasets import load_nhanes
+        >>> nhanes = load_nhanes()
+        >>> found = compare({"fr": AnytimeRegressor(nhanes.feature_groups)}, nhanes.data, nhanes.target, cv=2)
+        >>> sorted(found.summary()["fr"])
+        ['error', 'final', 'fit_seconds', 'stop_cost', 'timeliness']
+        """
+        found = {}
+        for method in self.curves:
+            mine = [row for row in self.rows if row["method"] == method]
+            values = np.array([row["timeliness"] for row in mine])
+            means = {key: float(np.mean([row[key] for row in mine])) for key in ("stop_cost", "final", "fit_seconds")}
+            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+            found[method] = {"timeliness": float(values.mean()), "error": float(error), **means}
+        return found
+
+    def __str__(self) -> str:
+        header = ["method", "timeliness", "± s.e.", f"final {self.metric}", "stop cost", "fit seconds"]
+        table = [header]
+        for method, row in self.summary().items():
+            cells = [f"{row['timeliness']:.4f}", f"{row['error']:.4f}", f"{row['final']:.4f}"]
+            seconds = "" if np.isnan(row["fit_seconds"]) else f"{row['fit_seconds']:.3g}"
+            table.append([method, *cells, f"{row['stop_cost']:.6g}", seconds])
+        widths = [max(len(row[k]) for row in table) for k in range(len(header))]
+        lines = (
+            "  ".join(c.rjust(w) if k else c.ljust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
+            for row in table
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __repr__(self) -> str:
+        folds = len(self.rows) // len(self.curves)
+        return f"Comparison({len(self.curves)} methods, {folds} folds, {self.metric})\n{self}"
+
+
+def compare(
+    estimators: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    metric: Any = "explained",
+    cv: Any = None,
+    alpha: float | Literal["plateau"] = 1.0,
+    reference: str | None = None,
+    oracles: tuple[str, ...] = (),
+    reading: Reading = "linear",
+    sample_weight: Any = None,
+    qid: Any = None,
+    progress: Progress = None,
+) -> Comparison:
+    """Fit several estimators on the same folds and compare what they are worth over all budgets.
+
+    Estimators of squared error share one pass over the data, and metrics of squared error need no other.
+
+    Parameters
+    ----------
+    estimators : mapping name -> estimator
+        Not fitted; clones are.
+    X, y, metric, sample_weight, qid
+        As in :func:`budget_curve`.
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
+    alpha : float in [0, 1], or "plateau"
+        Curves are judged up to the α-stopping cost of the reference's training curve, fold by fold; "plateau" finds α
+        by the paper's rule. The default, 1, is the whole curve.
+    reference : str, optional
+        The method whose training curve gives the stopping cost; the paper's is CS-G-OMP. Default: the first.
+    oracles : tuple of str
+        Methods of which the Oracle curve, a heuristic, is judged too; it is listed as "… oracle".
+    reading, progress
+        As in :func:`timeliness` and :func:`cross_val_budget_curve`.
+
+    Returns
+    -------
+    Comparison
+        ``to_frame()`` has one row per method and fold, ``str()`` is a table. Seconds include a share of the one pass.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor, compare
+    >>> from budgetline.datasets import load_nhanes
+    >>> data = load_nhanes()
+    >>> methods = {how: AnytimeRegressor(data.feature_groups, schedule=how) for how in ("greedy", "cheapest")}
+    >>> found = compare(methods, data.data, data.target, alpha="plateau").summary()
+    >>> found["greedy"]["timeliness"] > found["cheapest"]["timeliness"]
+    True
+    """
+    judge = _Judge(as_metric(metric), alpha, _check_names(estimators, reference, oracles), oracles, reading)
+    data = _Data(X, y, sample_weight, qid)
+    folds = _folds(data, splits_of(next(iter(estimators.values())), X, y, cv, qid), estimators)
+    bar = make_bar(progress, "fits", len(folds) * len(estimators))
+    with nullcontext() if bar is None else bar:
+        results = [judge.fold(k, estimators, data, fold, bar) for k, fold in enumerate(folds)]
+    curves = {name: BudgetCurve.mean([r[1][name] for r in results], reading=reading) for name in results[0][1]}
+    return Comparison(tuple(row for rows, _ in results for row in rows), curves, judge.metric.name)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """How to judge: by which metric, up to which cost, and how to read the curves."""
+
+    metric: Metric
+    alpha: float | Literal["plateau"]
+    reference: str
+    oracles: tuple[str, ...]
+    reading: Reading
+
+    def fold(
+        self, number: int, estimators: Mapping[str, Any], data: _Data, fold: _Fold, bar: Any
+    ) -> tuple[list[dict[str, Any]], dict[str, BudgetCurve]]:
+        """Fit all methods on one fold; return their rows of the table and their curves."""
+        models, curves, seconds = {}, {}, {}
+        for name, estimator in estimators.items():
+            models[name], seconds[name] = _fit(estimator, data, fold)
+            curves[name] = _curve(models[name], data, fold, self.metric)
+            if bar is not None:
+                bar.update()
+        curves |= {f"{name} oracle": oracle_curve(curves[name]) for name in self.oracles}
+        alpha = plateau(models[self.reference]) if self.alpha == "plateau" else self.alpha
+        stop = stopping_cost(models[self.reference], alpha)
+        rows = [
+            {
+                "method": name,
+                "fold": number,
+                "timeliness": timeliness(curve, stop, reading=self.reading),
+                "alpha": float(alpha),
+                "stop_cost": stop,
+                "final": float(curve.values[-1]),
+                "fit_seconds": seconds.get(name, np.nan),
+            }
+            for name, curve in curves.items()
+        ]
+        return rows, curves
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What the user gave, as it was given."""
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    qid: Any
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Training and test rows; their moments where they can be shared, and the seconds those took."""
+
+    train: Any
+    test: Any
+    moments: tuple[Moments, Moments] | None = None
+    seconds: float = 0.0
+
+
+def _folds(data: _Data, splits: list[tuple[Any, Any]], estimators: Mapping[str, Any]) -> list[_Fold]:
+    """Return the folds, with moments unless nobody takes them, they would be too large, or the table has none.
+
+    Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
+    """
+    plain = [_Fold(train, test) for train, test in splits]
+    table = check_table(BaseEstimator(), data.X, reset=True)
+    n, D = table.shape
+    if not any(map(_takes_moments, estimators.values())) or n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
+        return plain
+    Y, target_shape = check_target(data.y, n)
+    weight = check_weight(data.sample_weight, n)
+    start = perf_counter()
+    try:
+        found = list(fold_moments(Rows(numbers_of(table), Y, weight), splits, column_names(data.X)))
+    except ValueError:
+        return plain
+    seconds = (perf_counter() - start) / len(splits)
+    shaped = [(replace(train, target_shape=target_shape), replace(test, target_shape=target_shape))
+              for train, test in found]  # fmt: skip
+    return [replace(fold, moments=moments, seconds=seconds) for fold, moments in zip(plain, shaped, strict=True)]
+
+
+def _takes_moments(estimator: Any) -> bool:
+    return hasattr(estimator, "fit_moments") and getattr(estimator, "loss", "squared_error") == "squared_error"
+
+
+def _fit(estimator: Any, data: _Data, fold: _Fold) -> tuple[Any, float]:
+    """Return a fitted clone and the seconds that took."""
+    model = clone(estimator)
+    if fold.moments is not None and _takes_moments(estimator):
+        start = perf_counter()
+        model.fit_moments(fold.moments[0])
+        return model, perf_counter() - start + fold.seconds
+    X, y = rows_of(fold.train, data.X, data.y)
+    start = perf_counter()
+    model.fit(X, y, **weight_of(data.sample_weight, fold.train))
+    return model, perf_counter() - start
+
+
+def _curve(model: Any, data: _Data, fold: _Fold, metric: Metric) -> BudgetCurve:
+    """Return the held-out curve."""
+    if fold.moments is not None and _takes_moments(model) and isinstance(metric, Explained | MeanSquaredError):
+        return budget_curve(model, fold.moments[1], metric=metric)
+    X, y = rows_of(fold.test, data.X, data.y)
+    qid = None if data.qid is None else _safe_indexing(data.qid, fold.test)
+    return budget_curve(model, X, y, metric=metric, qid=qid, **weight_of(data.sample_weight, fold.test))
+
+
+def _check_names(estimators: Mapping[str, Any], reference: str | None, oracles: tuple[str, ...]) -> str:
+    if not estimators:
+        raise ValueError("there are no estimators to compare")
+    for name in (reference, *oracles):
+        if name is not None and name not in estimators:
+            raise ValueError(f"{name!r} is not one of the estimators: {', '.join(map(repr, estimators))}")
+    return next(iter(estimators)) if reference is None else reference

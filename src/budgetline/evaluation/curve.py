@@ -1,0 +1,206 @@
+"""The curve record: what each budget buys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from budgetline.sequencing.sequence import Sequence
+
+Float = NDArray[np.float64]
+Reading = Literal["step", "linear"]
+
+SLACK = 1e-12
+"""Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetCurve:
+    """Quality against cost: the value of a model before any group, then after each group.
+
+    A budget between two costs buys what the lower one does (reading "step"). The paper joins the points by straight
+    lines instead (reading "linear"), which credits a group before it is paid for.
+
+    Attributes
+    ----------
+    costs : array of shape (K,)
+        From 0 on, not decreasing; equal where a group is free.
+    values : array of shape (K,)
+        ``values[0]`` is the model before any group.
+    metric : str
+    greater_is_better : bool
+    groups : tuple of str
+        The group that each point adds, ``""`` for the first; empty where points do not belong to groups.
+    label : str
+    folds : tuple of BudgetCurve
+        For a mean over folds, the curves it is the mean of.
+    errors : array of shape (K,), or None
+        For a mean over folds, its standard error.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve
+    >>> curve = BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
+    >>> curve.at(2.5), curve.at(2.5, reading="linear")
+    (0.5, 0.75)
+    """
+
+    costs: Float
+    values: Float
+    metric: str = "explained"
+    greater_is_better: bool = True
+    groups: tuple[str, ...] = ()
+    label: str = ""
+    folds: tuple[BudgetCurve, ...] = ()
+    errors: Float | None = None
+
+    def __post_init__(self) -> None:
+        costs, values = np.asarray(self.costs, dtype=np.float64), np.asarray(self.values, dtype=np.float64)
+        if costs.ndim != 1 or costs.shape != values.shape or not costs.size:
+            raise ValueError(f"costs and values must be vectors of one length, got {costs.shape} and {values.shape}")
+        if costs[0] != 0:
+            raise ValueError(f"a curve starts at cost 0, before any group; the first cost is {costs[0]:g}")
+        if not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
+            raise ValueError("the costs of a curve must be finite and not decrease")
+        object.__setattr__(self, "costs", costs)
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def of(cls, source: Any) -> BudgetCurve:
+        """Return a curve as it is, and the training curve F/R(∅) of a sequence or of a fitted model.
+
+        Examples
+        --------
+        >>> from budgetline import BudgetCurve, greedy_sequence
+        >>> BudgetCurve.of(greedy_sequence(len, {"a": 1.0, "b": 2.0})).values.tolist()
+        [0.0, 0.5, 1.0]
+        """
+        if isinstance(source, BudgetCurve):
+            return source
+        sequence = getattr(source, "sequence_", source)
+        if not isinstance(sequence, Sequence):
+            raise TypeError(f"a BudgetCurve, a Sequence or a fitted model is needed, got {type(source).__name__}")
+        return cls(
+            np.concatenate([[0.0], sequence.cumulative_costs]),
+            np.concatenate([[0.0], sequence.explained]),
+            groups=("", *map(str, sequence.groups)),
+            label="training",
+        )
+
+    @classmethod
+    def mean(cls, curves: Seq[BudgetCurve], *, grid: ArrayLike | None = None, reading: Reading = "step") -> BudgetCurve:
+        """Return the mean of several curves, and its standard error, on a common grid of costs.
+
+        Parameters
+        ----------
+        curves : sequence of BudgetCurve
+        grid : array of costs, optional
+            Default: every cost at which one of the curves has a point, so that nothing is lost.
+        reading : {"step", "linear"}
+            How to read the curves between their points, and so how to read the mean.
+
+        Examples
+        --------
+        >>> from budgetline import BudgetCurve
+        >>> both = BudgetCurve.mean([BudgetCurve([0, 1], [0, 1]), BudgetCurve([0, 2], [0, 1])])
+        >>> both.costs.tolist(), both.values.tolist()
+        ([0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
+        """
+        if not curves:
+            raise ValueError("there are no curves to take the mean of")
+        if len(metrics := {c.metric for c in curves}) > 1:
+            raise ValueError(f"curves of different metrics have no mean: {', '.join(sorted(metrics))}")
+        points = np.concatenate([c.costs for c in curves]) if grid is None else np.asarray(grid, dtype=np.float64)
+        points = np.unique(points)
+        if points[0] < 0 or not np.isfinite(points).all():
+            raise ValueError("the grid must consist of finite costs ≥ 0")
+        # the value before any group comes first; at cost 0 there may be free groups, too
+        first = np.array([[c.values[0]] for c in curves])
+        table = np.hstack([first, np.array([c.at(points, reading=reading) for c in curves])])
+        costs = np.concatenate([[0.0], points])
+        if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):
+            table, costs = table[:, 1:], points
+        spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else None
+        return replace(curves[0], costs=costs, values=table.mean(axis=0), groups=(), folds=tuple(curves), errors=spread)
+
+    @property
+    def total_cost(self) -> float:
+        """Cost of the last point."""
+        return float(self.costs[-1])
+
+    def at(self, budget: ArrayLike, *, reading: Reading = "step") -> Any:
+        """Return the value at one or more budgets: of the last point that is affordable, or between two points.
+
+        Parameters
+        ----------
+        budget : float or array
+        reading : {"step", "linear"}
+
+        Examples
+        --------
+        >>> from budgetline import BudgetCurve
+        >>> BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0]).at([0, 1, 100]).tolist()
+        [0.0, 0.5, 1.0]
+        """
+        check_reading(reading)
+        budgets = np.asarray(budget, dtype=np.float64)
+        if np.isnan(budgets).any() or np.any(budgets < 0):
+            raise ValueError(f"budgets must be ≥ 0, got {budget!r}")
+        last = np.searchsorted(self.costs, budgets * (1 + SLACK), side="right") - 1
+        found = self.values[last]
+        if reading == "linear":
+            following = np.minimum(last + 1, self.costs.size - 1)
+            width = self.costs[following] - self.costs[last]
+            share = np.divide(budgets - self.costs[last], width, out=np.zeros(width.shape), where=width > 0)
+            found = found + np.clip(share, 0, 1) * (self.values[following] - found)
+        return found if budgets.ndim else float(found)
+
+    def improvement(self) -> Float:
+        """Return how much better every point is than the first, shape (K,), positive for better.
+
+        Examples
+        --------
+        >>> from budgetline import BudgetCurve
+        >>> BudgetCurve([0, 1], [3.0, 1.0], metric="mse", greater_is_better=False).improvement().tolist()
+        [0.0, 2.0]
+        """
+        return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return plain columns: cost and value, then group and standard_error where there are any."""
+        table: dict[str, list[Any]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
+        if self.groups:
+            table = {"group": list(self.groups), **table}
+        if self.errors is not None:
+            table["standard_error"] = self.errors.tolist()
+        return table
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return the table as a data frame.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+        """
+        try:
+            return nw.from_dict(self.to_dict(), backend=backend).to_native()
+        except ImportError as error:
+            raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+
+    def __len__(self) -> int:
+        return self.costs.size
+
+    def __repr__(self) -> str:
+        last = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"
+        return f"BudgetCurve({len(self)} points, {last} at cost {self.total_cost:.6g})"
+
+
+def check_reading(reading: str) -> None:
+    """Raise an error unless ``reading`` is one of the two ways to read a curve."""
+    if reading not in ("step", "linear"):
+        raise ValueError(f"reading must be 'step' or 'linear', got {reading!r}")

@@ -1,0 +1,196 @@
+"""BudgetCurveDisplay: curves of quality against cost, in the style of scikit-learn's displays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from budgetline.evaluation.budget import budget_curve
+from budgetline.evaluation.curve import BudgetCurve, Reading, check_reading
+from budgetline.evaluation.predictions import curve_of_predictions
+
+METRIC_LABELS = {
+    "explained": "explained fraction F/R(∅)",
+    "F": "explained F",
+    "mse": "mean squared error",
+    "r2": "R²",
+    "roc_auc": "ROC AUC",
+    "log_loss": "log loss",
+}
+
+
+class BudgetCurveDisplay:
+    """Plot of what each budget buys. Needs matplotlib: ``pip install 'budgetline[plot]'``.
+
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`, or from curves, and call :meth:`plot` to draw it
+    (again), perhaps on the axes of another display.
+
+    Parameters
+    ----------
+    curves : BudgetCurve, or mapping name -> BudgetCurve
+        Curves with ``errors``, such as means over folds, get a band of one standard error.
+
+    Attributes
+    ----------
+    curves : dict name -> BudgetCurve
+    ax_, figure_ : matplotlib axes and figure
+    lines_ : list of matplotlib lines, one per curve
+    bands_ : list of matplotlib collections, one per curve with errors
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve, BudgetCurveDisplay
+    >>> display = BudgetCurveDisplay({"ours": BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])})
+    >>> display.plot(stop=2).ax_.get_xlabel()
+    'cost'
+    """
+
+    def __init__(self, curves: BudgetCurve | Mapping[str, BudgetCurve]) -> None:
+        self.curves = {curves.label: curves} if isinstance(curves, BudgetCurve) else dict(curves)
+        if not self.curves:
+            raise ValueError("there are no curves to plot")
+        if len(metrics := sorted({curve.metric for curve in self.curves.values()})) > 1:
+            raise ValueError(f"curves of different metrics do not share an axis: {', '.join(metrics)}")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        metric: Any = "explained",
+        sample_weight: Any = None,
+        qid: Any = None,
+        name: str | None = None,
+        **plot: Any,
+    ) -> BudgetCurveDisplay:
+        """Plot the curve of a fitted model on held-out data, or of several.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, or mapping name -> fitted estimator
+        X, y, metric, sample_weight, qid
+            As in :func:`budget_curve`.
+        name : str, optional
+            Label of the curve; default: the name of the estimator's class.
+        **plot
+            As in :meth:`plot`.
+        """
+        models = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
+        curves = {
+            label: budget_curve(model, X, y, metric=metric, sample_weight=sample_weight, qid=qid)
+            for label, model in models.items()
+        }
+        return cls(curves).plot(**plot)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        predictions: Any,
+        costs: Any,
+        *,
+        metric: Any = "explained",
+        sample_weight: Any = None,
+        qid: Any = None,
+        name: str | None = None,
+        **plot: Any,
+    ) -> BudgetCurveDisplay:
+        """Plot the curve of predictions made at increasing costs, by whatever model.
+
+        Parameters
+        ----------
+        y_true : array of shape (n,) or (n, P)
+        predictions : sequence of arrays
+            What was predicted at each cost; for "roc_auc" scores, for "log_loss" probabilities.
+        costs : array
+            From 0, before any group, on.
+        metric, sample_weight, qid
+            As in :func:`budgetline.evaluation.curve_of_predictions`.
+        name : str, optional
+        **plot
+            As in :meth:`plot`.
+        """
+        curve = curve_of_predictions(y_true, predictions, costs, metric=metric, sample_weight=sample_weight, qid=qid)
+        return cls({name or "predictions": curve}).plot(**plot)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        stop: float | Mapping[str, float] | None = None,
+        log_cost: bool = False,
+        reading: Reading = "step",
+        **line: Any,
+    ) -> BudgetCurveDisplay:
+        """Draw all curves.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Default: new ones. Give those of another display to draw into them.
+        stop : float, or mapping label -> float, optional
+            Costs at which to draw a vertical line, such as :func:`stopping_cost`.
+        log_cost : bool
+            A logarithmic axis of costs, linear between 0 and the smallest cost.
+        reading : {"step", "linear"}
+            What a budget between two points buys.
+        **line
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        self
+        """
+        check_reading(reading)
+        if ax is None:
+            _, ax = _pyplot().subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self.lines_: list[Any] = []
+        self.bands_: list[Any] = []
+        end = max(curve.total_cost for curve in self.curves.values())
+        for name, curve in self.curves.items():
+            self._draw(name, curve, end, reading, line)
+        stops = stop if isinstance(stop, Mapping) else {} if stop is None else {f"stop at {stop:.6g}": stop}
+        for label, cost in stops.items():
+            ax.axvline(cost, color="0.4", linestyle="--", linewidth=1, label=label)
+        if log_cost:
+            positive = [curve.costs[curve.costs > 0].min(initial=np.inf) for curve in self.curves.values()]
+            ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
+        ax.set_xlim(left=0)
+        metric = next(iter(self.curves.values())).metric
+        ax.set(xlabel="cost", ylabel=METRIC_LABELS.get(metric, metric))
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend()
+        return self
+
+    def _draw(self, name: str, curve: BudgetCurve, end: float, reading: Reading, line: dict[str, Any]) -> None:
+        """Draw one curve, and its last value up to the cost at which the longest one ends."""
+        costs, values = np.append(curve.costs, end), np.append(curve.values, curve.values[-1])
+        label = f"{name} (heuristic)" if "heuristic" in curve.label and "heuristic" not in name else name
+        style = {"drawstyle": "steps-post" if reading == "step" else "default", "label": label or None, **line}
+        self.lines_ += self.ax_.plot(costs, values, **style)
+        if curve.errors is not None:
+            errors = np.append(curve.errors, curve.errors[-1])
+            self.bands_.append(
+                self.ax_.fill_between(
+                    costs,
+                    values - errors,
+                    values + errors,
+                    step="post" if reading == "step" else None,
+                    color=self.lines_[-1].get_color(),
+                    alpha=0.2,
+                    linewidth=0,
+                )
+            )
+
+
+def _pyplot() -> Any:
+    try:
+        return import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'budgetline[plot]'") from error

@@ -1,0 +1,294 @@
+"""Metrics of all stages: our own, computed in one pass, and any of scikit-learn's."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
+
+from budgetline.evaluation.ndcg import ndcg_score
+from budgetline.evaluation.stages import Stages, StageView, explained_share
+from budgetline.staged import StagedModel
+from budgetline.statistics.moments import Moments
+
+Float = NDArray[np.float64]
+
+
+class Metric:
+    """A number for every stage."""
+
+    name: str
+    greater_is_better: bool = True
+
+    def values(self, stages: Stages) -> Float:
+        """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
+        raise NotImplementedError
+
+    def from_moments(self, model: StagedModel, moments: Moments) -> Float:
+        """Return the same from the moments of the held-out data, if they determine it."""
+        raise ValueError(f"metric {self.name!r} needs the data: moments do not determine it")
+
+
+class Explained(Metric):
+    """``explained``: F/R(∅), the share of the held-out risk of the intercept-only model that a stage explains.
+
+    F = R(∅) − R is in the model's own loss, without the penalty: for squared error ½(MSE₀ − MSE).
+    """
+
+    name = "explained"
+
+    def values(self, stages: Stages) -> Float:
+        """Return F/R(∅)."""
+        return self._of_risks(stages.excess())
+
+    def from_moments(self, model: StagedModel, moments: Moments) -> Float:
+        """Return F/R(∅)."""
+        return self._of_risks(mean_squared_errors(model, moments).sum(axis=1) / 2)
+
+    def _of_risks(self, risks: Float) -> Float:
+        return explained_share(risks)
+
+
+class Gain(Explained):
+    """``F``: R(∅) − R, in units of the loss."""
+
+    name = "F"
+
+    def _of_risks(self, risks: Float) -> Float:
+        return np.asarray(risks[0] - risks)
+
+
+class MeanSquaredError(Metric):
+    """``mse``: mean squared error of the predictions, mean over targets."""
+
+    name = "mse"
+    greater_is_better = False
+
+    def values(self, stages: Stages) -> Float:
+        """Return the mean over rows and targets."""
+        _refuse_classes(self, stages)
+        Y, shape = stages.targets, (-1, 1 + stages.staged.n_stages, stages.targets.shape[1])
+
+        def rows_of(scores: Float, rows: slice) -> Float:
+            predicted = stages.family.prediction(scores.reshape(-1, shape[2])).reshape(shape)
+            return np.asarray((predicted - Y[rows][:, None]) ** 2)
+
+        return self._of_errors(stages.mean_of_rows(rows_of), np.average(_centred(Y, stages.weight), 0, stages.weight))
+
+    def from_moments(self, model: StagedModel, moments: Moments) -> Float:
+        """Return the mean over rows and targets."""
+        variance = np.diag(moments.scatter)[moments.n_features :] / moments.weight
+        return self._of_errors(mean_squared_errors(model, moments), variance)
+
+    def _of_errors(self, errors: Float, variance: Float) -> Float:
+        """Combine errors (K, P) of the targets, which have variances (P,)."""
+        return np.asarray(errors.mean(axis=1))
+
+
+class R2(MeanSquaredError):
+    """``r2``: 1 − MSE/variance of the held-out targets, mean over targets.
+
+    Stage 0 is negative where the held-out mean differs from that of the training data.
+    """
+
+    name = "r2"
+    greater_is_better = True
+
+    def _of_errors(self, errors: Float, variance: Float) -> Float:
+        if np.any(variance <= 0):
+            raise ValueError("r2 is undefined: y is constant on the held-out data")
+        return np.asarray((1 - errors / variance).mean(axis=1))
+
+
+class Accuracy(Metric):
+    """``accuracy``: share of labels predicted. For a regressor y must hold two values, told apart halfway."""
+
+    name = "accuracy"
+
+    def values(self, stages: Stages) -> Float:
+        """Return the share of rows."""
+        if stages.is_classifier:
+            classes = np.arange(stages.model.classes_.size)
+            truth = stages.targets[:, 0] if classes.size == 2 else stages.targets.argmax(axis=1)
+            return stages.mean_of_rows(lambda s, rows: _labels(s) == truth[rows][:, None])
+        upper, threshold = _two_values(self, stages)
+
+        def rows_of(scores: Float, rows: slice) -> NDArray[np.bool_]:
+            return np.asarray((stages.family.prediction(scores)[..., 0] > threshold) == upper[rows][:, None])
+
+        return stages.mean_of_rows(rows_of)
+
+
+class LogLoss(Metric):
+    """``log_loss``: mean negative log probability of the true class."""
+
+    name = "log_loss"
+    greater_is_better = False
+
+    def values(self, stages: Stages) -> Float:
+        """Return the mean over rows, in nats."""
+        _need_classes(self, stages)
+        return stages.excess()
+
+
+class StageMetric(Metric):
+    """A metric that needs the predictions of all rows at once, one stage after another."""
+
+    def values(self, stages: Stages) -> Float:
+        """Return the metric of every stage."""
+        return np.array([self.value(view, stages) for view in stages.views()])
+
+    def value(self, view: StageView, stages: Stages) -> float:
+        """Return the metric of one stage."""
+        raise NotImplementedError
+
+
+class RocAuc(StageMetric):
+    """``roc_auc``: area under the ROC curve; of several classes the mean, each against the rest."""
+
+    name = "roc_auc"
+
+    def value(self, view: StageView, stages: Stages) -> float:
+        """Return the area."""
+        truth, extra = stages.targets[:, 0] > 0, {}
+        if not stages.is_classifier:
+            truth, scores = _two_values(self, stages)[0], view.respond("predict")
+        elif stages.model.classes_.size == 2:
+            scores = view.respond("decision_function")
+        else:
+            truth, scores = stages.targets.argmax(axis=1), view.respond("predict_proba")
+            extra = {"multi_class": "ovr", "labels": np.arange(stages.model.classes_.size)}
+        if (count := np.unique(truth).size) < (stages.model.classes_.size if stages.is_classifier else 2):
+            raise ValueError(f"roc_auc is undefined: y holds {count} of the classes only")
+        return float(roc_auc_score(truth, scores, sample_weight=stages.weight, **extra))
+
+
+@dataclass(frozen=True)
+class NDCG(StageMetric):
+    """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``.
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import NDCG
+    >>> NDCG(k=10, empty=1.0).name
+    'ndcg@10'
+    """
+
+    k: int | None = 5
+    empty: Literal["skip"] | float = "skip"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name with the rank at which it stops."""
+        return "ndcg" if self.k is None else f"ndcg@{self.k}"
+
+    def value(self, view: StageView, stages: Stages) -> float:
+        """Return the mean over queries."""
+        if stages.qid is None:
+            raise ValueError(f"metric {self.name!r} needs qid, the query of each row")
+        if stages.weight is not None:
+            raise ValueError(f"metric {self.name!r} takes no sample_weight: it is a mean over queries")
+        if stages.staged.null_intercept.size > 1:
+            raise ValueError(f"metric {self.name!r} ranks by one score, the model has several")
+        scores = view.respond("decision_function" if stages.is_classifier else "predict")
+        return ndcg_score(np.asarray(stages.y), scores.ravel(), stages.qid, k=self.k, empty=self.empty)
+
+
+@dataclass(frozen=True)
+class Scorer(StageMetric):
+    """Any callable ``scorer(estimator, X, y)``; greater is better, as everywhere in scikit-learn."""
+
+    scorer: Callable[..., float]
+    name: str
+
+    def value(self, view: StageView, stages: Stages) -> float:
+        """Return the score of one stage."""
+        extra = {} if stages.weight is None else {"sample_weight": stages.weight}
+        return float(self.scorer(view, stages.X, stages.y, **extra))
+
+
+@dataclass(frozen=True)
+class OfPredictions(StageMetric):
+    """Any function ``metric(y_true, y_pred)``; less is better where its name ends in error, loss or deviance."""
+
+    function: Callable[..., float]
+    name: str
+    greater_is_better: bool = True
+
+    def value(self, view: StageView, stages: Stages) -> float:
+        """Return the metric of one stage."""
+        extra = {} if stages.weight is None else {"sample_weight": stages.weight}
+        return float(self.function(stages.y, view.respond("predict"), **extra))
+
+
+METRICS: dict[str, Callable[[], Metric]] = {
+    "explained": Explained,
+    "F": Gain,
+    "mse": MeanSquaredError,
+    "r2": R2,
+    "accuracy": Accuracy,
+    "log_loss": LogLoss,
+    "roc_auc": RocAuc,
+}
+"""Metrics known by name, besides ``ndcg`` and ``ndcg@k`` and the scorers of scikit-learn."""
+
+
+def as_metric(metric: Any) -> Metric:
+    """Turn a name, a scorer or a function of (y_true, y_pred) into a metric."""
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        if metric in METRICS:
+            return METRICS[metric]()
+        if match := re.fullmatch(r"ndcg(?:@([1-9]\d*))?", metric):
+            return NDCG(int(match[1]) if match[1] else None)
+        if metric in get_scorer_names():
+            return Scorer(get_scorer(metric), metric)
+        raise ValueError(
+            f"unknown metric {metric!r}; known are {', '.join(METRICS)}, ndcg@k and the names of scikit-learn's scorers"
+        )
+    if not callable(metric):
+        raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {metric!r}")
+    name = str(getattr(getattr(metric, "_score_func", metric), "__name__", "score"))
+    if next(iter(inspect.signature(metric).parameters), None) == "y_true":
+        return OfPredictions(metric, name, not name.endswith(("error", "loss", "deviance")))
+    return Scorer(metric, name)
+
+
+def mean_squared_errors(model: StagedModel, moments: Moments) -> Float:
+    """Return mean squared errors (1 + stages, P) on the sample that the moments are of."""
+    coef = np.concatenate([np.zeros((1, *model.coef_path.shape[1:])), model.coef_path])
+    return moments.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
+
+
+def _centred(Y: Float, weight: Float | None) -> Float:
+    return np.asarray((Y - np.average(Y, 0, weight)) ** 2)
+
+
+def _labels(scores: Float) -> NDArray[np.intp]:
+    """Return class numbers (m, K) from scores (m, K, P)."""
+    return (scores[..., 0] > 0).astype(np.intp) if scores.shape[2] == 1 else scores.argmax(axis=2)
+
+
+def _two_values(metric: Metric, stages: Stages) -> tuple[NDArray[np.bool_], float]:
+    """Return which rows have the larger of the two values of y, and the point halfway between them."""
+    values = np.unique(stages.targets)
+    if stages.targets.shape[1] > 1 or values.size != 2:
+        raise ValueError(f"metric {metric.name!r} of a regressor needs a y of two values, this one has {values.size}")
+    return stages.targets[:, 0] == values[1], float(values.mean())
+
+
+def _need_classes(metric: Metric, stages: Stages) -> None:
+    if not stages.is_classifier:
+        raise ValueError(f"metric {metric.name!r} is for classifiers, not for {type(stages.model).__name__}")
+
+
+def _refuse_classes(metric: Metric, stages: Stages) -> None:
+    if stages.is_classifier:
+        raise ValueError(f"metric {metric.name!r} is for regressors, not for {type(stages.model).__name__}")

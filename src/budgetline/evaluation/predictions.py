@@ -1,0 +1,82 @@
+"""A curve from predictions alone, by whatever model they were made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
+
+from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.ndcg import ndcg_score
+from budgetline.evaluation.stages import explained_share
+
+OF_PREDICTIONS: dict[str, tuple[Callable[..., float], bool]] = {
+    "explained": (mean_squared_error, False),
+    "F": (mean_squared_error, False),
+    "mse": (mean_squared_error, False),
+    "r2": (r2_score, True),
+    "accuracy": (accuracy_score, True),
+    "roc_auc": (roc_auc_score, True),
+    "log_loss": (log_loss, False),
+}
+"""Functions of (y_true, y_pred) behind the names, and whether greater is better."""
+
+
+def curve_of_predictions(
+    y_true: Any,
+    predictions: Sequence[Any],
+    costs: ArrayLike,
+    *,
+    metric: Any = "explained",
+    sample_weight: Any = None,
+    qid: Any = None,
+) -> BudgetCurve:
+    """Return the curve of predictions made at increasing costs.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or (n, P)
+    predictions : sequence of K arrays
+        Of "explained", "F", "mse" and "r2" numbers, of "accuracy" labels, of "roc_auc" scores, of "log_loss"
+        probabilities, of "ndcg@k" scores.
+    costs : array of shape (K,)
+        From 0, before any group, on.
+    metric : str or function of (y_true, y_pred)
+        A function is to be minimised if its name ends in error, loss or deviance.
+    sample_weight : array of shape (n,), optional
+    qid : array of shape (n,), optional
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import curve_of_predictions
+    >>> curve_of_predictions([0.0, 2.0], [[1.0, 1.0], [0.5, 1.5]], [0, 3]).values.tolist()
+    [0.0, 0.75]
+    """
+    if len(predictions) != np.size(costs):
+        raise ValueError(f"{len(predictions)} predictions do not belong to {np.size(costs)} costs")
+    name, function, greater = _function_of(metric, qid)
+    extra = {} if sample_weight is None else {"sample_weight": sample_weight}
+    values = np.array([float(function(y_true, predicted, **extra)) for predicted in predictions])
+    if name in ("explained", "F"):
+        values = explained_share(values) if name == "explained" else (values[0] - values) / 2
+        greater = True
+    return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
+
+
+def _function_of(metric: Any, qid: Any) -> tuple[str, Callable[..., float], bool]:
+    """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
+    if callable(metric):
+        name = str(getattr(metric, "__name__", "score"))
+        return name, metric, not name.endswith(("error", "loss", "deviance"))
+    if metric in OF_PREDICTIONS:
+        return (metric, *OF_PREDICTIONS[metric])
+    if match := re.fullmatch(r"ndcg(?:@([1-9]\d*))?", str(metric)):
+        if qid is None:
+            raise ValueError(f"metric {metric!r} needs qid, the query of each row")
+        k = int(match[1]) if match[1] else None
+        return metric, lambda y, predicted: ndcg_score(y, predicted, qid, k=k), True
+    raise ValueError(f"unknown metric {metric!r}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")
