@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.tables import Backend, frame_of, html_table, text_table
+
 Float = NDArray[np.float64]
+
+HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,42 +74,29 @@ class Sequence:
             "explained": self.explained.tolist(),
         }
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+    def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return the table as a data frame.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}
         """
-        try:
-            return nw.from_dict(self.to_dict(), backend=backend).to_native()
-        except ImportError as error:
-            raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+        return frame_of(self.to_dict(), backend)
 
     def __len__(self) -> int:
         return self.order.size
 
     def __str__(self) -> str:
-        header, *rows = self._cells()
-        widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
-        lines = []
-        for row in (header, *rows):
-            cells = (c.ljust(w) if k == 1 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return text_table(HEADER, self._cells(), left={1})
 
     def __repr__(self) -> str:
         return f"Sequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
 
     def _repr_html_(self) -> str:
-        header, *rows = ([html.escape(cell) for cell in row] for row in self._cells())
-        head = "".join(f"<th>{cell}</th>" for cell in header)
-        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(HEADER, self._cells())
 
     def _cells(self) -> list[list[str]]:
-        table = self.to_dict()
-        rows = [["step", "group", "cost", "cumulative", "gain", "explained"]]
-        for step, group, cost, total, gain, explained in zip(*table.values(), strict=True):
-            rows.append([str(step), str(group), f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}"])
-        return rows
+        return [
+            [str(step), str(group), f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}"]
+            for step, group, cost, total, gain, explained in zip(*self.to_dict().values(), strict=True)
+        ]

@@ -1,0 +1,46 @@
+"""Plain columns as text, HTML or a data frame: what all records that print as tables share."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+import narwhals as nw
+
+Backend = Literal["pandas", "polars", "pyarrow"]
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> str:
+    """Align cells in columns, to the right but for the columns ``left``.
+
+    Examples
+    --------
+    >>> from budgetline.tables import text_table
+    >>> print(text_table(["group", "cost"], [["blood", "10.37"], ["age", "1"]], left={0}))
+    group   cost
+    blood  10.37
+    age        1
+    """
+    table = [header, *rows]
+    widths = [max(len(row[k]) for row in table) for k in range(len(header))]
+    lines = []
+    for row in table:
+        cells = (c.ljust(w) if k in left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the same as an HTML table, every cell escaped."""
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], backend: Backend) -> Any:
+    """Return plain columns as a data frame."""
+    try:
+        return nw.from_dict(columns, backend=backend).to_native()
+    except ImportError as error:
+        raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
