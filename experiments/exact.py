@@ -19,8 +19,7 @@ from sklearn import datasets
 
 from budgetline import AnytimeRegressor, FeatureGroups, Moments, Sequence
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural, make_yahoo
-from budgetline.evaluation.exact import best_sequence, best_sets
-from budgetline.sequencing.exact import step_area
+from budgetline.evaluation import best_sequence, best_sets, stopping_cost, timeliness
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import conditions
@@ -185,20 +184,6 @@ class Result:
     seconds: float
 
 
-def timeliness(sequence: Sequence, stop: float, reading: str) -> float:
-    """Return the area under F against cost from 0 to ``stop``, over stop · R(∅)."""
-    values = np.concatenate([[0.0], np.cumsum(sequence.gains)])
-    costs = np.concatenate([[0.0], sequence.cumulative_costs])
-    area = step_area(values[:-1], values[1:], costs[:-1], costs[1:], stop, reading).sum()
-    return float(area / (stop * sequence.null_value))
-
-
-def stopping_cost(sequence: Sequence, share: float) -> float:
-    """Return the first cost at which a sequence has so much of what it explains in the end."""
-    values = np.cumsum(sequence.gains)
-    return float(sequence.cumulative_costs[np.argmax(values >= share * values[-1])])
-
-
 def explained_at(sequence: Sequence, budget: float) -> float:
     """Return F of the longest prefix that the budget pays for."""
     return float(sequence.gains[: sequence.stage_at(budget)].sum())
@@ -214,12 +199,12 @@ def measure(problem: Problem) -> Result:
     best = {(r, s): best_sequence(moments, groups, stop=stops[s], reading=r) for r, s in SETTINGS}
     sets = best_sets(moments, groups)
     seconds = time.perf_counter() - start
-    optimum = np.array([timeliness(best[r, s], stops[s], r) for r, s in SETTINGS])
+    optimum = np.array([timeliness(best[r, s], stops[s], reading=r) for r, s in SETTINGS])
     most = np.array([sets.at(share * total)[0] for share in BUDGETS])
     compared = {**fitted, EXACT: best[SETTINGS[0]]}
     ratios, at_budgets = {}, {}
     for method, sequence in compared.items():
-        own = np.array([timeliness(sequence, stops[s], r) for r, s in SETTINGS])
+        own = np.array([timeliness(sequence, stops[s], reading=r) for r, s in SETTINGS])
         explained = np.array([explained_at(sequence, share * total) for share in BUDGETS])
         ratios[method], at_budgets[method] = ratio(own, optimum), ratio(explained, most)
     plans = [AnytimeRegressor(groups, max_cost=share * total).fit_moments(moments).sequence_ for share in BUDGETS]

@@ -37,9 +37,8 @@ class BestSets:
 
     Examples
     --------
-    >>> from budgetline import Moments
+    >>> from budgetline import Moments, best_sets
     >>> from budgetline.datasets import load_heart
-    >>> from budgetline.evaluation.exact import best_sets
     >>> heart = load_heart()
     >>> sets = best_sets(Moments.of(heart.data, heart.target), heart.feature_groups)
     >>> value, names = sets.at(budget=12)
@@ -124,8 +123,7 @@ def best_sequence(
     A sensor and its background, of little use apart, against a proxy that greedy falls for:
 
     >>> import numpy as np
-    >>> from budgetline import AnytimeRegressor, FixedOrder, Moments
-    >>> from budgetline.evaluation.exact import best_sequence
+    >>> from budgetline import AnytimeRegressor, FixedOrder, Moments, best_sequence
     >>> signal, background, noise = np.random.default_rng(0).normal(size=(3, 500))
     >>> X = np.column_stack([signal + 4 * background, background, signal + 1.5 * noise])
     >>> groups = {"sensor": [0], "background": [1], "proxy": [2]}
@@ -167,8 +165,7 @@ def best_sets(moments: Moments, feature_groups: Any = None, costs: Any = None, *
     Examples
     --------
     >>> import numpy as np
-    >>> from budgetline import Moments
-    >>> from budgetline.evaluation.exact import best_sets
+    >>> from budgetline import Moments, best_sets
     >>> X = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     >>> print(best_sets(Moments.of(X, 2 * X[:, 0] + X[:, 1]), {"a": [0], "b": [1]}, {"a": 3, "b": 1}, alpha=0))
     cost  value  explained  groups
