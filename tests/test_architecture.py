@@ -17,6 +17,7 @@ ROOT = Path(budgetline.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     "threads",
+    "files",
     "progress",
     "inputs",
     "groups",

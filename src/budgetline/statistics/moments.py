@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from budgetline.files import decode, encode, write_atomically
 from budgetline.inputs import (
     check_table,
     check_target,
@@ -127,6 +130,87 @@ class Moments:
         """Let ``sum`` start from its zero."""
         return self if other == 0 else NotImplemented
 
+    def __sub__(self, other: Moments) -> Moments:
+        """Take a part of the sample away again: a day that leaves a window, or rows that must be forgotten.
+
+        The part must have been added before. Digits cancel where little is left of a column; ``eps`` grows accordingly,
+        so that fits from the result know what they can be trusted to.
+        """
+        if not isinstance(other, Moments):
+            return NotImplemented
+        self._check_compatible(other)
+        n_samples, weight = self.n_samples - other.n_samples, self.weight - other.weight
+        if n_samples < 1 or weight <= 0:
+            raise ValueError(f"cannot take {other.n_samples} of {self.n_samples} samples away: nothing is left")
+        step = (other.mean - self.mean) + (other.mean_low - self.mean_low)
+        shift = step * (other.weight / weight)
+        scatter = self.scatter - other.scatter
+        scatter -= np.outer(step * (self.weight * other.weight / weight), step)
+        left, total = np.diag(scatter), np.diag(self.scatter)
+        constant = left <= 64 * self.eps * total  # rounding noise
+        scatter[constant], scatter[:, constant] = 0.0, 0.0
+        lost = np.max(total[~constant] / left[~constant], initial=1.0)
+        eps = max(self.eps, other.eps) * float(lost)
+        mean = rounded_sum(self.mean, self.mean_low - shift)
+        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
+
+    def to_bytes(self) -> bytes:
+        """Return the moments as bytes, to send them elsewhere: the format of :meth:`save`."""
+        fields = {
+            "n_samples": self.n_samples,
+            "weight": self.weight,
+            "target_shape": list(self.target_shape),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "eps": self.eps,
+        }
+        arrays = {"mean": self.mean, "mean_low": self.mean_low, "scatter": self.scatter}
+        return encode("moments", arrays, fields)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
+        """Return the moments of :meth:`to_bytes`; ``where`` names the file in errors.
+
+        Examples
+        --------
+        >>> from budgetline import Moments
+        >>> Moments.from_bytes(Moments.of([[1.0], [3.0]], [0.0, 1.0]).to_bytes())
+        Moments(2 samples, 1 features, 1 targets)
+        """
+        arrays, fields = decode(data, "moments", where)
+        try:
+            names = fields["feature_names"]
+            found = cls(
+                int(fields["n_samples"]),
+                float(fields["weight"]),
+                arrays["mean"],
+                arrays["mean_low"],
+                arrays["scatter"],
+                tuple(int(p) for p in fields["target_shape"]),
+                None if names is None else tuple(map(str, names)),
+                float(fields["eps"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{where} does not hold moments: {error!r}") from error
+        found._check_whole(where)
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the moments to a file, in full or not at all.
+
+        Examples
+        --------
+        >>> from budgetline import Moments
+        >>> Moments.of([[1.0], [3.0]], [0.0, 1.0]).save("monday.moments")
+        >>> Moments.load("monday.moments").n_samples
+        2
+        """
+        write_atomically(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Moments:
+        """Read moments from a file; loading never runs code."""
+        return cls.from_bytes(Path(path).read_bytes(), str(path))
+
     def select(self, columns: NDArray[np.intp]) -> Moments:
         """Return the moments of some of the features, in the order given.
 
@@ -196,6 +280,17 @@ class Moments:
             a, b = self.feature_names or (None,), other.feature_names or (None,)
             left, right = next((p, q) for p, q in zip(a, b, strict=False) if p != q)
             raise ValueError(f"moments have different columns: {left!r} and {right!r}")
+
+    def _check_whole(self, where: str) -> None:
+        """Raise an error if moments from a file do not fit together."""
+        k = self.mean.size
+        shapes = self.mean.shape == self.mean_low.shape == (k,) and self.scatter.shape == (k, k)
+        names = self.feature_names is None or len(self.feature_names) == self.n_features
+        arrays = (self.mean, self.mean_low, self.scatter)
+        numbers = all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays)
+        sizes = self.n_samples >= 1 and 0 < self.weight < np.inf and 0 < self.eps < np.inf and self.n_features >= 0
+        if not (shapes and names and numbers and sizes and all(p > 0 for p in self.target_shape)):
+            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
 
     def __repr__(self) -> str:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"

@@ -1,0 +1,159 @@
+"""open_source: from whatever holds the data to a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from glob import glob
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+from scipy import sparse
+
+from budgetline.statistics.distributed import dask_array_source, dask_frame_source, is_dask
+from budgetline.statistics.sources import Source, array_source, iterator_source
+from budgetline.statistics.svmlight import svmlight_source
+from budgetline.statistics.tabular import (
+    CsvPartition,
+    FragmentPartition,
+    LazyFramePartition,
+    TablePartition,
+    csv_names,
+    parquet_names,
+    parquet_partitions,
+    roles_of,
+    tabular_source,
+)
+
+SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+}
+
+
+def open_source(
+    data: Any,
+    target: str | Iterable[str] | None = None,
+    *,
+    weight: str | None = None,
+    qid: str | None = None,
+    features: Iterable[str] | None = None,
+    chunk_rows: int | None = None,
+    file_format: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool = False,
+) -> Source:
+    """Open data of any size, to be read in chunks by ``fit_source`` and ``budget_curve``.
+
+    Parameters
+    ----------
+    data : path, glob, folder, list of paths, table, dataset, frame, tuple or iterator
+        - Parquet (.parquet, .pq), CSV (.csv) and svmlight files (.svm, .svmlight, .libsvm); a folder stands for the
+          files of one such kind in it.
+        - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame.
+        - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
+        - An iterator of such tuples, which can be read once, or a function that starts one.
+    target : str or list of str
+        Name of the target column; not for tuples, iterators and svmlight files.
+    weight, qid : str, optional
+        Names of the columns of sample weights and of queries. Of svmlight files, any ``qid`` asks for theirs.
+    features : list of str, optional
+        Default: all other columns. Estimators read only the columns that their groups use.
+    chunk_rows : int, optional
+        Rows read at once; default: about 64 MB.
+    file_format : {"parquet", "csv", "svmlight"}, optional
+        Where suffixes do not tell.
+    n_features, zero_based
+        Of svmlight files: the number of features (without it they are read once more), and whether indices start at 0.
+
+    Returns
+    -------
+    Source
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRegressor, open_source
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> source = open_source((X, X @ [1.0, 2.0, 0.0]), chunk_rows=100)
+    >>> AnytimeRegressor().fit_source(source).sequence_.groups
+    ('1', '0', '2')
+    """
+    if chunk_rows is not None and (isinstance(chunk_rows, bool) or int(chunk_rows) != chunk_rows or chunk_rows < 1):
+        raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {chunk_rows!r}")
+
+    def roles(names: Iterable[str]) -> Any:
+        return roles_of(names, target, weight, qid, features, chunk_rows)
+
+    if isinstance(data, str | PathLike) or (
+        isinstance(data, list) and all(isinstance(p, str | PathLike) for p in data)
+    ):
+        paths, kind = _files(data, file_format)
+        if kind == "svmlight":
+            return svmlight_source(paths, n_features, zero_based, qid is not None)
+        if kind == "csv":
+            named = roles(csv_names(paths[0]))
+            return tabular_source([CsvPartition(path, named) for path in paths], named)
+        named = roles(parquet_names(paths[0]))
+        return tabular_source([part for path in paths for part in parquet_partitions(path, named)], named)
+    return _open_object(data, roles, target, chunk_rows)
+
+
+def _open_object(data: Any, roles: Callable[[Iterable[str]], Any], target: Any, chunk_rows: int | None) -> Source:
+    """Open anything but files."""
+    if is_dask(data):
+        return dask_frame_source(data, roles(data.columns))
+    if isinstance(data, tuple):
+        if target is not None:
+            raise ValueError("a tuple holds its target: target= is for named columns")
+        X, y, *rest = data
+        if is_dask(X):
+            return dask_array_source(X, y, rest[0] if rest else None)
+        return array_source(X, y, rest[0] if rest else None, None, chunk_rows)
+    module = type(data).__module__
+    if module.startswith("pyarrow") and hasattr(data, "get_fragments"):
+        named = roles(data.schema.names)
+        return tabular_source([FragmentPartition(f, data.schema, named) for f in data.get_fragments()], named)
+    frame = nw.from_native(data, pass_through=True)
+    if isinstance(frame, nw.LazyFrame) and module.startswith("polars"):
+        named = roles(frame.collect_schema().names())
+        return tabular_source([LazyFramePartition(data, named)], named)
+    if isinstance(frame, nw.DataFrame):
+        named = roles(frame.columns)
+        return tabular_source([TablePartition(frame.to_arrow(), named)], named)
+    if callable(data) or isinstance(data, Iterator):
+        return iterator_source(data)
+    if sparse.issparse(data) or hasattr(data, "shape"):
+        raise TypeError("an array needs its target: open_source((X, y))")
+    raise TypeError(f"do not know how to read {type(data).__name__}: give files, a table, (X, y), or an iterator")
+
+
+def _files(data: Any, file_format: str | None) -> tuple[list[Path], str]:
+    """Return the files that a path, glob, folder or list stands for, sorted, and what they hold."""
+    given = [Path(path) for path in data] if isinstance(data, list) else [Path(data)]
+    paths: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")))
+            paths += [p for p in inside if file_format or p.suffix in SUFFIXES]
+        elif any(mark in str(path) for mark in "*?["):
+            paths += [Path(name) for name in sorted(glob(str(path), recursive=True))]
+        else:
+            paths.append(path)
+    if not paths:
+        raise FileNotFoundError(f"no files found in {data!r}")
+    kinds = {file_format or SUFFIXES.get(path.suffix, path.suffix or path.name) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")
+    kind = kinds.pop()
+    if kind not in set(SUFFIXES.values()):
+        raise ValueError(f"cannot tell what {paths[0]} holds: give file_format='parquet', 'csv' or 'svmlight'")
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+    return paths, kind

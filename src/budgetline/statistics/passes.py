@@ -1,0 +1,140 @@
+"""One pass over a source: a statistic of every chunk, summed in an order that depends on the partitions alone.
+
+Chunks of a partition are added one after another, partitions as the leaves of a balanced binary tree. The same pass on
+a cluster builds the same tree, so results are equal bit by bit wherever they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.inputs import check_known, check_target
+from budgetline.progress import Progress, make_bar
+from budgetline.statistics.chunks import Rows
+from budgetline.statistics.distributed import is_distributed, sum_with_dask
+from budgetline.statistics.moments import Moments, moments_of
+from budgetline.statistics.sources import Chunk, Positions, Source
+from budgetline.statistics.sums import Checkpoint, Statistic, add_up, tree_sum
+
+Float = NDArray[np.float64]
+
+
+def sum_over(
+    source: Source,
+    statistic: Statistic,
+    columns: Positions | None,
+    *,
+    client: Any = None,
+    progress: Progress = None,
+    checkpoint: Any = None,
+) -> Any:
+    """Return the sum of a statistic over all chunks; None if there are no rows.
+
+    Parameters
+    ----------
+    source : Source
+    statistic : callable
+        Maps a chunk to anything that can be added, or to None.
+    columns : int array, or None
+        The columns to read.
+    client : dask.distributed.Client, optional
+        Where to run the partitions. Dask data run on the default client, if there is one.
+    progress : bool or None
+    checkpoint : path, optional
+        A folder for the sums of partitions, if they are moments: a pass that was interrupted goes on where it stopped.
+    """
+    memory = None if checkpoint is None else Checkpoint(Path(checkpoint))
+    if client is not None or is_distributed(source):
+        return sum_with_dask(source, statistic, columns, client, memory)
+    bar = make_bar(progress, "rows", source.n_rows)
+    with nullcontext() if bar is None else bar:
+        return tree_sum(_sums(source, statistic, columns, memory, bar))
+
+
+def _sums(source: Source, statistic: Statistic, columns: Positions | None, memory: Any, bar: Any) -> Iterator[Any]:
+    """Yield the sum of every partition; the next chunk is read while this one is added."""
+    names = {}
+
+    def read() -> Iterator[tuple[int, Any]]:
+        for k, partition in enumerate(source.partitions):
+            names[k] = None if memory is None else source.fingerprint(partition, columns)
+            found = None if memory is None else memory.load(names[k])
+            if found is not None:
+                yield k, found
+                continue
+            yield from ((k, chunk) for chunk in partition.chunks(columns))
+            yield k, None  # its end
+
+    total = None
+    for k, item in ahead(read()):
+        if isinstance(item, Chunk):
+            total = add_up([total, statistic(item) if item.n_rows else None])
+            if bar is not None:
+                bar.update(item.n_rows)
+            continue
+        if item is None and memory is not None:
+            memory.save(names[k], total)
+        yield total if item is None else item
+        total = None
+
+
+def ahead(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield items, the next one being made in another thread meanwhile."""
+    end = object()
+    iterator = iter(items)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(next, iterator, end)
+        while (item := future.result()) is not end:
+            future = pool.submit(next, iterator, end)
+            yield item
+
+
+@dataclass(frozen=True)
+class ChunkMoments:
+    """The statistic whose sum are the moments of a source.
+
+    Attributes
+    ----------
+    names : tuple of str, or None
+        Of the columns read.
+    target_shape : () or (P,)
+    classes : array, or None
+        Targets that are labels become indicators of these classes, one column for two of them.
+    """
+
+    names: tuple[str, ...] | None
+    target_shape: tuple[int, ...]
+    classes: NDArray[Any] | None = None
+
+    def __call__(self, chunk: Chunk) -> Moments | None:
+        """Return the moments of a chunk, None if all its weights are zero."""
+        if chunk.weight is not None and not chunk.weight.any():
+            return None
+        with located(chunk):
+            rows = Rows(chunk.X, targets_of(chunk, self.classes), chunk.weight)
+            return moments_of(rows, self.target_shape, self.names)
+
+
+def targets_of(chunk: Chunk, classes: NDArray[Any] | None) -> Float:
+    """Return the targets (m, P) of a chunk: numbers, or indicators of classes (of the second, if there are two)."""
+    if classes is None:
+        return check_target(chunk.y, chunk.n_rows)[0]
+    numbers = check_known(chunk.y, chunk.n_rows, classes)
+    return numbers[:, None].astype(np.float64) if classes.size == 2 else np.eye(classes.size)[numbers]
+
+
+@contextmanager
+def located(chunk: Chunk) -> Iterator[None]:
+    """Say in every error where the chunk comes from."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{chunk.where}: {error}") from error

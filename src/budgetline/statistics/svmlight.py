@@ -1,0 +1,92 @@
+"""Sources of svmlight files, with query ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sklearn.datasets import load_svmlight_file
+
+from budgetline.statistics.sources import Chunk, Positions, Source
+
+TEXT_BYTES = 1 << 25
+"""Bytes of text that make a chunk."""
+
+
+@dataclass(frozen=True)
+class SvmlightPartition:
+    """The lines of a file that begin between two positions."""
+
+    path: Path
+    start: int
+    stop: int
+    n_features: int
+    ranked: bool
+    zero_based: bool
+    n_rows: None = None
+
+    @property
+    def where(self) -> str:
+        """The file and the stretch."""
+        return f"{self.path}, bytes {self.start} to {self.stop - 1}"
+
+    def fingerprint(self) -> str:
+        """Return the file's place, size and time, and what is read of it."""
+        status = self.path.stat()
+        return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {self}"
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Parse the lines."""
+        X, y, qid = _parsed(self.path, self.start, self.stop, self.n_features, self.zero_based, self.where)
+        yield Chunk.of(X if columns is None else X[:, columns], y, None, qid if self.ranked else None, self.where)
+
+
+def svmlight_source(
+    paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool, text_bytes: int = TEXT_BYTES
+) -> Source:
+    """Return a source of files of lines ``target [qid:q] index:value …``.
+
+    Without ``n_features`` the files are read once to find the largest index.
+    """
+    stretches = [
+        (path, start, min(start + text_bytes, size))
+        for path in paths
+        for size in [_size(path)]
+        for start in range(0, size, text_bytes)
+    ]
+    if n_features is None:
+        parsed = (_parsed(path, start, stop, None, zero_based, str(path)) for path, start, stop in stretches)
+        n_features = max((int(X.indices.max(initial=-1)) + 1 for X, _, _ in parsed), default=0)
+    if n_features < 1:
+        raise ValueError(f"{paths[0]} holds no features")
+    parts = [SvmlightPartition(path, start, stop, n_features, ranked, zero_based) for path, start, stop in stretches]
+    return Source(parts, n_features, None, ())
+
+
+def _size(path: Path) -> int:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    return path.stat().st_size
+
+
+def _parsed(path: Path, start: int, stop: int, n_features: int | None, zero_based: bool, where: str) -> Any:
+    """Return X (CSR), y and qid of the lines that begin in a stretch of a file."""
+    try:
+        return load_svmlight_file(
+            str(path),
+            n_features=n_features or LARGEST_INDEX,
+            zero_based=zero_based,
+            query_id=True,
+            offset=start,
+            length=stop - start,
+        )
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except (OSError, ValueError, OverflowError) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+LARGEST_INDEX = 2**31 - 1
+"""Stands for the number of features while it is not known."""

@@ -1,0 +1,339 @@
+"""Sources of named columns: Parquet and CSV files, Arrow tables and datasets, polars lazy frames, data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for
+
+CSV_BLOCK = 1 << 24
+"""Bytes of text that are parsed at once."""
+READ_BUFFER = 1 << 20
+"""Bytes read at once of a column of a row group, so that a large row group is not read in full."""
+
+
+def arrow() -> Any:
+    """Import pyarrow, or say how to install it."""
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError("this needs pyarrow: pip install 'budgetline[arrow]'") from error
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which named columns are features, targets, weights and queries.
+
+    Attributes
+    ----------
+    features : tuple of str
+    target : str, or tuple of str for several targets
+    weight, qid : str or None
+    chunk_rows : int
+    """
+
+    features: tuple[str, ...]
+    target: str | tuple[str, ...]
+    weight: str | None
+    qid: str | None
+    chunk_rows: int
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of all target columns."""
+        return (self.target,) if isinstance(self.target, str) else self.target
+
+    def wanted(self, columns: Positions | None) -> list[str]:
+        """Return the names of all columns to read."""
+        features = self.features if columns is None else [self.features[d] for d in columns]
+        return [*features, *self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
+
+    def chunk(self, batch: Any, columns: Positions | None, where: str) -> Chunk:
+        """Turn an Arrow record batch into a chunk."""
+        features = self.features if columns is None else [self.features[d] for d in columns]
+        y = [_values(batch, name, where) for name in self.targets]
+        weight, qid = (None if name is None else _values(batch, name, where) for name in (self.weight, self.qid))
+        target = y[0] if isinstance(self.target, str) else np.column_stack(y)
+        return Chunk.of(_matrix(batch, features, where), target, weight, qid, where)
+
+
+def roles_of(
+    names: Iterable[str],
+    target: Any,
+    weight: str | None,
+    qid: str | None,
+    features: Iterable[str] | None,
+    chunk_rows: int | None,
+) -> Roles:
+    """Give every column its role; all that are not target, weight or query are features unless named."""
+    known = tuple(names)
+    if target is None:
+        raise ValueError("say which column is the target: target='…'")
+    chosen: str | tuple[str, ...] = target if isinstance(target, str) else tuple(target)
+    others = {chosen} if isinstance(chosen, str) else set(chosen)
+    others |= {name for name in (weight, qid) if name is not None}
+    columns = tuple(n for n in known if n not in others) if features is None else tuple(features)
+    for name in (*others, *columns):
+        if name not in known:
+            raise ValueError(f"column {name!r} is not in the data; the columns are {_some(known)}")
+    if taken := sorted(others & set(columns)):
+        raise ValueError(f"column {taken[0]!r} cannot be a feature and something else")
+    return Roles(columns, chosen, weight, qid, chunk_rows or chunk_rows_for(len(columns) + 1))
+
+
+def tabular_source(partitions: Iterable[Any], roles: Roles) -> Source:
+    """Return a source of partitions that share the roles of their columns."""
+    shape = () if isinstance(roles.target, str) else (len(roles.target),)
+    return Source(list(partitions), len(roles.features), roles.features, shape)
+
+
+# -- Parquet -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ParquetPartition:
+    """Adjacent row groups of a Parquet file."""
+
+    path: Path
+    first: int
+    last: int
+    n_rows: int
+    roles: Roles
+
+    @property
+    def where(self) -> str:
+        """The file and its row groups."""
+        groups = f"row group {self.first}" if self.first == self.last else f"row groups {self.first} to {self.last}"
+        return f"{self.path}, {groups}"
+
+    def fingerprint(self) -> str:
+        """Return the file's place, size and time, and what is read of it."""
+        return f"{_stamp(self.path)} {self.first} {self.last} {self.roles}"
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Read the row groups, a few rows at a time."""
+        wanted = self.roles.wanted(columns)
+        with _opened(self.path) as file:
+            _same_columns(file.schema_arrow, wanted, str(self.path))
+            for group in range(self.first, self.last + 1):
+                where = f"{self.path}, row group {group}"
+                batches = file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=wanted)
+                for batch in _guarded(batches, where):
+                    yield self.roles.chunk(batch, columns, where)
+
+
+def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
+    """Cut a file into partitions of whole row groups, small ones together up to the size of a chunk."""
+    with _opened(path) as file:
+        sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+    first, rows = 0, 0
+    for k, size in enumerate(sizes):
+        rows += size
+        if rows >= roles.chunk_rows or k == len(sizes) - 1:
+            if rows:
+                yield ParquetPartition(path, first, k, rows, roles)
+            first, rows = k + 1, 0
+
+
+def parquet_names(path: Path) -> list[str]:
+    """Return the names of a file's columns."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def _opened(path: Path) -> Any:
+    """Open a Parquet file so that reading needs memory for a chunk, not for a row group."""
+    parquet = import_module("pyarrow.parquet") if arrow() else None
+    try:
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER)  # type: ignore[union-attr]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except (OSError, arrow().ArrowException) as error:
+        raise ValueError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
+
+
+# -- CSV -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CsvPartition:
+    """A CSV file, read from start to end. Features must be numbers; the first block decides what the targets are."""
+
+    path: Path
+    roles: Roles
+    n_rows: None = None
+
+    def fingerprint(self) -> str:
+        """Return the file's place, size and time, and what is read of it."""
+        return f"{_stamp(self.path)} {self.roles}"
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Parse the file, a block of text at a time."""
+        wanted, pa = self.roles.wanted(columns), arrow()
+        features = wanted[: len(wanted) - len(self.roles.wanted(np.empty(0, dtype=np.intp)))]
+        numbers = dict.fromkeys(features, pa.float64())
+        where = str(self.path)
+        with _csv_reader(self.path, wanted, numbers) as reader:
+            for k, batch in enumerate(_guarded(reader, where)):
+                for start in range(0, batch.num_rows, self.roles.chunk_rows):
+                    part = batch.slice(start, self.roles.chunk_rows)
+                    yield self.roles.chunk(part, columns, f"{where}, block {k}")
+
+
+def csv_names(path: Path) -> list[str]:
+    """Return the names in a file's first line."""
+    with _csv_reader(path, None, {}) as reader:
+        return list(reader.schema.names)
+
+
+def _csv_reader(path: Path, wanted: list[str] | None, types: dict[str, Any]) -> Any:
+    pa = arrow()
+    csv = import_module("pyarrow.csv")
+    convert = csv.ConvertOptions(include_columns=wanted, column_types=types)
+    try:
+        return csv.open_csv(path, csv.ReadOptions(block_size=CSV_BLOCK), convert_options=convert)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise ValueError(f"{path} cannot be read as CSV: {error}") from error
+
+
+# -- Arrow tables, datasets and polars -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TablePartition:
+    """An Arrow table in memory."""
+
+    table: Any
+    roles: Roles
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+    def fingerprint(self) -> None:
+        """Return None: tables in memory have no name."""
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Yield slices of the table."""
+        table = self.table.select(self.roles.wanted(columns))
+        for start in range(0, table.num_rows, self.roles.chunk_rows):
+            part = table.slice(start, self.roles.chunk_rows).combine_chunks()
+            batch = arrow().RecordBatch.from_arrays(
+                [_joined(part.column(k)) for k in range(part.num_columns)], names=part.column_names
+            )
+            yield self.roles.chunk(batch, columns, f"rows {start} to {start + part.num_rows - 1}")
+
+
+@dataclass(frozen=True)
+class FragmentPartition:
+    """One fragment of an Arrow dataset."""
+
+    fragment: Any
+    schema: Any
+    roles: Roles
+    n_rows: None = None
+
+    def fingerprint(self) -> None:
+        """Return None: a dataset may live anywhere."""
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Read the fragment with little read ahead: the defaults let memory grow with the data."""
+        where = str(getattr(self.fragment, "path", None) or "fragment in memory")
+        batches = self.fragment.to_batches(
+            schema=self.schema,
+            columns=self.roles.wanted(columns),
+            batch_size=self.roles.chunk_rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+        for k, batch in enumerate(_guarded(batches, where)):
+            yield self.roles.chunk(batch, columns, f"{where}, batch {k}")
+
+
+@dataclass(frozen=True)
+class LazyFramePartition:
+    """A polars LazyFrame, run by its streaming engine."""
+
+    frame: Any
+    roles: Roles
+    n_rows: None = None
+
+    def fingerprint(self) -> None:
+        """Return None: a query has no name."""
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Run the query and yield its batches."""
+        query = self.frame.select(self.roles.wanted(columns))
+        for k, frame in enumerate(query.collect_batches(chunk_size=self.roles.chunk_rows, engine="streaming")):
+            table = TablePartition(frame.to_arrow(), self.roles)
+            for chunk in table.chunks(columns):
+                yield replace(chunk, where=f"batch {k} of the lazy frame")
+
+
+# -- conversion ----------------------------------------------------------------------------------------------------
+
+
+def _matrix(batch: Any, names: Iterable[str], where: str) -> NDArray[Any]:
+    """Return columns of a record batch as an array (m, D), missing values as NaN."""
+    pa, types = arrow(), arrow().types
+    columns = []
+    for name in names:
+        column = batch.column(name)
+        kind = column.type
+        if types.is_boolean(kind) or types.is_null(kind):
+            column = column.cast(pa.float64())
+        elif not (types.is_floating(kind) or types.is_integer(kind)):
+            raise ValueError(f"{where}: column {name!r} holds {kind}, not numbers: encode it first, or leave it out")
+        columns.append(column)
+    if not columns:
+        return np.empty((batch.num_rows, 0))
+    plain = pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
+    array: NDArray[Any] = plain.to_tensor(null_to_nan=True, row_major=True).to_numpy()
+    return array
+
+
+def _values(batch: Any, name: str, where: str) -> NDArray[Any]:
+    """Return one column; a missing value is an error."""
+    column = batch.column(name)
+    if column.null_count:
+        raise ValueError(f"{where}: column {name!r} has {column.null_count} missing values")
+    if arrow().types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _joined(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else arrow().concat_arrays(column.chunks)
+
+
+def _guarded(batches: Any, where: str) -> Iterator[Any]:
+    """Yield batches; what the reader cannot make sense of is an error that says where."""
+    try:
+        yield from batches
+    except (OSError, arrow().ArrowException) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _same_columns(schema: Any, wanted: list[str], where: str) -> None:
+    if missing := [name for name in wanted if name not in schema.names]:
+        raise ValueError(f"{where}: column {missing[0]!r} is missing; the columns are {_some(schema.names)}")
+
+
+def _stamp(path: Path) -> str:
+    status = path.stat()
+    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
+
+
+def _some(names: Iterable[str], most: int = 10) -> str:
+    shown = list(names)
+    return ", ".join(map(repr, shown[:most])) + (", …" if len(shown) > most else "")
