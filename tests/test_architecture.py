@@ -18,6 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     "threads",
     "progress",
+    "tables",
     "inputs",
     "groups",
     "statistics",
@@ -26,6 +27,7 @@ LAYERS = (
     "plan",
     "staged",
     "linear",
+    "lasso",
     "generalised",
     "evaluation",
     "estimators",
@@ -154,6 +156,7 @@ PUBLIC = {
         "Doubling",
         "FeatureGroups",
         "FixedOrder",
+        "GroupLassoPath",
         "Moments",
         "RandomOrder",
         "Sequence",
