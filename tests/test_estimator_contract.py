@@ -28,14 +28,17 @@ from budgetline import (
     AnytimeRegressorCV,
     Doubling,
     FeatureGroups,
+    GroupLassoPath,
 )
 
 ESTIMATORS = [
     AnytimeRegressor(),
     AnytimeRegressor(rule="omp", schedule="doubling"),
     AnytimeRegressorCV(alphas=[1e-5, 1e-2], cv=3),
+    GroupLassoPath(),
+    GroupLassoPath(refit=False, cost_sensitive=False, n_lambdas=20),
 ]
-IDS = ["regressor", "omp doubling", "CV"]
+IDS = ["regressor", "omp doubling", "CV", "lasso", "lasso shrunken"]
 GENERALISED = [
     AnytimeRegressor(loss="poisson"),
     AnytimeClassifier(),
@@ -78,6 +81,7 @@ FULL = [
     AnytimeRegressor({"p": ["a", "b"], "q": ["c", "d", "e"]}, costs={"q": 2, "p": 1}, cost_sensitive=False),
     AnytimeRegressor(["p", "p", "q", "q", "q"], costs=np.array([1.0, 2.0]), min_gain=0.01),
     AnytimeRegressorCV(GROUPS, alphas=(1e-3, 1.0), cv=KFold(3, shuffle=True, random_state=0), max_cost=4),
+    GroupLassoPath(GROUPS, alpha=0.1, refit=False, n_lambdas=10, lambda_ratio=0.01, tol=1e-6),
 ]
 
 
@@ -165,6 +169,11 @@ def test_every_parameter_is_constrained_and_documented(estimator):
         (AnytimeRegressorCV(), "cv", "five"),
         (AnytimeRegressorCV(), "cv", 1),
         (AnytimeRegressorCV(), "one_standard_error", "yes"),
+        (GroupLassoPath(), "alpha", -1.0),
+        (GroupLassoPath(), "refit", "yes"),
+        (GroupLassoPath(), "n_lambdas", 0),
+        (GroupLassoPath(), "lambda_ratio", 1.0),
+        (GroupLassoPath(), "tol", 0.0),
     ],
 )
 def test_bad_parameters_are_found_at_fit(estimator, parameter, value):

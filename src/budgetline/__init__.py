@@ -1,6 +1,12 @@
 """Learn the order in which to compute costly feature groups, and predict at any budget."""
 
-from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.estimators import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    GroupLassoPath,
+)
 from budgetline.evaluation import (
     BudgetCurve,
     BudgetCurveDisplay,
@@ -32,6 +38,7 @@ __all__ = [
     "Doubling",
     "FeatureGroups",
     "FixedOrder",
+    "GroupLassoPath",
     "Moments",
     "RandomOrder",
     "Sequence",

@@ -1,7 +1,8 @@
 """Estimators with scikit-learn's interface: thin façades over statistics, the loop and staged models."""
 
 from budgetline.estimators.classification import AnytimeClassifier, AnytimeClassifierCV
+from budgetline.estimators.group_lasso import GroupLassoPath
 from budgetline.estimators.regressor import AnytimeRegressor
 from budgetline.estimators.regressor_cv import AnytimeRegressorCV
 
-__all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV"]
+__all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]

@@ -87,9 +87,9 @@ class GroupLassoPath(Regression):
     >>> nhanes = load_nhanes()
     >>> model = GroupLassoPath(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
     >>> model.sequence_.groups[:3]
-    ('DIQ', 'TCHOL', 'HDL')
+    ('DIQ', 'HSQ', 'DUQ')
     >>> model.predict(nhanes.data[:2], budget=30).round(2).tolist()
-    [5.4, 6.29]
+    [5.66, 6.34]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
