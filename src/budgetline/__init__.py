@@ -23,7 +23,7 @@ from budgetline.evaluation import (
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
 from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
-from budgetline.statistics import Moments
+from budgetline.statistics import Moments, Source, open_source
 
 __version__ = "0.1.0"
 
@@ -42,12 +42,14 @@ __all__ = [
     "Moments",
     "RandomOrder",
     "Sequence",
+    "Source",
     "best_sequence",
     "best_sets",
     "budget_curve",
     "compare",
     "cross_val_budget_curve",
     "greedy_sequence",
+    "open_source",
     "oracle_curve",
     "plateau",
     "stopping_cost",

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import GeneralisedLinear
+from budgetline.objectives.least_squares import Gram
 from budgetline.objectives.newton import Problem
+from budgetline.objectives.streamed import StreamedGeneralisedLinear, Sums
+from budgetline.objectives.subsets import QuadraticSubset
 from budgetline.plan import Plan
 from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel, in_user_units
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
+
+Float = NDArray[np.float64]
 
 
 def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: Seq[str] | None = None) -> StagedModel:
@@ -33,9 +41,53 @@ def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: S
             objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
         subset = objective.subset()
+    return _staged(objective, subset, order, gains, plan, family, A.mean, A.scale)
+
+
+def fit_generalised_source(
+    evaluate: Callable[[Float, bool, Moments], Sums], moments: Moments, plan: Plan, family: Family, tol: float
+) -> StagedModel:
+    """Do the same over data that are streamed; ``evaluate(θ, first, moments)`` makes one pass over them."""
+    if plan.rule == "fr":
+        raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
+    mean, scale, y_mean = moments.standardisation()
+    family.check(y_mean[None], np.ones(1))
+    level = family.start(family.internal(y_mean[None])[0])
+    D = moments.n_features
+    contrasts = family.internal(np.eye(y_mean.size))
+    spread = np.sqrt(np.diag(contrasts.T @ moments.scatter[D:, D:] @ contrasts) / moments.weight).max()
+    with one_blas_thread():
+        objective = StreamedGeneralisedLinear(
+            lambda theta, first: evaluate(theta, first, moments),
+            Gram.of(moments, plan.order, plan.alpha),
+            plan.order,
+            plan.sizes,
+            family,
+            level,
+            plan.alpha,
+            tol * spread if spread > 0 else tol,
+            plan.rule,
+        )
+        order, gains = greedy_order(
+            objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
+        )
+    return _staged(objective, objective.subset(), order, gains, plan, family, mean, scale)
+
+
+def _staged(
+    objective: GeneralisedLinear | StreamedGeneralisedLinear,
+    subset: QuadraticSubset,
+    order: NDArray[np.intp],
+    gains: Float,
+    plan: Plan,
+    family: Family,
+    mean: Float,
+    scale: Float,
+) -> StagedModel:
+    """Put the stages into the user's scores and units."""
     V, levels = objective.coefficients()
     W = family.external(V.transpose(0, 2, 1)).transpose(0, 2, 1)
-    coef, intercept = in_user_units(W, subset.columns, A.mean, A.scale, family.external(levels))
+    coef, intercept = in_user_units(W, subset.columns, mean, scale, family.external(levels))
     sequence = Sequence(order, tuple(plan.names[g] for g in order), plan.costs[order], gains, objective.null_value)
     null = family.external(objective.null_level)
-    return StagedModel(sequence, plan.names, coef, intercept, null, subset, A.mean, A.scale)
+    return StagedModel(sequence, plan.names, coef, intercept, null, subset, mean, scale)

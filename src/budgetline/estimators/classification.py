@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -17,13 +18,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetline.estimators.base import Checked, SequenceEstimator
 from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
-from budgetline.generalised import fit_generalised
+from budgetline.estimators.streaming import forget, open_stream, refuse_once
+from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.inputs import check_known, check_labels
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.plan import Plan
+from budgetline.progress import Progress
 from budgetline.staged import StagedModel
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.distributed import dask_source, is_dask
+from budgetline.statistics.passes import ChunkLabels
+from budgetline.statistics.sources import Source
 
 Float = NDArray[np.float64]
 
@@ -257,8 +263,53 @@ class AnytimeClassifier(Classification):
         -------
         self
         """
+        if is_dask(X):
+            return self.fit_source(dask_source(X, y, sample_weight))
         data, classes, family = self._prepare(X, y, sample_weight, self.alpha)
         self._finish(fit_generalised(data.rows, data.plan, family, self.tol, data.used_names), data, classes)
+        forget(self, "n_passes_")
+        return self
+
+    def fit_source(self, source: Source, *, client: Any = None, progress: Progress = None) -> Self:
+        """Learn from data of any size, read in chunks: two to four passes per stage, counted in ``n_passes_``.
+
+        Parameters
+        ----------
+        source : Source
+            See :func:`budgetline.open_source`. Only the columns that are in groups are read.
+        client : dask.distributed.Client, optional
+            Read the partitions in tasks there. Dask data run on the default client, if there is one.
+        progress : bool or None
+            Whether to show a progress bar for every pass; None: on a terminal, where tqdm is installed.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeClassifier, open_source
+        >>> from budgetline.datasets import load_heart
+        >>> heart = load_heart()
+        >>> model = AnytimeClassifier(heart.feature_groups, rule="score", alpha=1e-2)
+        >>> model.fit_source(open_source((heart.data, heart.target), chunk_rows=100)).sequence_.groups[:3]
+        ('cp', 'sex', 'age')
+        """
+        stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
+        refuse_once(source)
+        if source.target_shape:
+            raise ValueError(f"a classifier needs one target, the source has {source.target_shape[0]}")
+        if plan.rule == "fr":
+            raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
+        labels = stream.total(ChunkLabels(), np.empty(0, dtype=np.intp)).classes()
+        if self.class_weight is not None:
+            raise ValueError("class_weight is not for sources: give the weights as a column")
+        family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
+        shape = () if labels.size == 2 else (labels.size,)
+        evaluate = partial(stream.model_sums, family, labels)
+        model = fit_generalised_source(evaluate, stream.moments(shape, labels), plan, family, self.tol)
+        self._keep(model, layout, source.feature_names, shape)
+        self.classes_, self.n_passes_ = labels, stream.passes
         return self
 
 

@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetline.estimators.regression import Regression
+from budgetline.estimators.streaming import FromMoments, forget
 from budgetline.groups import Layout
 from budgetline.lasso import LassoFit, fit_lasso
 from budgetline.linear import warn_from_moments
+from budgetline.plan import Plan
+from budgetline.statistics.distributed import dask_source, is_dask
 from budgetline.statistics.moments import Moments, moments_of
 
 Float = NDArray[np.float64]
 
 
-class GroupLassoPath(Regression):
+class GroupLassoPath(FromMoments):
     """Feature groups in the order in which a cost-weighted group lasso lets them in: the paper's Sparse baseline.
 
     Solves, for a decreasing grid of λ, on standardised X and centred y,
@@ -145,41 +148,21 @@ class GroupLassoPath(Regression):
         -------
         self
         """
+        if is_dask(X):
+            return self.fit_source(dask_source(X, y, sample_weight))
         data = self._check(X, y, sample_weight, self.alpha)
         moments = moments_of(data.rows, (data.rows.Y.shape[1],), data.used_names)
         grid = (self.n_lambdas, self.lambda_ratio)
         fitted = fit_lasso(moments, data.plan, grid, self.tol, refit=self.refit, rows=data.rows)
         self._keep_path(fitted, data.layout, data.names, data.target_shape)
+        forget(self, "moments_")
         return self
 
-    def fit_moments(self, moments: Moments) -> Self:
-        """Do the same from moments alone, which may have been merged from many places.
-
-        Parameters
-        ----------
-        moments : Moments
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from budgetline import GroupLassoPath, Moments
-        >>> X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
-        >>> GroupLassoPath().fit_moments(Moments.of(X[:20], y[:20]) + Moments.of(X[20:], y[20:])).path_coef_.shape
-        (100, 3)
-        """
-        self._validate_params()
-        if not isinstance(moments, Moments):
-            raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
-        plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)
-        grid = (self.n_lambdas, self.lambda_ratio)
-        fitted = fit_lasso(moments.select(np.sort(layout.used)), plan, grid, self.tol, refit=self.refit)
+    def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
+        fitted = fit_lasso(moments, plan, (self.n_lambdas, self.lambda_ratio), self.tol, refit=self.refit)
         warn_from_moments(fitted.doubt, moments.eps, self.alpha)
-        self._keep_path(fitted, layout, moments.feature_names, moments.target_shape)
-        return self
+        self._keep_path(fitted, layout, names, moments.target_shape)
+        self.moments_ = moments
 
     def _keep_path(
         self, fitted: LassoFit, layout: Layout, names: tuple[str, ...] | None, target_shape: tuple[int, ...]

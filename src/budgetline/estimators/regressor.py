@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -11,13 +12,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
 from budgetline.estimators.regression import Regression
-from budgetline.generalised import fit_generalised
+from budgetline.estimators.streaming import FromMoments, forget, open_stream, refuse_once
+from budgetline.generalised import fit_generalised, fit_generalised_source
+from budgetline.groups import Layout
 from budgetline.linear import fit_moments, fit_rows, warn_from_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
+from budgetline.plan import Plan
+from budgetline.progress import Progress
+from budgetline.statistics.distributed import dask_source, is_dask
 from budgetline.statistics.moments import Moments
+from budgetline.statistics.sources import Source
 
 
-class AnytimeRegressor(Regression):
+class AnytimeRegressor(FromMoments):
     """Linear regression whose feature groups are computed one after another, best value for money first.
 
     Learns an order of the groups and one ridge model per prefix of it,
@@ -69,6 +76,10 @@ class AnytimeRegressor(Regression):
     coef_, intercept_
         Those of the last stage.
     staged_model_ : StagedModel
+    moments_ : Moments
+        After ``fit_moments``, ``fit_source`` and ``partial_fit``: what was learned from.
+    n_passes_ : int
+        After ``fit_source``: how often the data were read.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -124,7 +135,7 @@ class AnytimeRegressor(Regression):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
-            pandas, polars and pyarrow frames are welcome. Not copied.
+            pandas, polars and pyarrow frames are welcome. Not copied. Dask arrays and frames are read where they are.
         y : array of shape (n,) or (n, P)
         sample_weight : array of shape (n,), optional
 
@@ -132,8 +143,10 @@ class AnytimeRegressor(Regression):
         -------
         self
         """
+        if is_dask(X):
+            return self.fit_source(dask_source(X, y, sample_weight))
         data = self._check(X, y, sample_weight, self.alpha)
-        family: Family = LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
+        family = self._new_family()
         if isinstance(family, SquaredError):
             self._refuse_tol()
             model = fit_rows(data.rows, data.plan, data.used_names)
@@ -142,40 +155,43 @@ class AnytimeRegressor(Regression):
             model = fit_generalised(data.rows, data.plan, family, tol, data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self._family = family
+        forget(self, "moments_", "n_passes_")
         return self
 
-    def fit_moments(self, moments: Moments) -> Self:
-        """Learn the same from moments alone, which may have been merged from many places.
+    def fit_source(
+        self, source: Source, *, client: Any = None, progress: Progress = None, checkpoint: Any = None
+    ) -> Self:
+        """Learn from data of any size, read in chunks; see :meth:`FromMoments.fit_source`."""
+        if self.loss == "squared_error":
+            self._refuse_tol()
+            super().fit_source(source, client=client, progress=progress, checkpoint=checkpoint)
+            self.n_passes_ = 1
+            return self
+        if checkpoint is not None:
+            raise ValueError(f"loss={self.loss!r} takes many passes: a checkpoint is for squared error")
+        stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
+        refuse_once(source)
+        family = self._new_family()
+        evaluate = partial(stream.model_sums, family, None)
+        moments = stream.moments(source.target_shape)
+        model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
+        self._keep(model, layout, source.feature_names, source.target_shape)
+        self._family, self.n_passes_ = family, stream.passes
+        return self
 
-        Parameters
-        ----------
-        moments : Moments
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from budgetline import AnytimeRegressor, Moments
-        >>> X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
-        >>> merged = Moments.of(X[:20], y[:20]) + Moments.of(X[20:], y[20:])
-        >>> AnytimeRegressor().fit_moments(merged).coef_.shape
-        (3,)
-        """
-        self._validate_params()
+    def _need_squared_error(self) -> None:
         if self.loss != "squared_error":
             raise ValueError(f"moments determine a model of squared error only, not of loss={self.loss!r}")
         self._refuse_tol()
-        if not isinstance(moments, Moments):
-            raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
-        plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)
-        model, doubt = fit_moments(moments.select(np.sort(layout.used)), plan)
+
+    def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
+        model, doubt = fit_moments(moments, plan)
         warn_from_moments(doubt, moments.eps, self.alpha)
-        self._keep(model, layout, moments.feature_names, moments.target_shape)
-        self._family = SquaredError()
-        return self
+        self._keep(model, layout, names, moments.target_shape)
+        self._family, self.moments_ = SquaredError(), moments
+
+    def _new_family(self) -> Family:
+        return LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
 
     def _refuse_tol(self) -> None:
         if self.tol is not None:

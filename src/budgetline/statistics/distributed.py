@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.statistics.sources import Chunk, Positions, Source
+from budgetline.statistics.sources import Chunk, GivenPartition, Positions, Source
 from budgetline.statistics.sums import add_up, sum_of_partition
 
 
@@ -25,14 +25,12 @@ def is_distributed(source: Source) -> bool:
 
 @dataclass(frozen=True)
 class DaskPartition:
-    """A partition of a dask collection. ``data`` is delayed here and there at hand where the task runs.
-
-    ``data`` is (X, y, weight) of arrays, or a data frame whose columns have ``roles``.
-    """
+    """A partition (X, y, weight) of dask collections: delayed here, at hand where the task runs."""
 
     data: Any
     number: int
-    roles: Any = None
+    names: tuple[str, ...] | None
+    n_features: int
     n_rows: None = None
 
     def fingerprint(self) -> None:
@@ -40,42 +38,52 @@ class DaskPartition:
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows; only where ``data`` is at hand."""
-        where = f"partition {self.number}"
-        if self.roles is not None:
-            table = import_module("pyarrow").Table.from_pandas(self.data, preserve_index=False)
-            for batch in table.combine_chunks().to_batches(max_chunksize=self.roles.chunk_rows):
-                yield self.roles.chunk(batch, columns, where)
-            return
-        X, y, weight = self.data
-        yield Chunk.of(X if columns is None else X[:, columns], y, weight, None, where)
+        given = self.data if self.data[2] is not None else self.data[:2]
+        yield from GivenPartition(given, f"partition {self.number}", self.names, self.n_features).chunks(columns)
 
 
-def dask_array_source(X: Any, y: Any, weight: Any) -> Source:
-    """Return a source of dask arrays X (n, D) and y (n,) or (n, P); rows are chunked as those of X."""
-    array = import_module("dask.array")
-    if any(np.isnan(size) for size in X.chunks[0]):
-        raise ValueError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
-    X = X.rechunk({1: -1})
-    parts = [X.to_delayed().ravel()]
-    for name, part in (("y", y), ("weight", weight)):
-        if part is None:
-            parts.append([None] * len(parts[0]))
-            continue
-        part = part if is_dask(part) else array.from_array(np.asarray(part))
-        if part.shape[0] != X.shape[0]:
-            raise ValueError(f"{name} has {part.shape[0]} rows, X has {X.shape[0]}")
-        part = part.rechunk({0: X.chunks[0], **({1: -1} if part.ndim == 2 else {})})
-        parts.append(part.to_delayed().ravel())
-    given = [DaskPartition(rows, k) for k, rows in enumerate(zip(*parts, strict=True))]
-    return Source(given, int(X.shape[1]), None, tuple(y.shape[1:]))
+def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
+    """Return a source of a dask array or data frame X (n, D), and y (n,) or (n, P) and weights like it."""
+    if hasattr(X, "columns"):
+        names: tuple[str, ...] | None = tuple(map(str, X.columns))
+        parts = [X.to_delayed(), *(_delayed_like(X, part, name) for name, part in (("y", y), ("weight", weight)))]
+        shape: tuple[int, ...] = () if y.ndim == 1 else (len(y.columns),)
+    else:
+        if any(np.isnan(size) for size in X.chunks[0]):
+            raise ValueError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
+        X, names = X.rechunk({1: -1}), None
+        parts = [X.to_delayed().ravel(), *(_chunked_like(X, part, name) for name, part in (("y", y), ("weight", weight)))]
+        shape = tuple(y.shape[1:])
+    D = int(X.shape[1])
+    given = [DaskPartition(rows, k, names, D) for k, rows in enumerate(zip(*parts, strict=True))]
+    return Source(given, D, names, shape)
 
 
 def dask_frame_source(frame: Any, roles: Any) -> Source:
-    """Return a source of a dask data frame."""
-    wanted = frame[roles.wanted(None)]
-    shape = () if isinstance(roles.target, str) else (len(roles.target),)
-    given = [DaskPartition(part, k, roles) for k, part in enumerate(wanted.to_delayed())]
-    return Source(given, len(roles.features), roles.features, shape)
+    """Return a source of a dask data frame that holds features and targets."""
+    target = roles.target if isinstance(roles.target, str) else list(roles.target)
+    return dask_source(
+        frame[list(roles.features)], frame[target], None if roles.weight is None else frame[roles.weight]
+    )
+
+
+def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
+    """Return the partitions of a dask series or frame that belong to those of X."""
+    if part is None:
+        return [None] * X.npartitions
+    if not is_dask(part) or part.npartitions != X.npartitions:
+        raise ValueError(f"{name} must be a dask collection with the {X.npartitions} partitions of X")
+    return list(part.to_delayed())
+
+
+def _chunked_like(X: Any, part: Any, name: str) -> list[Any]:
+    """Return the rows of an array that belong to the chunks of X."""
+    if part is None:
+        return [None] * len(X.chunks[0])
+    part = part if is_dask(part) else import_module("dask.array").from_array(np.asarray(part))
+    if part.shape[0] != X.shape[0]:
+        raise ValueError(f"{name} has {part.shape[0]} rows, X has {X.shape[0]}")
+    return list(part.rechunk({0: X.chunks[0], **({1: -1} if part.ndim == 2 else {})}).to_delayed().ravel())
 
 
 def sum_with_dask(source: Source, statistic: Any, columns: Positions | None, client: Any, memory: Any) -> Any:

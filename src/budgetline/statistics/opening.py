@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 from scipy import sparse
 
-from budgetline.statistics.distributed import dask_array_source, dask_frame_source, is_dask
+from budgetline.statistics.distributed import dask_frame_source, dask_source, is_dask
 from budgetline.statistics.sources import Source, array_source, iterator_source
 from budgetline.statistics.svmlight import svmlight_source
 from budgetline.statistics.tabular import (
@@ -113,7 +113,7 @@ def _open_object(data: Any, roles: Callable[[Iterable[str]], Any], target: Any, 
             raise ValueError("a tuple holds its target: target= is for named columns")
         X, y, *rest = data
         if is_dask(X):
-            return dask_array_source(X, y, rest[0] if rest else None)
+            return dask_source(X, y, rest[0] if rest else None)
         return array_source(X, y, rest[0] if rest else None, None, chunk_rows)
     module = type(data).__module__
     if module.startswith("pyarrow") and hasattr(data, "get_fragments"):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.inputs import check_known, check_target
+from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.progress import Progress, make_bar
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.distributed import is_distributed, sum_with_dask
@@ -121,6 +121,37 @@ class ChunkMoments:
         with located(chunk):
             rows = Rows(chunk.X, targets_of(chunk, self.classes), chunk.weight)
             return moments_of(rows, self.target_shape, self.names)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels seen, with the weight of each."""
+
+    mass: dict[Any, float]
+
+    def __add__(self, other: Labels) -> Labels:
+        return Labels({k: self.mass.get(k, 0.0) + other.mass.get(k, 0.0) for k in (*self.mass, *other.mass)})
+
+    def classes(self) -> NDArray[Any]:
+        """Return the classes, sorted; each must have some weight."""
+        classes, _ = check_labels(list(self.mass), len(self.mass))
+        for label in classes.tolist():
+            if self.mass[label] <= 0:
+                raise ValueError(f"class {label!r} has no sample of positive weight")
+        return classes
+
+
+class ChunkLabels:
+    """The statistic whose sum are the labels of a source."""
+
+    def __call__(self, chunk: Chunk) -> Labels:
+        """Return the labels of a chunk."""
+        with located(chunk):
+            if chunk.y.ndim != 1:
+                raise ValueError(f"labels must be one column, got shape {chunk.y.shape}")
+            labels, codes = np.unique(chunk.y, return_inverse=True)
+        mass = np.bincount(codes, chunk.weight, labels.size)
+        return Labels(dict(zip(labels.tolist(), mass.tolist(), strict=True)))
 
 
 def targets_of(chunk: Chunk, classes: NDArray[Any] | None) -> Float:

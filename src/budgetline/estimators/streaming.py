@@ -1,0 +1,205 @@
+"""Fitting from sources and from moments: one pass for squared error, a few per stage for other losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.estimators.base import SequenceEstimator
+from budgetline.estimators.regression import Regression
+from budgetline.groups import Layout
+from budgetline.inputs import check_table
+from budgetline.objectives.families import Family
+from budgetline.objectives.streamed import ModelSums, Sums
+from budgetline.plan import Plan
+from budgetline.progress import Progress
+from budgetline.statistics.moments import Moments, moments_of
+from budgetline.statistics.passes import ChunkMoments, sum_over
+from budgetline.statistics.sources import Source
+
+Float = NDArray[np.float64]
+
+
+@dataclass
+class Stream:
+    """A source as one estimator reads it: only the columns of its groups, pass after pass."""
+
+    source: Source
+    columns: NDArray[np.intp] | None
+    names: tuple[str, ...] | None
+    client: Any
+    progress: Progress
+    passes: int = field(default=0)
+
+    @classmethod
+    def of(cls, source: Any, layout: Layout, client: Any, progress: Progress) -> Stream:
+        """Read the columns that the groups use, in the order of the source."""
+        used = np.sort(layout.used)
+        names = None if source.feature_names is None else tuple(source.feature_names[d] for d in used)
+        return cls(source, None if used.size == source.n_features else used, names, client, progress)
+
+    def total(self, statistic: Any, columns: NDArray[np.intp] | None, checkpoint: Any = None) -> Any:
+        """Make one pass."""
+        self.passes += 1
+        found = sum_over(
+            self.source, statistic, columns, client=self.client, progress=self.progress, checkpoint=checkpoint
+        )
+        if found is None:
+            raise ValueError("the source holds no rows of positive weight")
+        return found
+
+    def moments(self, target_shape: tuple[int, ...], classes: Any = None, checkpoint: Any = None) -> Moments:
+        """Return the moments of the columns read."""
+        found: Moments = self.total(ChunkMoments(self.names, target_shape, classes), self.columns, checkpoint)
+        return found
+
+    def model_sums(self, family: Family, classes: Any, theta: Float, first: bool, moments: Moments) -> Sums:
+        """Return risk, gradient and Hessian of a model."""
+        mean, scale, _ = moments.standardisation()
+        statistic = ModelSums(family, theta, mean, scale, moments.weight, classes, first)
+        found: Sums = self.total(statistic, self.columns)
+        return found
+
+
+def open_stream(
+    estimator: SequenceEstimator, source: Any, alpha: float, client: Any, progress: Progress
+) -> tuple[Stream, Plan, Layout]:
+    """Check settings and source, and resolve the groups against its columns."""
+    estimator._validate_params()
+    if not isinstance(source, Source):
+        raise TypeError(f"a Source is needed, got {type(source).__name__}: make one with budgetline.open_source")
+    plan, layout = estimator._plan(source.feature_names, source.n_features, alpha)
+    return Stream.of(source, layout, client, progress), plan, layout
+
+
+def refuse_once(source: Source) -> None:
+    """Raise an error if a source that is read several times can be read only once."""
+    if source.once:
+        raise ValueError("an iterator can be read once only, but several passes are needed: give a function that starts one")
+
+
+def forget(estimator: Any, *names: str) -> None:
+    """Remove attributes of an earlier fit of another kind."""
+    for name in names:
+        vars(estimator).pop(name, None)
+
+
+class FromMoments(Regression):
+    """A regressor that can learn from moments alone, however they were brought together.
+
+    Attributes
+    ----------
+    moments_ : Moments
+        What ``fit_moments``, ``fit_source`` and ``partial_fit`` learned from, of the columns that are in groups.
+    """
+
+    alpha: float
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from moments alone, which may have been merged from many places.
+
+        Parameters
+        ----------
+        moments : Moments
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor, Moments
+        >>> X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
+        >>> merged = Moments.of(X[:20], y[:20]) + Moments.of(X[20:], y[20:])
+        >>> AnytimeRegressor().fit_moments(merged).coef_.shape
+        (3,)
+        """
+        self._validate_params()
+        self._need_squared_error()
+        if not isinstance(moments, Moments):
+            raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
+        plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)
+        self._learn(moments.select(np.sort(layout.used)), plan, layout, moments.feature_names)
+        return self
+
+    def fit_source(
+        self, source: Source, *, client: Any = None, progress: Progress = None, checkpoint: Any = None
+    ) -> Self:
+        """Learn from data of any size, read in chunks.
+
+        Squared error takes one pass and memory for a chunk and D × D moments. Other losses take two to four passes
+        per stage; their number is kept in ``n_passes_``.
+
+        Parameters
+        ----------
+        source : Source
+            See :func:`budgetline.open_source`. Only the columns that are in groups are read.
+        client : dask.distributed.Client, optional
+            Read the partitions in tasks there. Dask data run on the default client, if there is one.
+        progress : bool or None
+            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+        checkpoint : path, optional
+            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor, open_source
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> AnytimeRegressor().fit_source(open_source((X, X[:, 1]), chunk_rows=100)).coef_.round(3).tolist()
+        [-0.0, 1.0, 0.0]
+        """
+        stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
+        self._need_squared_error()
+        moments = stream.moments(source.target_shape, checkpoint=checkpoint)
+        self._learn(moments, plan, layout, source.feature_names)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add rows to those of earlier calls, and learn from all of them.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        y : array of shape (n,) or (n, P)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor
+        >>> X, model = np.random.default_rng(0).normal(size=(100, 3)), AnytimeRegressor()
+        >>> for day in (slice(0, 50), slice(50, 100)):
+        ...     model = model.partial_fit(X[day], X[day, 1])
+        >>> model.moments_.n_samples
+        100
+        """
+        self._need_squared_error()
+        known = getattr(self, "moments_", None)
+        if known is None and hasattr(self, "staged_model_"):
+            raise ValueError("fit keeps no moments to add to: start with partial_fit, fit_moments or fit_source")
+        if known is not None:
+            check_table(self, X, reset=False)
+        data = self._check(X, y, sample_weight, self.alpha)
+        more = moments_of(data.rows, data.target_shape, data.used_names)
+        self._learn(more if known is None else known + more, data.plan, data.layout, data.names)
+        return self
+
+    def _need_squared_error(self) -> None:
+        """Raise an error if moments do not determine the model."""
+
+    def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
+        """Fit from the moments of the grouped columns, in the order of the table."""
+        raise NotImplementedError
