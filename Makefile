@@ -23,6 +23,7 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/glm.py
+	$(BIN)/python benchmarks/group_lasso.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

@@ -135,6 +135,8 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
 
 def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
     check_consistent_length(y, np.empty(n_samples))
     number = {label: k for k, label in enumerate(classes.tolist())}

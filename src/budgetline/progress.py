@@ -29,7 +29,8 @@ def counted(items: Iterable[T], progress: Progress, unit: str, total: int | None
 def make_bar(progress: Progress, unit: str, total: int | None) -> Any:
     """Return a tqdm bar, or None where none is wanted."""
     if progress is None:
-        progress = sys.stderr.isatty() and find_spec("tqdm") is not None
+        # programs without a console have no stderr
+        progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None
     if not progress:
         return None
     try:

@@ -16,7 +16,7 @@ from budgetline.sequencing.sequence import Sequence
 
 Float = NDArray[np.float64]
 
-SCORE_BYTES = 1 << 25
+SCORE_BYTES = 1 << 22
 """Scores of several stages are computed by one matrix product, as many as fit into this."""
 
 
@@ -106,7 +106,7 @@ class StagedModel:
         columns = self.at_stage(self.n_stages).columns
         coef = self.coef_path[stages][..., columns]
         flat = np.asarray(table @ coef.reshape(-1, columns.size).T)
-        return flat.reshape(table.shape[0], len(coef), -1) + self.intercept_path[stages]
+        return flat.reshape(table.shape[0], len(coef), self.null_intercept.size) + self.intercept_path[stages]
 
     def of_groups(self, available: Collection[str]) -> LinearModel:
         """Return the model of exactly these groups, whatever the order; groups not in the sequence add nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from budgetline.evaluation.curve import BudgetCurve, Reading
+from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
 from budgetline.progress import Progress, counted
+from budgetline.sequencing.exact import Reading
 from budgetline.statistics.moments import Moments
 
 
@@ -58,6 +60,8 @@ def budget_curve(
     measure = as_metric(metric)
     if isinstance(X, Moments):
         check_is_fitted(model)
+        while hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
         values = measure.from_moments(_squared_error_model(model, X, y, sample_weight), X)
     else:
         stages = Stages.of(model, X, y, sample_weight, qid)
@@ -125,7 +129,7 @@ def splits_of(estimator: Any, X: Any, y: Any, cv: Any, qid: Any) -> list[tuple[A
     """Return the folds; those that we make ourselves do not take a query apart."""
     if qid is not None:
         qid = column_or_1d(qid)
-        cv = GroupKFold(5 if cv is None else cv) if cv is None or isinstance(cv, int) else cv
+        cv = GroupKFold(5 if cv is None else cv) if cv is None or isinstance(cv, Integral) else cv
     return list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y, qid))
 
 
@@ -142,6 +146,8 @@ def weight_of(sample_weight: Any, index: Any) -> dict[str, Any]:
 def _squared_error_model(model: Any, moments: Moments, y: Any, sample_weight: Any) -> Any:
     if y is not None or sample_weight is not None:
         raise ValueError("moments hold y and the weights: give none")
+    if not hasattr(model, "staged_model_"):
+        raise TypeError(f"moments judge an estimator of budgetline itself, not {type(model).__name__}")
     if hasattr(model, "classes_") or getattr(model, "loss", "squared_error") != "squared_error":
         raise ValueError(f"moments judge models of squared error only, not {model!r}")
     if moments.n_features != model.n_features_in_:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from scipy.linalg import LinAlgWarning
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing
 
 from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
-from budgetline.evaluation.curve import BudgetCurve, Reading
+from budgetline.evaluation.curve import BudgetCurve, check_reading
 from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
-from budgetline.evaluation.timeliness import oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.timeliness import check_alpha, oracle_curve, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.progress import Progress, make_bar
+from budgetline.sequencing.exact import Reading
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
+from budgetline.tables import Backend, frame_of, text_table
 
 MOMENTS_BYTES = 1 << 30
 """The moments of all folds are shared if they take no more than this."""
@@ -45,13 +48,10 @@ class Comparison:
     curves: dict[str, BudgetCurve]
     metric: str
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+    def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row per method and fold as a data frame."""
         columns = {key: [row[key] for row in self.rows] for key in self.rows[0]}
-        try:
-            return nw.from_dict(columns, backend=backend).to_native()
-        except ImportError as error:
-            raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+        return frame_of(columns, backend)
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Return, per method, mean and standard error over folds of the timeliness, and the other means.
@@ -76,17 +76,18 @@ class Comparison:
 
     def __str__(self) -> str:
         header = ["method", "timeliness", "± s.e.", f"final {self.metric}", "stop cost", "fit seconds"]
-        table = [header]
+        rows = []
         for method, row in self.summary().items():
-            cells = [f"{row['timeliness']:.4f}", f"{row['error']:.4f}", f"{row['final']:.4f}"]
-            seconds = "" if np.isnan(row["fit_seconds"]) else f"{row['fit_seconds']:.3g}"
-            table.append([method, *cells, f"{row['stop_cost']:.6g}", seconds])
-        widths = [max(len(row[k]) for row in table) for k in range(len(header))]
-        lines = (
-            "  ".join(c.rjust(w) if k else c.ljust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
-            for row in table
-        )
-        return "\n".join(line.rstrip() for line in lines)
+            cells = [
+                f"{row['timeliness']:.4f}",
+                f"{row['error']:.4f}",
+                f"{row['final']:.4f}",
+                f"{row['stop_cost']:.6g}",
+            ]
+            rows.append([method, *cells, "" if np.isnan(row["fit_seconds"]) else f"{row['fit_seconds']:.3g}"])
+        heuristic = any("heuristic" in curve.label for curve in self.curves.values())
+        note = "\noracle: steps reordered as if their gains stayed the same; a heuristic, not an upper bound"
+        return text_table(header, rows, left={0}) + note * heuristic
 
     def __repr__(self) -> str:
         folds = len(self.rows) // len(self.curves)
@@ -147,7 +148,7 @@ def compare(
     """
     judge = _Judge(as_metric(metric), alpha, _check_names(estimators, reference, oracles), oracles, reading)
     data = _Data(X, y, sample_weight, qid)
-    folds = _folds(data, splits_of(next(iter(estimators.values())), X, y, cv, qid), estimators)
+    folds = _folds(data, splits_of(_example(estimators), X, y, cv, qid), estimators)
     bar = make_bar(progress, "fits", len(folds) * len(estimators))
     with nullcontext() if bar is None else bar:
         results = [judge.fold(k, estimators, data, fold, bar) for k, fold in enumerate(folds)]
@@ -164,6 +165,11 @@ class _Judge:
     reference: str
     oracles: tuple[str, ...]
     reading: Reading
+
+    def __post_init__(self) -> None:
+        check_reading(self.reading)
+        if self.alpha != "plateau":
+            check_alpha(self.alpha)
 
     def fold(
         self, number: int, estimators: Mapping[str, Any], data: _Data, fold: _Fold, bar: Any
@@ -240,13 +246,20 @@ def _takes_moments(estimator: Any) -> bool:
     return hasattr(estimator, "fit_moments") and getattr(estimator, "loss", "squared_error") == "squared_error"
 
 
+def _example(estimators: Mapping[str, Any]) -> Any:
+    """Return an estimator that decides how folds are made: they are stratified if any method is a classifier."""
+    return next(filter(is_classifier, estimators.values()), next(iter(estimators.values())))
+
+
 def _fit(estimator: Any, data: _Data, fold: _Fold) -> tuple[Any, float]:
     """Return a fitted clone and the seconds that took."""
     model = clone(estimator)
     if fold.moments is not None and _takes_moments(estimator):
         start = perf_counter()
-        model.fit_moments(fold.moments[0])
-        return model, perf_counter() - start + fold.seconds
+        with suppress(LinAlgWarning), warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)  # too ill conditioned for moments: fit from the rows
+            model.fit_moments(fold.moments[0])
+            return model, perf_counter() - start + fold.seconds
     X, y = rows_of(fold.train, data.X, data.y)
     start = perf_counter()
     model.fit(X, y, **weight_of(data.sample_weight, fold.train))
@@ -263,8 +276,14 @@ def _curve(model: Any, data: _Data, fold: _Fold, metric: Metric) -> BudgetCurve:
 
 
 def _check_names(estimators: Mapping[str, Any], reference: str | None, oracles: tuple[str, ...]) -> str:
+    if not isinstance(estimators, Mapping):
+        raise TypeError(f"estimators must be a mapping name -> estimator, got {type(estimators).__name__}")
+    if isinstance(oracles, str):
+        raise TypeError(f"oracles must be several names: give ({oracles!r},)")
     if not estimators:
         raise ValueError("there are no estimators to compare")
+    if taken := [name for name in oracles if f"{name} oracle" in estimators]:
+        raise ValueError(f"{taken[0] + ' oracle'!r} is the name of the Oracle of {taken[0]!r}: rename the estimator")
     for name in (reference, *oracles):
         if name is not None and name not in estimators:
             raise ValueError(f"{name!r} is not one of the estimators: {', '.join(map(repr, estimators))}")

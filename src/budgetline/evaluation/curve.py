@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetline.evaluation.stages import innermost
+from budgetline.sequencing.exact import Reading
 from budgetline.sequencing.sequence import Sequence
+from budgetline.tables import Backend, frame_of, text_table
 
 Float = NDArray[np.float64]
-Reading = Literal["step", "linear"]
 
 SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
@@ -67,6 +68,9 @@ class BudgetCurve:
             raise ValueError(f"a curve starts at cost 0, before any group; the first cost is {costs[0]:g}")
         if not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
             raise ValueError("the costs of a curve must be finite and not decrease")
+        for name, entries in (("groups", self.groups), ("errors", () if self.errors is None else self.errors)):
+            if len(entries) not in (0, costs.size):
+                raise ValueError(f"{name} must have one entry per point, got {len(entries)} for {costs.size} points")
         object.__setattr__(self, "costs", costs)
         object.__setattr__(self, "values", values)
 
@@ -82,7 +86,7 @@ class BudgetCurve:
         """
         if isinstance(source, BudgetCurve):
             return source
-        sequence = getattr(source, "sequence_", source)
+        sequence = getattr(innermost(source), "sequence_", source)
         if not isinstance(sequence, Sequence):
             raise TypeError(f"a BudgetCurve, a Sequence or a fitted model is needed, got {type(source).__name__}")
         return cls(
@@ -111,14 +115,15 @@ class BudgetCurve:
         >>> both.costs.tolist(), both.values.tolist()
         ([0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
         """
+        curves = tuple(curves)
         if not curves:
             raise ValueError("there are no curves to take the mean of")
         if len(metrics := {c.metric for c in curves}) > 1:
             raise ValueError(f"curves of different metrics have no mean: {', '.join(sorted(metrics))}")
         points = np.concatenate([c.costs for c in curves]) if grid is None else np.asarray(grid, dtype=np.float64)
         points = np.unique(points)
-        if points[0] < 0 or not np.isfinite(points).all():
-            raise ValueError("the grid must consist of finite costs ≥ 0")
+        if not points.size or points[0] < 0 or not np.isfinite(points).all():
+            raise ValueError("the grid must consist of finite costs ≥ 0, one at least")
         # the value before any group comes first; at cost 0 there may be free groups, too
         first = np.array([[c.values[0]] for c in curves])
         table = np.hstack([first, np.array([c.at(points, reading=reading) for c in curves])])
@@ -126,7 +131,7 @@ class BudgetCurve:
         if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):
             table, costs = table[:, 1:], points
         spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else None
-        return replace(curves[0], costs=costs, values=table.mean(axis=0), groups=(), folds=tuple(curves), errors=spread)
+        return replace(curves[0], costs=costs, values=table.mean(axis=0), groups=(), folds=curves, errors=spread)
 
     @property
     def total_cost(self) -> float:
@@ -180,20 +185,22 @@ class BudgetCurve:
             table["standard_error"] = self.errors.tolist()
         return table
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+    def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return the table as a data frame.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}
         """
-        try:
-            return nw.from_dict(self.to_dict(), backend=backend).to_native()
-        except ImportError as error:
-            raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+        return frame_of(self.to_dict(), backend)
 
     def __len__(self) -> int:
         return self.costs.size
+
+    def __str__(self) -> str:
+        table = self.to_dict()
+        rows = [[c if isinstance(c, str) else f"{c:.6g}" for c in row] for row in zip(*table.values(), strict=True)]
+        return text_table(list(table), rows, left={0} if self.groups else ())
 
     def __repr__(self) -> str:
         last = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from budgetline.evaluation.budget import budget_curve
-from budgetline.evaluation.curve import BudgetCurve, Reading, check_reading
+from budgetline.evaluation.curve import BudgetCurve, check_reading
 from budgetline.evaluation.predictions import curve_of_predictions
+from budgetline.sequencing.exact import Reading
 
 METRIC_LABELS = {
     "explained": "explained fraction F/R(∅)",
@@ -161,7 +162,7 @@ class BudgetCurveDisplay:
         if log_cost:
             positive = [curve.costs[curve.costs > 0].min(initial=np.inf) for curve in self.curves.values()]
             ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
-        ax.set_xlim(left=0)
+        ax.set_xlim(left=0, auto=None)  # longer curves may still be drawn into these axes
         metric = next(iter(self.curves.values())).metric
         ax.set(xlabel="cost", ylabel=METRIC_LABELS.get(metric, metric))
         if ax.get_legend_handles_labels()[1]:

@@ -15,6 +15,7 @@ from budgetline.sequencing import exact
 from budgetline.sequencing.exact import Reading
 from budgetline.sequencing.sequence import Sequence
 from budgetline.statistics.moments import Moments
+from budgetline.tables import text_table
 from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
@@ -77,11 +78,11 @@ class BestSets:
         return self.costs.size
 
     def __str__(self) -> str:
-        rows = [("cost", "value", "explained", "groups")]
-        for cost, value, explained, groups in zip(*self.to_dict().values(), strict=True):
-            rows.append((f"{cost:.6g}", f"{value:.5g}", f"{explained:.1%}", ", ".join(groups) or "none"))
-        widths = [max(len(row[k]) for row in rows) for k in range(3)]
-        return "\n".join("  ".join([*(row[k].rjust(widths[k]) for k in range(3)), row[3]]) for row in rows)
+        rows = [
+            [f"{cost:.6g}", f"{value:.5g}", f"{explained:.1%}", ", ".join(groups) or "none"]
+            for cost, value, explained, groups in zip(*self.to_dict().values(), strict=True)
+        ]
+        return text_table(["cost", "value", "explained", "groups"], rows, left={3})
 
     def __repr__(self) -> str:
         return f"BestSets({len(self)} sets, costs from 0 to {self.costs[-1]:.6g})"

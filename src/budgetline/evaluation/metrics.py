@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ class MeanSquaredError(Metric):
             predicted = stages.family.prediction(scores.reshape(-1, shape[2])).reshape(shape)
             return np.asarray((predicted - Y[rows][:, None]) ** 2)
 
-        return self._of_errors(stages.mean_of_rows(rows_of), np.average(_centred(Y, stages.weight), 0, stages.weight))
+        return self._of_errors(stages.mean_of_rows(rows_of), _variance(Y, stages.weight))
 
     def from_moments(self, model: StagedModel, moments: Moments) -> Float:
         """Return the mean over rows and targets."""
@@ -190,14 +190,18 @@ class NDCG(StageMetric):
 
     def value(self, view: StageView, stages: Stages) -> float:
         """Return the mean over queries."""
-        if stages.qid is None:
-            raise ValueError(f"metric {self.name!r} needs qid, the query of each row")
-        if stages.weight is not None:
-            raise ValueError(f"metric {self.name!r} takes no sample_weight: it is a mean over queries")
+        self.check(stages.qid, stages.weight)
         if stages.staged.null_intercept.size > 1:
             raise ValueError(f"metric {self.name!r} ranks by one score, the model has several")
         scores = view.respond("decision_function" if stages.is_classifier else "predict")
-        return ndcg_score(np.asarray(stages.y), scores.ravel(), stages.qid, k=self.k, empty=self.empty)
+        return ndcg_score(np.asarray(stages.y), scores.ravel(), cast(Any, stages.qid), k=self.k, empty=self.empty)
+
+    def check(self, qid: Any, weight: Any) -> None:
+        """Raise an error unless there are queries, and no weights."""
+        if qid is None:
+            raise ValueError(f"metric {self.name!r} needs qid, the query of each row")
+        if weight is not None:
+            raise ValueError(f"metric {self.name!r} takes no sample_weight: it is a mean over queries")
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,9 @@ class OfPredictions(StageMetric):
         return float(self.function(stages.y, view.respond("predict"), **extra))
 
 
+LOSSES = ("error", "loss", "deviance")
+"""A function of predictions whose name ends so is to be minimised."""
+
 METRICS: dict[str, Callable[[], Metric]] = {
     "explained": Explained,
     "F": Gain,
@@ -255,10 +262,24 @@ def as_metric(metric: Any) -> Metric:
         )
     if not callable(metric):
         raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {metric!r}")
-    name = str(getattr(getattr(metric, "_score_func", metric), "__name__", "score"))
-    if next(iter(inspect.signature(metric).parameters), None) == "y_true":
-        return OfPredictions(metric, name, not name.endswith(("error", "loss", "deviance")))
-    return Scorer(metric, name)
+    if isinstance(metric, type):
+        raise TypeError(f"metric is the class {metric.__name__}: give an object of it, {metric.__name__}(…)")
+    name = name_of(metric)
+    try:
+        arguments = [*inspect.signature(metric).parameters, None, None]
+    except ValueError as error:
+        raise TypeError(f"metric {metric!r} does not say what its arguments are: wrap it in a function") from error
+    if arguments[0] != "y_true":
+        return Scorer(metric, name)
+    if arguments[1] in ("y_score", "y_proba", "y_prob") or name == "log_loss":
+        raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
+    return OfPredictions(metric, name, not name.endswith(LOSSES))
+
+
+def name_of(metric: Callable[..., float]) -> str:
+    """Return the name of a function, of that inside a partial one, or of a scorer, as scikit-learn names them."""
+    name = str(getattr(getattr(metric, "_score_func", getattr(metric, "func", metric)), "__name__", "score"))
+    return f"neg_{name}" if getattr(metric, "_sign", 1) < 0 else name
 
 
 def mean_squared_errors(model: StagedModel, moments: Moments) -> Float:
@@ -267,8 +288,11 @@ def mean_squared_errors(model: StagedModel, moments: Moments) -> Float:
     return moments.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
 
 
-def _centred(Y: Float, weight: Float | None) -> Float:
-    return np.asarray((Y - np.average(Y, 0, weight)) ** 2)
+def _variance(Y: Float, weight: Float | None) -> Float:
+    """Return the variances of the targets (n, P), exactly zero for those that are constant."""
+    counts = slice(None) if weight is None else weight > 0
+    Y, weight = Y[counts] - Y[counts][0], None if weight is None else weight[counts]
+    return np.asarray(np.average((Y - np.average(Y, 0, weight)) ** 2, 0, weight))
 
 
 def _labels(scores: Float) -> NDArray[np.intp]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -83,11 +84,13 @@ def _check(rel: Float, scores: NDArray[Any], qid: NDArray[Any], k: Any, empty: A
     if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
         shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
         raise ValueError(f"relevance, scores and qid must be vectors of one length, got {shapes}")
+    if scores.dtype.kind not in "biuf":
+        raise ValueError(f"scores must be numbers, got {scores.dtype}")
     if not np.isfinite(scores).all():
         raise ValueError("scores hold NaN or infinity")
     if not np.all(fits := (rel >= 0) & (rel <= 500)):
         raise ValueError(f"relevance must be from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
-    if k is not None and (isinstance(k, bool) or int(k) != k or k < 1):
+    if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
         raise ValueError(f"k must be a whole number ≥ 1 or None, got {k!r}")
-    if empty != "skip" and not (isinstance(empty, int | float) and np.isfinite(empty)):
+    if empty != "skip" and not (isinstance(empty, Real) and np.isfinite(float(empty))):
         raise ValueError(f"empty must be 'skip' or a number, got {empty!r}")

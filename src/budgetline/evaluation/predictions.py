@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
 from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.metrics import LOSSES, NDCG, as_metric, name_of
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import explained_share
 
@@ -56,27 +56,28 @@ def curve_of_predictions(
     >>> curve_of_predictions([0.0, 2.0], [[1.0, 1.0], [0.5, 1.5]], [0, 3]).values.tolist()
     [0.0, 0.75]
     """
+    predictions = list(predictions)
     if len(predictions) != np.size(costs):
         raise ValueError(f"{len(predictions)} predictions do not belong to {np.size(costs)} costs")
-    name, function, greater = _function_of(metric, qid)
+    name, function, greater = _function_of(metric, qid, sample_weight)
     extra = {} if sample_weight is None else {"sample_weight": sample_weight}
     values = np.array([float(function(y_true, predicted, **extra)) for predicted in predictions])
     if name in ("explained", "F"):
-        values = explained_share(values) if name == "explained" else (values[0] - values) / 2
+        n_targets = np.size(predictions[0]) // len(predictions[0])
+        values = explained_share(values) if name == "explained" else (values[0] - values) * n_targets / 2
         greater = True
     return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
 
 
-def _function_of(metric: Any, qid: Any) -> tuple[str, Callable[..., float], bool]:
+def _function_of(metric: Any, qid: Any, sample_weight: Any) -> tuple[str, Callable[..., float], bool]:
     """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
     if callable(metric):
-        name = str(getattr(metric, "__name__", "score"))
-        return name, metric, not name.endswith(("error", "loss", "deviance"))
-    if metric in OF_PREDICTIONS:
+        name = name_of(metric)
+        return name, metric, not name.endswith(LOSSES)
+    if isinstance(metric, str) and metric in OF_PREDICTIONS:
         return (metric, *OF_PREDICTIONS[metric])
-    if match := re.fullmatch(r"ndcg(?:@([1-9]\d*))?", str(metric)):
-        if qid is None:
-            raise ValueError(f"metric {metric!r} needs qid, the query of each row")
-        k = int(match[1]) if match[1] else None
-        return metric, lambda y, predicted: ndcg_score(y, predicted, qid, k=k), True
+    if isinstance(metric, NDCG) or (isinstance(metric, str) and metric.startswith("ndcg")):
+        ndcg = cast(NDCG, as_metric(metric))
+        ndcg.check(qid, sample_weight)
+        return ndcg.name, lambda y, scores: ndcg_score(y, scores, qid, k=ndcg.k, empty=ndcg.empty), True
     raise ValueError(f"unknown metric {metric!r}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from budgetline.inputs import check_table, check_weight, prediction_table
+from budgetline.inputs import check_weight, prediction_table
 from budgetline.objectives.families import Family
 from budgetline.staged import StagedModel
 
@@ -32,6 +32,8 @@ class Stages:
     model : fitted estimator of this library
     X : the user's table
     y : the user's targets
+    table : array or sparse matrix of shape (n, D')
+        The columns of X that any stage uses.
     weight : array of shape (n,), or None
     qid : array of shape (n,), or None
     """
@@ -39,6 +41,7 @@ class Stages:
     model: Any
     X: Any
     y: Any
+    table: Any
     weight: Float | None = None
     qid: NDArray[Any] | None = None
 
@@ -46,11 +49,13 @@ class Stages:
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> Stages:
         """Check a model and data, and see through pipelines and searches to the estimator at their end."""
         model, X = final_step(model, X)
-        n = check_table(model, X, reset=False).shape[0]
+        staged: StagedModel = model.staged_model_
+        table = prediction_table(model, X, staged.at_stage(staged.n_stages).columns)
+        n = table.shape[0]
         if qid is not None:
             qid = column_or_1d(qid)
             check_consistent_length(qid, np.empty(n))
-        return cls(model, X, y, check_weight(sample_weight, n), qid)
+        return cls(model, X, y, table, check_weight(sample_weight, n), qid)
 
     @property
     def staged(self) -> StagedModel:
@@ -68,11 +73,6 @@ class Stages:
     def is_classifier(self) -> bool:
         """Whether the targets are classes."""
         return hasattr(self.model, "classes_")
-
-    @cached_property
-    def table(self) -> Any:
-        """The columns of X that any stage uses, shape (n, D')."""
-        return prediction_table(self.model, self.X, self.staged.at_stage(self.staged.n_stages).columns)
 
     @cached_property
     def targets(self) -> Float:
@@ -111,7 +111,11 @@ class StageView:
         return getattr(model, method)(X, stage=self._stage)
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_stages", "_stage", "_scores"):  # a copy that has not been filled yet
+            raise AttributeError(name)
         found = getattr(self._stages.model, name)  # an AttributeError where the model has none
+        if name == "score":
+            return partial(type(self._stages.model).score, self)  # of this stage, not of the last
         if name not in RESPONSES:
             return found
 
@@ -142,13 +146,24 @@ def explained_share(risks: Float) -> Float:
     return 1 - risks / risks[0] if risks[0] > 0 else np.zeros_like(risks)
 
 
+def innermost(model: Any) -> Any:
+    """Return the estimator at the end of pipelines and searches."""
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            model = model[-1]
+        else:
+            return model
+
+
 def final_step(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the fitted estimator of this library inside pipelines and searches, and X as it sees it."""
     check_is_fitted(model)
     if hasattr(model, "best_estimator_"):
         return final_step(model.best_estimator_, X)
     if hasattr(model, "steps"):
-        return final_step(model[-1], model[:-1].transform(X))
+        return final_step(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
     if not hasattr(model, "staged_model_"):
         raise TypeError(f"{type(model).__name__} has no stages: a fitted estimator of budgetline is needed")
     return model, X

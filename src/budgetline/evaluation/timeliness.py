@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.evaluation.curve import SLACK, BudgetCurve, Reading, check_reading
+from budgetline.evaluation.curve import SLACK, BudgetCurve, check_reading
+from budgetline.sequencing.exact import Reading
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
@@ -81,11 +82,12 @@ def stopping_cost(curve: Any, alpha: float) -> float:
     4.0
     """
     curve = BudgetCurve.of(curve)
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}")
+    check_alpha(alpha)
     if alpha == 1:
-        return curve.total_cost
+        return float(curve.total_cost)
     gain = curve.improvement()
+    if not np.isfinite(gain).all():
+        raise ValueError(f"the curve has values that are not finite: {curve.metric} has no stopping cost")
     needed = float(alpha) * gain[-1]
     return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
 
@@ -150,6 +152,12 @@ def oracle_curve(curve: Any) -> BudgetCurve:
         folds=(),
         errors=None,
     )
+
+
+def check_alpha(alpha: Any) -> None:
+    """Raise an error unless α is a share of the improvement."""
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
+        raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}")
 
 
 def _check_stop(stop: Any) -> float:

@@ -91,4 +91,4 @@ def _triangular_inverse(U: Float) -> Float:
     inverse, info = lapack.dtrtri(U)
     if info != 0:
         raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
-    return np.asarray(inverse)
+    return np.triu(inverse)  # what is below the diagonal of U is rounding noise, and dtrtri leaves it there

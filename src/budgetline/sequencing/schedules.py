@@ -161,6 +161,10 @@ class RandomOrder:
 
     random_state: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.random_state, Integral) or self.random_state < 0:
+            raise ValueError(f"random_state must be a whole number ≥ 0, got {self.random_state!r}")
+
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the first remaining group of the order drawn."""
         order = np.random.default_rng(self.random_state).permutation(costs.size)
