@@ -36,7 +36,7 @@ LAYERS = (
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "datasets": {"datasets", "groups", "inputs"}
 }
-OPTIONAL = ("tqdm", "pandas", "yaml", "polars", "pyarrow", "matplotlib")
+OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib")
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_MODULE = 400
 
@@ -161,12 +161,14 @@ PUBLIC = {
         "Moments",
         "RandomOrder",
         "Sequence",
+        "Source",
         "best_sequence",
         "best_sets",
         "budget_curve",
         "compare",
         "cross_val_budget_curve",
         "greedy_sequence",
+        "open_source",
         "oracle_curve",
         "plateau",
         "stopping_cost",

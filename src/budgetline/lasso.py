@@ -59,7 +59,7 @@ def fit_lasso(
     ordered = replace(plan, schedule=FixedOrder(path.order.tolist()))
     model, doubt = fit_moments(moments, ordered)
     if rows is not None and doubt > moments.eps**0.5:
-        model = fit_rows(rows, ordered, moments.feature_names)
+        model, _ = fit_rows(rows, ordered, moments.feature_names)
     coef, intercept = in_user_units(path.coefs, plan.order, *moments.standardisation())
     if not refit:
         model = _shrunken(model, path, coef, intercept)

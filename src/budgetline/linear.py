@@ -46,20 +46,23 @@ class _Run:
         return bool(self.factor.kept.all())
 
 
-def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedModel:
-    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide."""
+def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> tuple[StagedModel, Moments | None]:
+    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide.
+
+    Also return the moments, where there were any.
+    """
     if not gram_fits(rows, plan):
         A, targets, y_mean = standardised_columns(rows, names)
         run = _run(Columns(A, plan.order, targets, plan.alpha, _noise(A.mean, A.scale)), plan)
         _warn_from_data(run, plan)
-        return _staged(plan, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
+        return _staged(plan, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None
     moments = moments_of(rows, (rows.Y.shape[1],), names)
     mean, scale, y_mean = moments.standardisation()
     run = _run(Gram.of(moments, plan.order, plan.alpha), plan)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
-        return _staged(plan, run, stage_coefficients(run.factor), mean, scale, y_mean)
+        return _staged(plan, run, stage_coefficients(run.factor), mean, scale, y_mean), moments
     if moments.eps > EPS:  # means of float32 products are not good enough to start from
         A, _, y_mean = standardised_columns(rows, names)
         mean, scale = A.mean, A.scale
@@ -71,7 +74,7 @@ def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> StagedMod
     if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, plan.alpha)
         y_levels = y_mean + offset
-    return _staged(plan, run, W, mean, scale, y_mean, y_levels)
+    return _staged(plan, run, W, mean, scale, y_mean, y_levels), moments
 
 
 def fit_moments(moments: Moments, plan: Plan) -> tuple[StagedModel, float]:

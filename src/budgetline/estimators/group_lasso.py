@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetline.estimators.regression import Regression
-from budgetline.estimators.streaming import FromMoments, forget
+from budgetline.estimators.streaming import FromMoments
 from budgetline.groups import Layout
 from budgetline.lasso import LassoFit, fit_lasso
 from budgetline.linear import warn_from_moments
@@ -155,14 +155,14 @@ class GroupLassoPath(FromMoments):
         grid = (self.n_lambdas, self.lambda_ratio)
         fitted = fit_lasso(moments, data.plan, grid, self.tol, refit=self.refit, rows=data.rows)
         self._keep_path(fitted, data.layout, data.names, data.target_shape)
-        forget(self, "moments_")
+        self._remember(moments, data.target_shape)
         return self
 
     def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
         fitted = fit_lasso(moments, plan, (self.n_lambdas, self.lambda_ratio), self.tol, refit=self.refit)
         warn_from_moments(fitted.doubt, moments.eps, self.alpha)
         self._keep_path(fitted, layout, names, moments.target_shape)
-        self.moments_ = moments
+        self._remember(moments, moments.target_shape)
 
     def _keep_path(
         self, fitted: LassoFit, layout: Layout, names: tuple[str, ...] | None, target_shape: tuple[int, ...]

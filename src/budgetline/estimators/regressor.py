@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
 from budgetline.estimators.regression import Regression
-from budgetline.estimators.streaming import FromMoments, forget, open_stream, refuse_once
+from budgetline.estimators.streaming import FromMoments, open_stream, refuse_once
 from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.groups import Layout
 from budgetline.linear import fit_moments, fit_rows, warn_from_moments
@@ -77,9 +77,10 @@ class AnytimeRegressor(FromMoments):
         Those of the last stage.
     staged_model_ : StagedModel
     moments_ : Moments
-        After ``fit_moments``, ``fit_source`` and ``partial_fit``: what was learned from.
+        What was learned from, of the columns that are in groups; what ``partial_fit`` adds to. Only for squared error,
+        and not where X is too wide for them.
     n_passes_ : int
-        After ``fit_source``: how often the data were read.
+        How often the data of a source were read.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -146,16 +147,16 @@ class AnytimeRegressor(FromMoments):
         if is_dask(X):
             return self.fit_source(dask_source(X, y, sample_weight))
         data = self._check(X, y, sample_weight, self.alpha)
-        family = self._new_family()
+        family, moments = self._new_family(), None
         if isinstance(family, SquaredError):
             self._refuse_tol()
-            model = fit_rows(data.rows, data.plan, data.used_names)
+            model, moments = fit_rows(data.rows, data.plan, data.used_names)
         else:
             tol = 1e-10 if self.tol is None else self.tol
             model = fit_generalised(data.rows, data.plan, family, tol, data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self._family = family
-        forget(self, "moments_", "n_passes_")
+        self._remember(moments, data.target_shape)
         return self
 
     def fit_source(
@@ -165,7 +166,6 @@ class AnytimeRegressor(FromMoments):
         if self.loss == "squared_error":
             self._refuse_tol()
             super().fit_source(source, client=client, progress=progress, checkpoint=checkpoint)
-            self.n_passes_ = 1
             return self
         if checkpoint is not None:
             raise ValueError(f"loss={self.loss!r} takes many passes: a checkpoint is for squared error")
@@ -176,7 +176,8 @@ class AnytimeRegressor(FromMoments):
         moments = stream.moments(source.target_shape)
         model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
         self._keep(model, layout, source.feature_names, source.target_shape)
-        self._family, self.n_passes_ = family, stream.passes
+        self._family = family
+        self._remember(None, source.target_shape, stream.passes)
         return self
 
     def _need_squared_error(self) -> None:
@@ -188,7 +189,8 @@ class AnytimeRegressor(FromMoments):
         model, doubt = fit_moments(moments, plan)
         warn_from_moments(doubt, moments.eps, self.alpha)
         self._keep(model, layout, names, moments.target_shape)
-        self._family, self.moments_ = SquaredError(), moments
+        self._family = SquaredError()
+        self._remember(moments, moments.target_shape)
 
     def _new_family(self) -> Family:
         return LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss

@@ -116,7 +116,7 @@ class AnytimeRegressorCV(Regression):
         else:
             scores = np.array([[_held_out_rows(plan, rows, *split) for plan in plans] for split in splits]).T
         best = choose_alpha(alphas, scores, self.one_standard_error)
-        model = fit_rows(rows, plans[best], data.used_names)
+        model, _ = fit_rows(rows, plans[best], data.used_names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self.cv_scores_, self.alpha_ = scores, float(alphas[best])
         return self
@@ -130,5 +130,5 @@ def _held_out(plan: Plan, train: Moments, test: Moments) -> float:
 
 def _held_out_rows(plan: Plan, rows: Rows, train: NDArray[np.intp], test: NDArray[np.intp]) -> float:
     """Do the same from the data, for tables too wide for moments."""
-    model, held = fit_rows(rows.take(train), plan), rows.take(test)
+    (model, _), held = fit_rows(rows.take(train), plan), rows.take(test)
     return mean_explained(plan, model.sequence, held_out_losses(model, SquaredError(), held))

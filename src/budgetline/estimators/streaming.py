@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.estimators.regression import Regression
@@ -78,7 +79,7 @@ def open_stream(
 def refuse_once(source: Source) -> None:
     """Raise an error if a source that is read several times can be read only once."""
     if source.once:
-        raise ValueError("an iterator can be read once only, but several passes are needed: give a function that starts one")
+        raise ValueError("several passes are needed, an iterator can be read once: give a function that starts one")
 
 
 def forget(estimator: Any, *names: str) -> None:
@@ -87,13 +88,19 @@ def forget(estimator: Any, *names: str) -> None:
         vars(estimator).pop(name, None)
 
 
+def _of_squared_error(estimator: Any) -> bool:
+    return bool(getattr(estimator, "loss", "squared_error") == "squared_error")
+
+
 class FromMoments(Regression):
     """A regressor that can learn from moments alone, however they were brought together.
 
     Attributes
     ----------
     moments_ : Moments
-        What ``fit_moments``, ``fit_source`` and ``partial_fit`` learned from, of the columns that are in groups.
+        What was learned from, of the columns that are in groups.
+    n_passes_ : int
+        How often the data of a source were read.
     """
 
     alpha: float
@@ -131,8 +138,8 @@ class FromMoments(Regression):
     ) -> Self:
         """Learn from data of any size, read in chunks.
 
-        Squared error takes one pass and memory for a chunk and D × D moments. Other losses take two to four passes
-        per stage; their number is kept in ``n_passes_``.
+        Squared error takes one pass and memory for a chunk and D × D moments. Other losses take a few passes per
+        stage; their number is kept in ``n_passes_``.
 
         Parameters
         ----------
@@ -155,14 +162,16 @@ class FromMoments(Regression):
         >>> from budgetline import AnytimeRegressor, open_source
         >>> X = np.random.default_rng(0).normal(size=(1000, 3))
         >>> AnytimeRegressor().fit_source(open_source((X, X[:, 1]), chunk_rows=100)).coef_.round(3).tolist()
-        [-0.0, 1.0, 0.0]
+        [-0.0, 1.0, -0.0]
         """
         stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
         self._need_squared_error()
         moments = stream.moments(source.target_shape, checkpoint=checkpoint)
         self._learn(moments, plan, layout, source.feature_names)
+        self.n_passes_ = stream.passes
         return self
 
+    @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to those of earlier calls, and learn from all of them.
 
@@ -186,16 +195,25 @@ class FromMoments(Regression):
         >>> model.moments_.n_samples
         100
         """
+        self._validate_params()
         self._need_squared_error()
         known = getattr(self, "moments_", None)
         if known is None and hasattr(self, "staged_model_"):
-            raise ValueError("fit keeps no moments to add to: start with partial_fit, fit_moments or fit_source")
+            raise ValueError("X was too wide for moments: start with partial_fit or fit_source, which keep them")
         if known is not None:
             check_table(self, X, reset=False)
         data = self._check(X, y, sample_weight, self.alpha)
         more = moments_of(data.rows, data.target_shape, data.used_names)
         self._learn(more if known is None else known + more, data.plan, data.layout, data.names)
         return self
+
+    def _remember(self, moments: Moments | None, target_shape: tuple[int, ...], passes: int | None = None) -> None:
+        """Keep the moments and the number of passes of this fit, and forget those of an earlier one."""
+        forget(self, "moments_", "n_passes_")
+        if moments is not None:
+            self.moments_ = replace(moments, target_shape=target_shape)
+        if passes is not None:
+            self.n_passes_ = passes
 
     def _need_squared_error(self) -> None:
         """Raise an error if moments do not determine the model."""

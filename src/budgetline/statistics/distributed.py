@@ -46,13 +46,13 @@ def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
     """Return a source of a dask array or data frame X (n, D), and y (n,) or (n, P) and weights like it."""
     if hasattr(X, "columns"):
         names: tuple[str, ...] | None = tuple(map(str, X.columns))
-        parts = [X.to_delayed(), *(_delayed_like(X, part, name) for name, part in (("y", y), ("weight", weight)))]
+        parts = [X.to_delayed(), _delayed_like(X, y, "y"), _delayed_like(X, weight, "weight")]
         shape: tuple[int, ...] = () if y.ndim == 1 else (len(y.columns),)
     else:
         if any(np.isnan(size) for size in X.chunks[0]):
             raise ValueError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
         X, names = X.rechunk({1: -1}), None
-        parts = [X.to_delayed().ravel(), *(_chunked_like(X, part, name) for name, part in (("y", y), ("weight", weight)))]
+        parts = [X.to_delayed().ravel(), _chunked_like(X, y, "y"), _chunked_like(X, weight, "weight")]
         shape = tuple(y.shape[1:])
     D = int(X.shape[1])
     given = [DaskPartition(rows, k, names, D) for k, rows in enumerate(zip(*parts, strict=True))]

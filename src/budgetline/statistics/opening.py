@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from glob import glob
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from budgetline.statistics.tabular import (
     CsvPartition,
     FragmentPartition,
     LazyFramePartition,
+    Roles,
     TablePartition,
     csv_names,
     parquet_names,
@@ -86,25 +88,26 @@ def open_source(
     """
     if chunk_rows is not None and (isinstance(chunk_rows, bool) or int(chunk_rows) != chunk_rows or chunk_rows < 1):
         raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {chunk_rows!r}")
-
-    def roles(names: Iterable[str]) -> Any:
-        return roles_of(names, target, weight, qid, features, chunk_rows)
-
-    if isinstance(data, str | PathLike) or (
-        isinstance(data, list) and all(isinstance(p, str | PathLike) for p in data)
-    ):
-        paths, kind = _files(data, file_format)
-        if kind == "svmlight":
-            return svmlight_source(paths, n_features, zero_based, qid is not None)
-        if kind == "csv":
-            named = roles(csv_names(paths[0]))
-            return tabular_source([CsvPartition(path, named) for path in paths], named)
-        named = roles(parquet_names(paths[0]))
-        return tabular_source([part for path in paths for part in parquet_partitions(path, named)], named)
-    return _open_object(data, roles, target, chunk_rows)
+    roles = partial(roles_of, target=target, weight=weight, qid=qid, features=features, chunk_rows=chunk_rows)
+    listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
+    if not listed and not isinstance(data, str | PathLike):
+        return _open_object(data, roles, target, chunk_rows)
+    paths, kind = _files(data, file_format)
+    if kind == "svmlight":
+        return svmlight_source(paths, n_features, zero_based, qid is not None)
+    return _open_table(paths, kind, roles)
 
 
-def _open_object(data: Any, roles: Callable[[Iterable[str]], Any], target: Any, chunk_rows: int | None) -> Source:
+def _open_table(paths: list[Path], kind: str, roles: Callable[[Iterable[str]], Roles]) -> Source:
+    """Open files of named columns; the first decides which there are."""
+    if kind == "csv":
+        named = roles(csv_names(paths[0]))
+        return tabular_source([CsvPartition(path, named) for path in paths], named)
+    named = roles(parquet_names(paths[0]))
+    return tabular_source([part for path in paths for part in parquet_partitions(path, named)], named)
+
+
+def _open_object(data: Any, roles: Callable[[Iterable[str]], Roles], target: Any, chunk_rows: int | None) -> Source:
     """Open anything but files."""
     if is_dask(data):
         return dask_frame_source(data, roles(data.columns))

@@ -96,6 +96,13 @@ class Source:
     n_features : int
     feature_names : tuple of str, or None
     target_shape : () or (P,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import open_source
+    >>> open_source((np.eye(3), np.arange(3.0)))
+    Source(n_features=3, feature_names=None, target_shape=())
     """
 
     partitions: Iterable[Partition] = field(repr=False)
