@@ -3,13 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint types bench clean
+.PHONY: demo test test-spark check lint types bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: lint types $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# Spark is large and needs Java: its one test is not part of "test".
+test-spark: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyspark>=3.5'
+	$(BIN)/python -m pytest tests/test_spark.py -rs
 
 check: test
 
@@ -24,6 +29,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/glm.py
 	$(BIN)/python benchmarks/group_lasso.py
+	$(BIN)/python benchmarks/sources.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

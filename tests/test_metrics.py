@@ -370,7 +370,7 @@ def test_what_metrics_refuse():
         (TypeError, "no stages", lambda: budget_curve(LinearRegression().fit(X, y), X, y)),
         (ValueError, "moments do not determine", lambda: budget_curve(regressor, Moments.of(X, y), metric="accuracy")),
         (ValueError, "give none", lambda: budget_curve(regressor, Moments.of(X, y), y)),
-        (ValueError, "of 3 features", lambda: budget_curve(regressor, Moments.of(X[:, :3], y))),
+        (ValueError, "there are 3 features", lambda: budget_curve(regressor, Moments.of(X[:, :3], y))),
         (ValueError, "of 2 targets", lambda: budget_curve(regressor, Moments.of(X, Y))),
         (ValueError, "squared error only", lambda: budget_curve(classifier, Moments.of(X, y))),
     ]:  # fmt: skip
@@ -382,7 +382,7 @@ def test_moments_of_other_columns_are_refused():
     X, y, _ = data()
     frame = pd.DataFrame(X, columns=NAMES)
     model = AnytimeRegressor().fit(frame, y)
-    with pytest.raises(ValueError, match="other columns"):
+    with pytest.raises(ValueError, match="'other' instead of 'u'"):
         budget_curve(model, Moments.of(frame.rename(columns={"u": "other"}), y))
     assert budget_curve(model, Moments.of(frame, y)).values[-1] > 0
 

@@ -180,7 +180,7 @@ def prediction_table(estimator: Any, X: Any, columns: NDArray[np.intp]) -> Any:
     table = check_table(estimator, X, reset=False)
     everything = columns.size == table.shape[1] and bool(np.all(columns == np.arange(columns.size)))
     labels = [str(known[d]) if known is not None else str(d) for d in columns]
-    return _finite(numbers_of(table, None if everything else columns), labels)
+    return check_finite(numbers_of(table, None if everything else columns), labels)
 
 
 def _part(X: Any, known: list[str], columns: NDArray[np.intp]) -> Any:
@@ -194,7 +194,17 @@ def _part(X: Any, known: list[str], columns: NDArray[np.intp]) -> Any:
     if list(names) != [name for name in known if name in position]:
         raise ValueError("The feature names should match those that were passed during fit: they are in another order")
     found = np.array([position[known[d]] for d in columns], dtype=np.intp)
-    return _finite(numbers_of(_not_empty(_frame(X)), found), [known[d] for d in columns])
+    return check_finite(numbers_of(_not_empty(_frame(X)), found), [known[d] for d in columns])
+
+
+def check_columns(estimator: Any, names: Sequence[str] | None, n_features: int) -> None:
+    """Raise an error unless columns are those that the estimator was fitted on; without names their number counts."""
+    if n_features != estimator.n_features_in_:
+        raise ValueError(f"there are {n_features} features, the model was fitted on {estimator.n_features_in_}")
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and names is not None and tuple(known) != tuple(names):
+        wrong = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
+        raise ValueError(f"the columns are not those of the model: {wrong[0]!r} instead of {wrong[1]!r}")
 
 
 def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
@@ -246,7 +256,8 @@ def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: 
             raise ValueError(f"unknown group {unknown[0]!r} in available; the groups are {_list(names)}")
 
 
-def _finite(array: Any, labels: Sequence[str]) -> Any:
+def check_finite(array: Any, labels: Sequence[str]) -> Any:
+    """Return a table as it is, unless it is not finite: then raise the error that names the column."""
     values = array.data if sparse.issparse(array) else array
     if values.dtype.kind == "f" and not np.isfinite(values.sum(dtype=np.float64)):
         raise_not_finite(array, labels)

@@ -14,9 +14,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
+from budgetline.evaluation.streamed import values_over
+from budgetline.inputs import check_columns
 from budgetline.progress import Progress, counted
 from budgetline.sequencing.exact import Reading
 from budgetline.statistics.moments import Moments
+from budgetline.statistics.sources import Source
 
 
 def budget_curve(
@@ -27,8 +30,9 @@ def budget_curve(
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
-    X : array, sparse matrix, data frame, or Moments
-        Held-out data. From :class:`Moments` (of X and y) the metrics of squared error need no data.
+    X : array, sparse matrix, data frame, Moments or Source
+        Held-out data. From :class:`Moments` (of X and y) the metrics of squared error need no data; a source is read in
+        chunks, and only the predictions are kept, if the metric is no mean over rows.
     y : array of shape (n,) or (n, P)
     metric : str, scorer or function
         - "explained": F/R(∅), the share of the held-out risk of the intercept-only model that is explained, in the
@@ -63,6 +67,9 @@ def budget_curve(
         while hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         values = measure.from_moments(_squared_error_model(model, X, y, sample_weight), X)
+    elif isinstance(X, Source):
+        check_is_fitted(model)
+        values = values_over(model, X, measure, y, sample_weight, qid)
     else:
         stages = Stages.of(model, X, y, sample_weight, qid)
         model, values = stages.model, measure.values(stages)
@@ -150,11 +157,7 @@ def _squared_error_model(model: Any, moments: Moments, y: Any, sample_weight: An
         raise TypeError(f"moments judge an estimator of budgetline itself, not {type(model).__name__}")
     if hasattr(model, "classes_") or getattr(model, "loss", "squared_error") != "squared_error":
         raise ValueError(f"moments judge models of squared error only, not {model!r}")
-    if moments.n_features != model.n_features_in_:
-        raise ValueError(f"the moments are of {moments.n_features} features, the model has {model.n_features_in_}")
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None and moments.feature_names is not None and tuple(names) != moments.feature_names:
-        raise ValueError("the moments are of other columns than those that the model was fitted on")
+    check_columns(model, moments.feature_names, moments.n_features)
     if moments.n_targets != model.staged_model_.null_intercept.size:
         raise ValueError(f"the moments are of {moments.n_targets} targets, the model has another number")
     return model.staged_model_

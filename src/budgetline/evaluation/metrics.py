@@ -35,7 +35,26 @@ class Metric:
         raise ValueError(f"metric {self.name!r} needs the data: moments do not determine it")
 
 
-class Explained(Metric):
+class RowMetric(Metric):
+    """A metric that follows from means over rows, so that any number of rows can be judged in chunks."""
+
+    needs_variance = False
+
+    def values(self, stages: Stages) -> Float:
+        """Return the metric of every stage."""
+        means = self.means(stages)
+        return self.finish(means, _variance(stages.targets, stages.weight) if self.needs_variance else None)
+
+    def means(self, stages: Stages) -> Float:
+        """Return means over rows for every stage, shape (K,) or (K, P)."""
+        raise NotImplementedError
+
+    def finish(self, means: Float, variance: Float | None) -> Float:
+        """Turn the means over all rows, and if need be the variances (P,) of the targets, into the metric (K,)."""
+        return means
+
+
+class Explained(RowMetric):
     """``explained``: F/R(∅), the share of the held-out risk of the intercept-only model that a stage explains.
 
     F = R(∅) − R is in the model's own loss, without the penalty: for squared error ½(MSE₀ − MSE).
@@ -43,16 +62,17 @@ class Explained(Metric):
 
     name = "explained"
 
-    def values(self, stages: Stages) -> Float:
-        """Return F/R(∅)."""
-        return self._of_risks(stages.excess())
+    def means(self, stages: Stages) -> Float:
+        """Return the risks."""
+        return stages.excess()
 
     def from_moments(self, model: StagedModel, moments: Moments) -> Float:
         """Return F/R(∅)."""
-        return self._of_risks(mean_squared_errors(model, moments).sum(axis=1) / 2)
+        return self.finish(mean_squared_errors(model, moments).sum(axis=1) / 2, None)
 
-    def _of_risks(self, risks: Float) -> Float:
-        return explained_share(risks)
+    def finish(self, means: Float, variance: Float | None) -> Float:
+        """Return F/R(∅) from the risks."""
+        return explained_share(means)
 
 
 class Gain(Explained):
@@ -60,18 +80,19 @@ class Gain(Explained):
 
     name = "F"
 
-    def _of_risks(self, risks: Float) -> Float:
-        return np.asarray(risks[0] - risks)
+    def finish(self, means: Float, variance: Float | None) -> Float:
+        """Return F from the risks."""
+        return np.asarray(means[0] - means)
 
 
-class MeanSquaredError(Metric):
+class MeanSquaredError(RowMetric):
     """``mse``: mean squared error of the predictions, mean over targets."""
 
     name = "mse"
     greater_is_better = False
 
-    def values(self, stages: Stages) -> Float:
-        """Return the mean over rows and targets."""
+    def means(self, stages: Stages) -> Float:
+        """Return the mean squared errors of the targets, shape (K, P)."""
         _refuse_classes(self, stages)
         Y, shape = stages.targets, (-1, 1 + stages.staged.n_stages, stages.targets.shape[1])
 
@@ -79,16 +100,16 @@ class MeanSquaredError(Metric):
             predicted = stages.family.prediction(scores.reshape(-1, shape[2])).reshape(shape)
             return np.asarray((predicted - Y[rows][:, None]) ** 2)
 
-        return self._of_errors(stages.mean_of_rows(rows_of), _variance(Y, stages.weight))
+        return stages.mean_of_rows(rows_of)
 
     def from_moments(self, model: StagedModel, moments: Moments) -> Float:
         """Return the mean over rows and targets."""
         variance = np.diag(moments.scatter)[moments.n_features :] / moments.weight
-        return self._of_errors(mean_squared_errors(model, moments), variance)
+        return self.finish(mean_squared_errors(model, moments), variance)
 
-    def _of_errors(self, errors: Float, variance: Float) -> Float:
-        """Combine errors (K, P) of the targets, which have variances (P,)."""
-        return np.asarray(errors.mean(axis=1))
+    def finish(self, means: Float, variance: Float | None) -> Float:
+        """Return the mean over targets."""
+        return np.asarray(means.mean(axis=1))
 
 
 class R2(MeanSquaredError):
@@ -99,19 +120,22 @@ class R2(MeanSquaredError):
 
     name = "r2"
     greater_is_better = True
+    needs_variance = True
 
-    def _of_errors(self, errors: Float, variance: Float) -> Float:
+    def finish(self, means: Float, variance: Float | None) -> Float:
+        """Return 1 − MSE/variance, mean over targets."""
+        assert variance is not None
         if np.any(variance <= 0):
             raise ValueError("r2 is undefined: y is constant on the held-out data")
-        return np.asarray((1 - errors / variance).mean(axis=1))
+        return np.asarray((1 - means / variance).mean(axis=1))
 
 
-class Accuracy(Metric):
+class Accuracy(RowMetric):
     """``accuracy``: share of labels predicted. For a regressor y must hold two values, told apart halfway."""
 
     name = "accuracy"
 
-    def values(self, stages: Stages) -> Float:
+    def means(self, stages: Stages) -> Float:
         """Return the share of rows."""
         if stages.is_classifier:
             classes = np.arange(stages.model.classes_.size)
@@ -125,13 +149,13 @@ class Accuracy(Metric):
         return stages.mean_of_rows(rows_of)
 
 
-class LogLoss(Metric):
+class LogLoss(RowMetric):
     """``log_loss``: mean negative log probability of the true class."""
 
     name = "log_loss"
     greater_is_better = False
 
-    def values(self, stages: Stages) -> Float:
+    def means(self, stages: Stages) -> Float:
         """Return the mean over rows, in nats."""
         _need_classes(self, stages)
         return stages.excess()

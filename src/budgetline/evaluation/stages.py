@@ -36,6 +36,8 @@ class Stages:
         The columns of X that any stage uses.
     weight : array of shape (n,), or None
     qid : array of shape (n,), or None
+    scores : array of shape (n, 1 + stages, P), or None
+        Of all stages, where they are there already.
     """
 
     model: Any
@@ -44,6 +46,7 @@ class Stages:
     table: Any
     weight: Float | None = None
     qid: NDArray[Any] | None = None
+    scores: Float | None = None
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> Stages:
@@ -82,6 +85,8 @@ class Stages:
 
     def mean_of_rows(self, rows_of: RowFunction) -> Float:
         """Return the weighted mean over rows of what ``rows_of(scores (m, K, P), rows)`` returns, shape (K, …)."""
+        if self.scores is not None:
+            return np.asarray(np.average(rows_of(self.scores, slice(None)), axis=0, weights=self.weight))
         return mean_over_rows(self.staged, self.table, self.weight, rows_of)
 
     def excess(self) -> Float:
@@ -90,7 +95,9 @@ class Stages:
 
     def views(self) -> Iterator[StageView]:
         """Yield the model held at each stage, from stage 0 on."""
-        for stage, scores in enumerate(self.staged.stage_scores(self.table)):
+        known = self.scores
+        found = self.staged.stage_scores(self.table) if known is None else np.moveaxis(known, 1, 0)
+        for stage, scores in enumerate(found):
             yield StageView(self, stage, scores)
 
 

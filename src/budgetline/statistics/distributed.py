@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
-from budgetline.statistics.sources import Chunk, GivenPartition, Positions, Source
+from budgetline.statistics.sources import ArrayPartition, Chunk, GivenPartition, Positions, Source
 from budgetline.statistics.sums import add_up, sum_of_partition
+from budgetline.statistics.tabular import Roles, TablePartition
 
 
 def is_dask(data: Any) -> bool:
@@ -20,17 +22,24 @@ def is_dask(data: Any) -> bool:
 
 def is_distributed(source: Source) -> bool:
     """Say whether the partitions of a source are dask's, to be read where they are."""
-    return not source.once and any(isinstance(part, DaskPartition) for part in source.partitions)
+    parts = source.partitions
+    return isinstance(parts, DaskFrame) or (
+        isinstance(parts, list) and any(isinstance(p, DaskPartition) for p in parts)
+    )
 
 
 @dataclass(frozen=True)
 class DaskPartition:
-    """A partition (X, y, weight) of dask collections: delayed here, at hand where the task runs."""
+    """A partition of dask collections: delayed here, at hand where the task runs.
+
+    ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
+    """
 
     data: Any
     number: int
     names: tuple[str, ...] | None
     n_features: int
+    roles: Roles | None = None
     n_rows: None = None
 
     def fingerprint(self) -> None:
@@ -38,33 +47,58 @@ class DaskPartition:
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows; only where ``data`` is at hand."""
-        given = self.data if self.data[2] is not None else self.data[:2]
-        yield from GivenPartition(given, f"partition {self.number}", self.names, self.n_features).chunks(columns)
+        where = f"partition {self.number}"
+        if self.roles is None:
+            given = self.data if self.data[2] is not None else self.data[:2]
+            yield from GivenPartition(given, where, self.names, self.n_features).chunks(columns)
+            return
+        frame = nw.from_native(self.data, eager_only=True)
+        yield from (replace(chunk, where=where) for chunk in TablePartition(frame, self.roles).chunks(columns))
+
+
+class DaskFrame(Sequence[DaskPartition]):
+    """The partitions of a dask data frame, of which only the columns that a pass needs are read."""
+
+    def __init__(self, frame: Any, roles: Roles) -> None:
+        self._frame, self._roles = frame, roles
+
+    def reading(self, columns: Positions | None) -> list[DaskPartition]:
+        """Return partitions that hold these features, the targets and the weights."""
+        roles = self._roles
+        parts = self._frame[roles.wanted(columns)].to_delayed()
+        return [DaskPartition(part, k, roles.features, len(roles.features), roles) for k, part in enumerate(parts)]
+
+    def __len__(self) -> int:
+        return int(self._frame.npartitions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.reading(None)[index]
 
 
 def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
     """Return a source of a dask array or data frame X (n, D), and y (n,) or (n, P) and weights like it."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    names: tuple[str, ...] | None = None
     if hasattr(X, "columns"):
-        names: tuple[str, ...] | None = tuple(map(str, X.columns))
-        parts = [X.to_delayed(), _delayed_like(X, y, "y"), _delayed_like(X, weight, "weight")]
+        names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
+        parts = [_delayed_like(X, X, "X"), _delayed_like(X, y, "y"), _delayed_like(X, weight, "weight")]
         shape: tuple[int, ...] = () if y.ndim == 1 else (len(y.columns),)
     else:
         if any(np.isnan(size) for size in X.chunks[0]):
             raise ValueError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
-        X, names = X.rechunk({1: -1}), None
+        X = X.rechunk({1: -1})
         parts = [X.to_delayed().ravel(), _chunked_like(X, y, "y"), _chunked_like(X, weight, "weight")]
-        shape = tuple(y.shape[1:])
+        shape = tuple(np.shape(y)[1:])
     D = int(X.shape[1])
     given = [DaskPartition(rows, k, names, D) for k, rows in enumerate(zip(*parts, strict=True))]
     return Source(given, D, names, shape)
 
 
-def dask_frame_source(frame: Any, roles: Any) -> Source:
+def dask_frame_source(frame: Any, roles: Roles) -> Source:
     """Return a source of a dask data frame that holds features and targets."""
-    target = roles.target if isinstance(roles.target, str) else list(roles.target)
-    return dask_source(
-        frame[list(roles.features)], frame[target], None if roles.weight is None else frame[roles.weight]
-    )
+    shape = () if isinstance(roles.target, str) else (len(roles.target),)
+    return Source(DaskFrame(frame, roles), len(roles.features), roles.features, shape)
 
 
 def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
@@ -73,7 +107,8 @@ def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
         return [None] * X.npartitions
     if not is_dask(part) or part.npartitions != X.npartitions:
         raise ValueError(f"{name} must be a dask collection with the {X.npartitions} partitions of X")
-    return list(part.to_delayed())
+    # optimised on their own, collections from the same files may be cut differently
+    return list(part.to_delayed(optimize_graph=False))
 
 
 def _chunked_like(X: Any, part: Any, name: str) -> list[Any]:
@@ -93,10 +128,13 @@ def sum_with_dask(source: Source, statistic: Any, columns: Positions | None, cli
         raise ValueError("an iterator can be read here only, not by tasks: give files, arrays or dask data")
     leaf, add = dask.delayed(_leaf, pure=True), dask.delayed(_add, pure=True)
     sums = []
-    for partition in source.partitions:
-        name = None if memory is None else source.fingerprint(partition, columns)
+    parts = source.partitions
+    for partition in parts.reading(columns) if isinstance(parts, DaskFrame) else parts:
+        name = source.fingerprint(partition, columns)  # part of the task: of changed files, no result is reused
         if isinstance(partition, DaskPartition):
             sums.append(leaf(replace(partition, data=None), partition.data, statistic, columns, memory, name))
+        elif isinstance(partition, ArrayPartition):
+            sums.append(leaf(partition.alone(), None, statistic, columns, memory, name))
         else:
             sums.append(leaf(partition, None, statistic, columns, memory, name))
     while len(sums) > 1:

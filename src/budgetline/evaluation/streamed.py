@@ -1,0 +1,131 @@
+"""Metrics of all stages over a source, chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.evaluation.metrics import Accuracy, Metric, RowMetric
+from budgetline.evaluation.stages import Stages
+from budgetline.inputs import check_columns, check_finite
+from budgetline.statistics.passes import ChunkMoments, located, sum_over
+from budgetline.statistics.sources import Chunk, Source
+
+Float = NDArray[np.float64]
+
+GATHER_BYTES = 1 << 31
+"""Predictions of all rows and stages are kept, for metrics that need them, up to this size."""
+
+
+def values_over(model: Any, source: Source, metric: Metric, y: Any, sample_weight: Any, qid: Any) -> Float:
+    """Return a metric of every stage over a source, shape (1 + stages,)."""
+    if not all(given is None for given in (y, sample_weight, qid)):
+        raise ValueError("a source holds y, weights and queries: give none")
+    if not hasattr(model, "staged_model_"):
+        raise TypeError(f"a source can judge an estimator of budgetline, not {type(model).__name__}")
+    check_columns(model, source.feature_names, source.n_features)
+    columns = model.staged_model_.at_stage(model.staged_model_.n_stages).columns
+    # which two values a regressor's y has shows only when all rows are seen
+    whole = isinstance(metric, Accuracy) and not hasattr(model, "classes_")
+    names = source.feature_names
+    view = ChunkView(model, tuple(str(d) if names is None else names[d] for d in columns))
+    if whole or not isinstance(metric, RowMetric):
+        return metric.values(_gathered(view, source, columns))
+    found = sum_over(source, ChunkMeans(view, metric), columns)
+    if found is None:
+        raise ValueError("the source holds no rows of positive weight")
+    return metric.finish(found.total / found.weight, _variance(source) if metric.needs_variance else None)
+
+
+@dataclass(frozen=True)
+class ChunkView:
+    """How a model sees chunks that hold the columns of its last stage."""
+
+    model: Any
+    labels: tuple[str, ...]
+
+    def stages(self, chunk: Chunk) -> Stages:
+        """Return all stages on a chunk."""
+        table = check_finite(chunk.X, self.labels)
+        return Stages(self.model, table, chunk.y, table, chunk.weight, chunk.qid)
+
+
+@dataclass(frozen=True)
+class Means:
+    """A sum of means over rows, each times its weight."""
+
+    weight: float
+    total: Float
+
+    def __add__(self, other: Means) -> Means:
+        return Means(self.weight + other.weight, self.total + other.total)
+
+
+@dataclass(frozen=True)
+class ChunkMeans:
+    """The statistic from whose sum a metric follows."""
+
+    view: ChunkView
+    metric: RowMetric
+
+    def __call__(self, chunk: Chunk) -> Means | None:
+        """Return the means of a chunk, None if all its weights are zero."""
+        weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
+        if not weight:
+            return None
+        with located(chunk):
+            return Means(weight, weight * self.metric.means(self.view.stages(chunk)))
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Predictions of some rows, in order: scores (m, K, P), targets, weights and queries."""
+
+    parts: tuple[tuple[Float, NDArray[Any], Float | None, NDArray[Any] | None], ...]
+
+    def __add__(self, other: Gathered) -> Gathered:
+        both = Gathered(self.parts + other.parts)
+        if sum(part[0].nbytes for part in both.parts) > GATHER_BYTES:
+            raise MemoryError(
+                f"this metric needs the predictions of all rows and stages, more than {GATHER_BYTES >> 30} GB: "
+                "judge a part of the rows, or take a metric that is a mean over rows"
+            )
+        return both
+
+
+@dataclass(frozen=True)
+class ChunkScores:
+    """The statistic that keeps all predictions."""
+
+    view: ChunkView
+
+    def __call__(self, chunk: Chunk) -> Gathered:
+        """Return the scores of a chunk."""
+        with located(chunk):
+            stages = self.view.stages(chunk)
+            scores = np.stack(list(stages.staged.stage_scores(stages.table)), axis=1)
+        return Gathered(((scores, chunk.y, chunk.weight, chunk.qid),))
+
+
+def _gathered(view: ChunkView, source: Source, columns: NDArray[np.intp]) -> Stages:
+    """Return stages whose scores are there and whose X is gone."""
+    found = sum_over(source, ChunkScores(view), columns)
+    if found is None:
+        raise ValueError("the source holds no rows")
+    scores, y, weight, qid = zip(*found.parts, strict=True)
+    marker = np.empty((sum(map(len, y)), 0))  # stands for the X that scorers are given and hand back
+    return Stages(view.model, marker, np.concatenate(y), marker, _joined(weight), _joined(qid), np.concatenate(scores))
+
+
+def _joined(parts: tuple[Any, ...]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def _variance(source: Source) -> Float:
+    """Return the variances of the targets, from a pass over them alone."""
+    none = np.empty(0, dtype=np.intp)
+    moments = sum_over(source, ChunkMoments((), source.target_shape), none)
+    return np.asarray(np.diag(moments.scatter) / moments.weight)
