@@ -223,6 +223,27 @@ def test_tables():
     assert repr(found).startswith("Comparison(4 methods, 3 folds, explained)")
 
 
+def test_explained_fractions_of_different_losses_are_not_compared():
+    X, y, _ = data()
+    given = {"squared": AnytimeRegressor(), "poisson": AnytimeRegressor(loss="poisson", rule="omp", alpha=1e-2)}
+    counts = np.round(np.exp(y - y.max()) * 10)
+    with pytest.raises(ValueError, match="'squared' SquaredError, 'poisson' Poisson"):
+        compare(given, X, counts, cv=2)
+    assert set(compare(given, X, counts, cv=2, metric="mse").curves) == {"squared", "poisson"}
+
+
+def test_mean_curves_are_read_as_their_folds_are():
+    X, y, _ = data()
+    curve = compare(
+        {"free": AnytimeRegressor(costs=[1.0, 0, 1, 0, 1, 1][: X.shape[1]], cost_sensitive=False)}, X, y
+    ).curves["free"]
+    for reading in ("step", "linear"):
+        mean = np.mean([fold.at(1.5, reading=reading) for fold in curve.folds])
+        assert curve.at(1.5, reading=reading) == pytest.approx(mean)
+        mean = np.mean([timeliness(fold, 2.5, reading=reading) for fold in curve.folds])
+        assert timeliness(curve, 2.5, reading=reading) == pytest.approx(mean)
+
+
 def test_estimators_are_not_modified():
     X, y, _ = data()
     given = methods()

@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from scipy.linalg import LinAlgWarning
 from sklearn import metrics as sk
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -15,8 +16,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, Moments, budget_curve, staged
-from budgetline.evaluation import NDCG, curve_of_predictions
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    Moments,
+    budget_curve,
+    compare,
+    cross_val_budget_curve,
+    staged,
+)
+from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.0, "c": 2.0, "d": 3.0}
@@ -399,10 +409,53 @@ def test_r2_of_a_constant_is_refused(value):
                 budget_curve(model, Moments.of(X[:n], np.full(n, value), w), metric="r2")
 
 
-def test_nothing_to_explain_is_zero():
+def test_nothing_to_explain():
     model, X, y, _ = fitted()
     exact = np.full(len(y), model.predict(X, stage=0)[0])
-    assert not budget_curve(model, X, exact).values.any()
+    found = budget_curve(model, X, exact).values
+    assert found[0] == 0
+    assert np.isnan(found[1:]).all()  # the stages do harm, of which no fraction can be named
+
+
+def test_errors_that_moments_do_not_determine_are_not_believed():
+    rng = np.random.default_rng(0)
+    z, d = rng.normal(size=(2000, 3)), rng.normal(size=2000)
+    X, y = np.c_[z, z[:, 0] + 3e-8 * d], z.sum(axis=1) + d + 0.1 * rng.normal(size=2000)
+    model = AnytimeRegressor(alpha=0).fit(X, y)
+    with pytest.warns(LinAlgWarning, match="judge the model on the data"):
+        budget_curve(model, Moments.of(X, y), metric="mse")
+    truth = cross_val_budget_curve(AnytimeRegressor(alpha=0), X, y, metric="mse").values[-1]
+    assert compare({"fr": AnytimeRegressor(alpha=0)}, X, y, metric="mse").curves["fr"].values[-1] == pytest.approx(
+        truth
+    )
+
+
+def test_rows_that_are_equal_tie_whatever_blas_does():
+    rng = np.random.default_rng(20)
+    base, n = rng.normal(size=(6, 24)), 203
+    X, rel, q = base[rng.integers(0, 6, n)], rng.integers(0, 5, n), np.arange(n) // 8
+    model = AnytimeRegressor(alpha=1e-2).fit(X, rel.astype(float))
+    found = budget_curve(model, X, rel, metric="ndcg@5", qid=q).values
+    truth = [ndcg_score(rel, model.predict(X, stage=j).round(9), q) for j in range(len(found))]
+    np.testing.assert_allclose(found, truth, rtol=1e-12)
+
+
+def test_scorers_see_the_table_that_a_pipeline_was_given():
+    rng = np.random.default_rng(0)
+    X = 5 * rng.normal(size=(100, 3)) + 3
+    pipe = make_pipeline(StandardScaler(), AnytimeRegressor()).fit(X, X[:, 0])
+
+    def scorer(estimator, X, y):
+        return float(np.mean(X[:, 0] > 0.5) + estimator.predict(X[:10]).sum())
+
+    assert budget_curve(pipe, X, X[:, 0], metric=scorer).values[-1] == pytest.approx(scorer(pipe, X, X[:, 0]))
+
+
+def test_an_unknown_label_is_an_error_of_prediction():
+    model, X = AnytimeClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]), [[0.0], [3.0]]
+    assert budget_curve(model, X, ["a", "rare"], metric="accuracy").values.tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="'rare' in y is not a class"):
+        budget_curve(model, X, ["a", "rare"], metric="log_loss")
 
 
 # ---- predictions alone

@@ -62,11 +62,11 @@ def fit_lasso(
         model, _ = fit_rows(rows, ordered, moments.feature_names)
     coef, intercept = in_user_units(path.coefs, plan.order, *moments.standardisation())
     if not refit:
-        model = _shrunken(model, path, coef, intercept)
+        model = _shrunken(model, path, coef, intercept, moments)
     return LassoFit(model, path, coef, intercept, doubt)
 
 
-def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Float) -> StagedModel:
+def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Float, moments: Moments) -> StagedModel:
     """Give stage j the solution at the smallest λ before the next group enters; after the last entry, the path's end.
 
     Stages between groups that enter at the same λ repeat the last. Free groups are in from the start and not penalised:
@@ -76,4 +76,7 @@ def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Fl
     free = last < 0  # the next group is free as well
     coef_path, intercept_path = refitted.coef_path.copy(), refitted.intercept_path.copy()
     coef_path[~free], intercept_path[~free] = coef[last[~free]], intercept[last[~free]]
-    return replace(refitted, coef_path=coef_path, intercept_path=intercept_path)
+    errors = moments.mean_squared_error(coef_path, intercept_path).sum(axis=1)
+    gains = -np.diff(errors / 2, prepend=refitted.sequence.null_value)
+    sequence = replace(refitted.sequence, gains=gains)
+    return replace(refitted, sequence=sequence, coef_path=coef_path, intercept_path=intercept_path)

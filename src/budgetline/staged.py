@@ -87,8 +87,12 @@ class StagedModel:
         n, P = table.shape[0], self.null_intercept.size
         yield np.tile(self.null_intercept, (n, 1))
         at_once = max(1, SCORE_BYTES // (8 * n * P))
+        step = max(1, SCORE_BYTES // (8 * max(table.shape[1], 1)))
         for start in range(0, self.n_stages, at_once):
-            scores = self._product(table, slice(start, start + at_once))
+            stages = slice(start, min(start + at_once, self.n_stages))
+            scores = np.empty((n, stages.stop - start, P))
+            for first in range(0, n, step):  # a table of another type is converted a few rows at a time
+                scores[first : first + step] = self._product(table[first : first + step], stages)
             for j in range(scores.shape[1]):
                 yield scores[:, j]
 
@@ -105,7 +109,7 @@ class StagedModel:
         """Return the scores (n, K, P) of some stages, the first of them counted as 0."""
         columns = self.at_stage(self.n_stages).columns
         coef = self.coef_path[stages][..., columns]
-        flat = np.asarray(table @ coef.reshape(-1, columns.size).T)
+        flat = np.asarray(table @ coef.reshape(len(coef) * self.null_intercept.size, columns.size).T)
         return flat.reshape(table.shape[0], len(coef), self.null_intercept.size) + self.intercept_path[stages]
 
     def of_groups(self, available: Collection[str]) -> LinearModel:

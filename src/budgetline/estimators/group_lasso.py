@@ -59,7 +59,8 @@ class GroupLassoPath(FromMoments):
     Attributes
     ----------
     sequence_ : Sequence
-        ``groups``, ``costs``, ``cumulative_costs``, and the ``gains`` and ``explained`` of the refitted prefixes.
+        ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``; of the shrunken models
+        the gains are without the penalty.
     order_ : int array
         Positions of the groups, in order.
     coef_path_ : array of shape (stages, D) or (stages, P, D)

@@ -16,7 +16,7 @@ from budgetline.linear import fit_moments, fit_rows, gram_fits
 from budgetline.objectives.families import SquaredError
 from budgetline.plan import Plan
 from budgetline.statistics.chunks import Rows
-from budgetline.statistics.folds import fold_moments
+from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
@@ -112,7 +112,8 @@ class AnytimeRegressorCV(Regression):
         splits = list(check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y))
         if gram_fits(rows, data.plan):
             folds = fold_moments(rows, splits, data.used_names)
-            scores = np.array([[_held_out(plan, *fold) for plan in plans] for fold in folds]).T
+            pairs = zip(splits, folds, strict=True)
+            scores = np.array([[_held_out(plan, rows, split, *fold) for plan in plans] for split, fold in pairs]).T
         else:
             scores = np.array([[_held_out_rows(plan, rows, *split) for plan in plans] for split in splits]).T
         best = choose_alpha(alphas, scores, self.one_standard_error)
@@ -122,9 +123,11 @@ class AnytimeRegressorCV(Regression):
         return self
 
 
-def _held_out(plan: Plan, train: Moments, test: Moments) -> float:
+def _held_out(plan: Plan, rows: Rows, split: Split, train: Moments, test: Moments) -> float:
     """Fit on ``train``; return the mean over budgets of the explained fraction on ``test``."""
-    model, _ = fit_moments(train, plan)
+    model, doubt = fit_moments(train, plan)
+    if doubt > train.eps**0.5:  # too ill conditioned for moments
+        return _held_out_rows(plan, rows, *split)
     return mean_explained(plan, model.sequence, mean_squared_errors(model, test).sum(axis=1))
 
 

@@ -36,7 +36,7 @@ def mean_explained(plan: Plan, sequence: Sequence, losses: Float) -> float:
     total = float(plan.costs.sum())
     if plan.limits.max_cost is not None:
         total = max(min(total, plan.limits.max_cost), float(sequence.costs.sum()))
-    curve = BudgetCurve(np.concatenate([[0.0], sequence.cumulative_costs]), explained_share(losses))
+    curve = BudgetCurve(np.concatenate([[0.0], sequence.cumulative_costs]), np.nan_to_num(explained_share(losses)))
     return timeliness(curve, total, reading="step")
 
 

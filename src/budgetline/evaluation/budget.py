@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from budgetline.evaluation.curve import BudgetCurve
@@ -122,9 +122,10 @@ def cross_val_budget_curve(
     (5, True)
     """
     curves = []
+    X = indexable(X)[0]
     splits = splits_of(estimator, X, y, cv, qid)
     for train, test in counted(splits, progress, "folds"):
-        model = clone(estimator).fit(*rows_of(train, X, y), **weight_of(sample_weight, train))
+        model = clone(estimator).fit(*rows_of(train, X, y), **weight_of(sample_weight, train, estimator))
         query = None if qid is None else _safe_indexing(qid, test)
         curves.append(
             budget_curve(model, *rows_of(test, X, y), metric=metric, qid=query, **weight_of(sample_weight, test))
@@ -145,9 +146,22 @@ def rows_of(index: Any, *tables: Any) -> tuple[Any, ...]:
     return tuple(_safe_indexing(table, index) for table in tables)
 
 
-def weight_of(sample_weight: Any, index: Any) -> dict[str, Any]:
-    """Return the keyword argument for the weights of some rows, nothing if there are none."""
-    return {} if sample_weight is None else {"sample_weight": _safe_indexing(sample_weight, index)}
+def weight_of(sample_weight: Any, index: Any, estimator: Any = None) -> dict[str, Any]:
+    """Return the keyword argument for the weights of some rows, nothing if there are none.
+
+    Of ``fit``, if an estimator is given: a pipeline takes them for its last step.
+    """
+    if sample_weight is None:
+        return {}
+    prefix = ""
+    while hasattr(estimator, "steps") or hasattr(estimator, "estimator"):
+        if hasattr(estimator, "steps"):
+            name, estimator = estimator.steps[-1]
+            prefix += f"{name}__"
+        else:
+            estimator = estimator.estimator
+    rows = sample_weight if isinstance(sample_weight, Real) else _safe_indexing(sample_weight, index)
+    return {f"{prefix}sample_weight": rows}
 
 
 def _squared_error_model(model: Any, moments: Moments, y: Any, sample_weight: Any) -> Any:

@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 
 from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
 from budgetline.evaluation.curve import BudgetCurve, check_reading
 from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
+from budgetline.evaluation.stages import innermost
 from budgetline.evaluation.timeliness import check_alpha, oracle_curve, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.progress import Progress, make_bar
@@ -123,7 +124,7 @@ def compare(
         As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
     alpha : float in [0, 1], or "plateau"
         Curves are judged up to the α-stopping cost of the reference's training curve, fold by fold; "plateau" finds α
-        by the paper's rule. The default, 1, is the whole curve.
+        by the paper's rule. The default, 1, is the whole curve. (Not the ridge constant: estimators have their own.)
     reference : str, optional
         The method whose training curve gives the stopping cost; the paper's is CS-G-OMP. Default: the first.
     oracles : tuple of str
@@ -147,12 +148,12 @@ def compare(
     True
     """
     judge = _Judge(as_metric(metric), alpha, _check_names(estimators, reference, oracles), oracles, reading)
-    data = _Data(X, y, sample_weight, qid)
+    data = _Data(X := indexable(X)[0], y, sample_weight, qid)
     folds = _folds(data, splits_of(_example(estimators), X, y, cv, qid), estimators)
     bar = make_bar(progress, "fits", len(folds) * len(estimators))
     with nullcontext() if bar is None else bar:
         results = [judge.fold(k, estimators, data, fold, bar) for k, fold in enumerate(folds)]
-    curves = {name: BudgetCurve.mean([r[1][name] for r in results], reading=reading) for name in results[0][1]}
+    curves = {name: BudgetCurve.mean([r[1][name] for r in results]) for name in results[0][1]}
     return Comparison(tuple(row for rows, _ in results for row in rows), curves, judge.metric.name)
 
 
@@ -181,6 +182,7 @@ class _Judge:
             curves[name] = _curve(models[name], data, fold, self.metric)
             if bar is not None:
                 bar.update()
+        self._check_losses(models)
         curves |= {f"{name} oracle": oracle_curve(curves[name]) for name in self.oracles}
         alpha = plateau(models[self.reference]) if self.alpha == "plateau" else self.alpha
         stop = stopping_cost(models[self.reference], alpha)
@@ -197,6 +199,13 @@ class _Judge:
             for name, curve in curves.items()
         ]
         return rows, curves
+
+    def _check_losses(self, models: Mapping[str, Any]) -> None:
+        """Raise an error if what is explained is measured in different losses."""
+        losses = {name: type(innermost(model)._family).__name__ for name, model in models.items()}
+        if isinstance(self.metric, Explained) and len(set(losses.values())) > 1:
+            shown = ", ".join(f"{name!r} {loss}" for name, loss in losses.items())
+            raise ValueError(f"{self.metric.name!r} is in the loss of each model ({shown}): take a metric they share")
 
 
 @dataclass(frozen=True)
@@ -225,9 +234,11 @@ def _folds(data: _Data, splits: list[tuple[Any, Any]], estimators: Mapping[str, 
     Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
     """
     plain = [_Fold(train, test) for train, test in splits]
+    if not any(map(_takes_moments, estimators.values())):
+        return plain
     table = check_table(BaseEstimator(), data.X, reset=True)
     n, D = table.shape
-    if not any(map(_takes_moments, estimators.values())) or n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
+    if n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
         return plain
     Y, target_shape = check_target(data.y, n)
     weight = check_weight(data.sample_weight, n)
@@ -262,14 +273,16 @@ def _fit(estimator: Any, data: _Data, fold: _Fold) -> tuple[Any, float]:
             return model, perf_counter() - start + fold.seconds
     X, y = rows_of(fold.train, data.X, data.y)
     start = perf_counter()
-    model.fit(X, y, **weight_of(data.sample_weight, fold.train))
+    model.fit(X, y, **weight_of(data.sample_weight, fold.train, model))
     return model, perf_counter() - start
 
 
 def _curve(model: Any, data: _Data, fold: _Fold, metric: Metric) -> BudgetCurve:
     """Return the held-out curve."""
     if fold.moments is not None and _takes_moments(model) and isinstance(metric, Explained | MeanSquaredError):
-        return budget_curve(model, fold.moments[1], metric=metric)
+        with suppress(LinAlgWarning), warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
+            return budget_curve(model, fold.moments[1], metric=metric)
     X, y = rows_of(fold.test, data.X, data.y)
     qid = None if data.qid is None else _safe_indexing(data.qid, fold.test)
     return budget_curve(model, X, y, metric=metric, qid=qid, **weight_of(data.sample_weight, fold.test))

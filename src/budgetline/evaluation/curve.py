@@ -73,6 +73,8 @@ class BudgetCurve:
                 raise ValueError(f"{name} must have one entry per point, got {len(entries)} for {costs.size} points")
         object.__setattr__(self, "costs", costs)
         object.__setattr__(self, "values", values)
+        if self.errors is not None:
+            object.__setattr__(self, "errors", np.asarray(self.errors, dtype=np.float64))
 
     @classmethod
     def of(cls, source: Any) -> BudgetCurve:
@@ -156,6 +158,9 @@ class BudgetCurve:
         budgets = np.asarray(budget, dtype=np.float64)
         if np.isnan(budgets).any() or np.any(budgets < 0):
             raise ValueError(f"budgets must be ≥ 0, got {budget!r}")
+        if self.folds:  # exact in both readings, whatever the grid
+            mean = np.mean([fold.at(budgets, reading=reading) for fold in self.folds], axis=0)
+            return mean if budgets.ndim else float(mean)
         last = np.searchsorted(self.costs, budgets * (1 + SLACK), side="right") - 1
         found = self.values[last]
         if reading == "linear":

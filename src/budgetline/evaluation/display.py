@@ -50,6 +50,8 @@ class BudgetCurveDisplay:
     """
 
     def __init__(self, curves: BudgetCurve | Mapping[str, BudgetCurve]) -> None:
+        if not isinstance(curves, BudgetCurve | Mapping):
+            raise TypeError(f"a BudgetCurve or a mapping name -> BudgetCurve is needed, got {type(curves).__name__}")
         self.curves = {curves.label: curves} if isinstance(curves, BudgetCurve) else dict(curves)
         if not self.curves:
             raise ValueError("there are no curves to plot")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.groups import FeatureGroups, as_feature_groups
+from budgetline.linear import warn_from_moments
 from budgetline.objectives.all_subsets import subset_values
 from budgetline.objectives.least_squares import Gram
 from budgetline.sequencing import exact
@@ -97,7 +99,7 @@ def best_sequence(
     stop: float | None = None,
     reading: Reading = "step",
 ) -> Sequence:
-    """Return the sequence of the largest area under F against cost: no other, greedy or not, has a larger one.
+    """Return the sequence of the largest area under F against cost, under one reading of the curve.
 
     All 2^J sets are valued and compared by dynamic programming, so there may be at most 18 groups. The models of its
     stages come from ``AnytimeRegressor(groups, schedule=FixedOrder(best.groups)).fit(X, y)``.
@@ -187,9 +189,14 @@ def _values(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> 
         raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
     if not 0 <= alpha < np.inf:
         raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
+    if not isinstance(alpha, Real) or not 0 <= alpha < np.inf:
+        raise ValueError(f"alpha must be a number ≥ 0, got {alpha!r}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)
     gram = Gram.of(moments, layout.used, alpha)
+    spectrum = np.linalg.eigvalsh(gram.C)
+    doubt = moments.eps * spectrum[-1] / spectrum[0] if spectrum[0] > 0 else 1.0
+    warn_from_moments(float(doubt), moments.eps, alpha)
     with one_blas_thread():
         values = subset_values(gram, np.array([c.size for c in layout.columns], dtype=np.intp))
     return groups, values, float(gram.target_variance.sum() / 2)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
 from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
+from sklearn.utils.validation import column_or_1d
 
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import Stages, StageView, explained_share
@@ -68,7 +71,7 @@ class Explained(RowMetric):
 
     def from_moments(self, model: StagedModel, moments: Moments) -> Float:
         """Return F/R(∅)."""
-        return self.finish(mean_squared_errors(model, moments).sum(axis=1) / 2, None)
+        return self.finish(_trusted_errors(model, moments).sum(axis=1) / 2, None)
 
     def finish(self, means: Float, variance: Float | None) -> Float:
         """Return F/R(∅) from the risks."""
@@ -105,7 +108,7 @@ class MeanSquaredError(RowMetric):
     def from_moments(self, model: StagedModel, moments: Moments) -> Float:
         """Return the mean over rows and targets."""
         variance = np.diag(moments.scatter)[moments.n_features :] / moments.weight
-        return self.finish(mean_squared_errors(model, moments), variance)
+        return self.finish(_trusted_errors(model, moments), variance)
 
     def finish(self, means: Float, variance: Float | None) -> Float:
         """Return the mean over targets."""
@@ -138,9 +141,8 @@ class Accuracy(RowMetric):
     def means(self, stages: Stages) -> Float:
         """Return the share of rows."""
         if stages.is_classifier:
-            classes = np.arange(stages.model.classes_.size)
-            truth = stages.targets[:, 0] if classes.size == 2 else stages.targets.argmax(axis=1)
-            return stages.mean_of_rows(lambda s, rows: _labels(s) == truth[rows][:, None])
+            classes, truth = stages.model.classes_, column_or_1d(stages.y)  # a label that is not known is just wrong
+            return stages.mean_of_rows(lambda s, rows: classes[_labels(s)] == truth[rows][:, None])
         upper, threshold = _two_values(self, stages)
 
         def rows_of(scores: Float, rows: slice) -> NDArray[np.bool_]:
@@ -182,9 +184,9 @@ class RocAuc(StageMetric):
         """Return the area."""
         truth, extra = stages.targets[:, 0] > 0, {}
         if not stages.is_classifier:
-            truth, scores = _two_values(self, stages)[0], view.respond("predict")
+            truth, scores = _two_values(self, stages)[0], _ranks(view.respond("predict"))
         elif stages.model.classes_.size == 2:
-            scores = view.respond("decision_function")
+            scores = _ranks(view.respond("decision_function"))
         else:
             truth, scores = stages.targets.argmax(axis=1), view.respond("predict_proba")
             extra = {"multi_class": "ovr", "labels": np.arange(stages.model.classes_.size)}
@@ -218,7 +220,7 @@ class NDCG(StageMetric):
         if stages.staged.null_intercept.size > 1:
             raise ValueError(f"metric {self.name!r} ranks by one score, the model has several")
         scores = view.respond("decision_function" if stages.is_classifier else "predict")
-        return ndcg_score(np.asarray(stages.y), scores.ravel(), cast(Any, stages.qid), k=self.k, empty=self.empty)
+        return ndcg_score(np.asarray(stages.y), _ranks(scores), cast(Any, stages.qid), k=self.k, empty=self.empty)
 
     def check(self, qid: Any, weight: Any) -> None:
         """Raise an error unless there are queries, and no weights."""
@@ -293,9 +295,9 @@ def as_metric(metric: Any) -> Metric:
         arguments = [*inspect.signature(metric).parameters, None, None]
     except ValueError as error:
         raise TypeError(f"metric {metric!r} does not say what its arguments are: wrap it in a function") from error
-    if arguments[0] != "y_true":
+    if not (str(arguments[0]).startswith("y") or len(arguments) == 4):
         return Scorer(metric, name)
-    if arguments[1] in ("y_score", "y_proba", "y_prob") or name == "log_loss":
+    if arguments[1] in ("y_score", "y_proba", "y_prob", "pred_decision") or name == "log_loss":
         raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
     return OfPredictions(metric, name, not name.endswith(LOSSES))
 
@@ -312,11 +314,36 @@ def mean_squared_errors(model: StagedModel, moments: Moments) -> Float:
     return moments.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
 
 
+def _trusted_errors(model: StagedModel, moments: Moments) -> Float:
+    """Return the same, with a warning where huge coefficients cancel."""
+    errors = mean_squared_errors(model, moments)
+    coef = model.coef_path
+    sd = np.sqrt(np.diag(moments.scatter) / moments.weight)
+    sizes = np.abs(coef) @ sd[: moments.n_features] + sd[moments.n_features :]
+    if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
+        warnings.warn(
+            "the coefficients are so large that moments do not determine the errors: judge the model on the data",
+            LinAlgWarning,
+            stacklevel=4,
+        )
+    return errors
+
+
 def _variance(Y: Float, weight: Float | None) -> Float:
     """Return the variances of the targets (n, P), exactly zero for those that are constant."""
     counts = slice(None) if weight is None else weight > 0
     Y, weight = Y[counts] - Y[counts][0], None if weight is None else weight[counts]
     return np.asarray(np.average((Y - np.average(Y, 0, weight)) ** 2, 0, weight))
+
+
+def _ranks(scores: Float) -> Float:
+    """Return ranks that order like scores (n,), in which rounding differences between like rows are ties."""
+    scores = scores.ravel()
+    order = np.argsort(scores, kind="stable")
+    rises = np.diff(scores[order], prepend=scores[order[0]]) > 1e-12 * np.abs(scores).max()
+    ranks = np.empty(scores.size)
+    ranks[order] = np.cumsum(rises)
+    return ranks
 
 
 def _labels(scores: Float) -> NDArray[np.intp]:

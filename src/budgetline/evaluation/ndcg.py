@@ -12,8 +12,8 @@ Float = NDArray[np.float64]
 
 
 def ndcg_score(
-    relevance: ArrayLike,
-    scores: ArrayLike,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     qid: ArrayLike,
     *,
     k: int | None = 5,
@@ -29,9 +29,9 @@ def ndcg_score(
 
     Parameters
     ----------
-    relevance : array of shape (n,)
+    y_true : array of shape (n,)
         Grades ≥ 0.
-    scores : array of shape (n,)
+    y_score : array of shape (n,)
         Higher comes first.
     qid : array of shape (n,)
         The query of each document; rows of a query need not be adjacent.
@@ -47,7 +47,7 @@ def ndcg_score(
     >>> round(ndcg_score([2, 0, 1, 0, 0], [3.0, 2.0, 2.0, 1.0, 5.0], [7, 7, 7, 7, 8], k=2), 4)
     0.9131
     """
-    rel, points, queries = np.asarray(relevance, dtype=np.float64), np.asarray(scores), np.asarray(qid)
+    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
     _check(rel, points, queries, k, empty)
     _, query = np.unique(queries, return_inverse=True)
     gains = np.exp2(rel) - 1
@@ -83,13 +83,13 @@ def _dcg(gains: Float, scores: Float, query: NDArray[np.intp], k: int | None) ->
 def _check(rel: Float, scores: NDArray[Any], qid: NDArray[Any], k: Any, empty: Any) -> None:
     if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
         shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
-        raise ValueError(f"relevance, scores and qid must be vectors of one length, got {shapes}")
+        raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")
     if scores.dtype.kind not in "biuf":
         raise ValueError(f"scores must be numbers, got {scores.dtype}")
     if not np.isfinite(scores).all():
         raise ValueError("scores hold NaN or infinity")
     if not np.all(fits := (rel >= 0) & (rel <= 500)):
-        raise ValueError(f"relevance must be from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
+        raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
     if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
         raise ValueError(f"k must be a whole number ≥ 1 or None, got {k!r}")
     if empty != "skip" and not (isinstance(empty, Real) and np.isfinite(float(empty))):

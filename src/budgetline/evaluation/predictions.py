@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ OF_PREDICTIONS: dict[str, tuple[Callable[..., float], bool]] = {
     "mse": (mean_squared_error, False),
     "r2": (r2_score, True),
     "accuracy": (accuracy_score, True),
-    "roc_auc": (roc_auc_score, True),
+    "roc_auc": (partial(roc_auc_score, multi_class="ovr"), True),
     "log_loss": (log_loss, False),
 }
 """Functions of (y_true, y_pred) behind the names, and whether greater is better."""
@@ -71,6 +72,8 @@ def curve_of_predictions(
 
 def _function_of(metric: Any, qid: Any, sample_weight: Any) -> tuple[str, Callable[..., float], bool]:
     """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
+    if hasattr(metric, "_score_func"):
+        raise ValueError(f"{metric!r} is a scorer of estimators: give its function of (y_true, y_pred)")
     if callable(metric):
         name = name_of(metric)
         return name, metric, not name.endswith(LOSSES)

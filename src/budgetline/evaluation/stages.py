@@ -36,6 +36,7 @@ class Stages:
         The columns of X that any stage uses.
     weight : array of shape (n,), or None
     qid : array of shape (n,), or None
+    outer : the pipeline or search that the model is inside of, if it is
     scores : array of shape (n, 1 + stages, P), or None
         Of all stages, where they are there already.
     """
@@ -46,11 +47,13 @@ class Stages:
     table: Any
     weight: Float | None = None
     qid: NDArray[Any] | None = None
+    outer: Any = None
     scores: Float | None = None
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> Stages:
         """Check a model and data, and see through pipelines and searches to the estimator at their end."""
+        outer, given = model, X
         model, X = final_step(model, X)
         staged: StagedModel = model.staged_model_
         table = prediction_table(model, X, staged.at_stage(staged.n_stages).columns)
@@ -58,7 +61,7 @@ class Stages:
         if qid is not None:
             qid = column_or_1d(qid)
             check_consistent_length(qid, np.empty(n))
-        return cls(model, X, y, table, check_weight(sample_weight, n), qid)
+        return cls(model, given, y, table, check_weight(sample_weight, n), qid, outer)
 
     @property
     def staged(self) -> StagedModel:
@@ -115,6 +118,7 @@ class StageView:
         model = self._stages.model
         if X is None or X is self._stages.X:
             return model._respond(self._scores, method)
+        model, X = final_step(self._stages.outer, X)
         return getattr(model, method)(X, stage=self._stage)
 
     def __getattr__(self, name: str) -> Any:
@@ -149,8 +153,8 @@ def mean_over_rows(model: StagedModel, table: Any, weight: Float | None, rows_of
 
 
 def explained_share(risks: Float) -> Float:
-    """Return 1 − R/R(∅) for risks of stages 0, 1, …; zero where there was no risk."""
-    return 1 - risks / risks[0] if risks[0] > 0 else np.zeros_like(risks)
+    """Return 1 − R/R(∅) for risks of stages 0, 1, …; where R(∅) = 0, zero for no risk and NaN for some."""
+    return 1 - risks / risks[0] if risks[0] > 0 else np.where(risks > 0, np.nan, 0.0)
 
 
 def innermost(model: Any) -> Any:

@@ -117,7 +117,8 @@ def _gathered(view: ChunkView, source: Source, columns: NDArray[np.intp]) -> Sta
         raise ValueError("the source holds no rows")
     scores, y, weight, qid = zip(*found.parts, strict=True)
     marker = np.empty((sum(map(len, y)), 0))  # stands for the X that scorers are given and hand back
-    return Stages(view.model, marker, np.concatenate(y), marker, _joined(weight), _joined(qid), np.concatenate(scores))
+    model, found_scores = view.model, np.concatenate(scores)
+    return Stages(model, marker, np.concatenate(y), marker, _joined(weight), _joined(qid), model, found_scores)
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:

@@ -54,6 +54,8 @@ def timeliness(
             raise ValueError("give at most one of stop and alpha")
         stop = stopping_cost(curve, alpha)
     T = curve.total_cost if stop is None else _check_stop(stop)
+    if curve.folds:
+        return float(np.mean([timeliness(fold, T, reading=reading) for fold in curve.folds]))
     if T == 0:
         return float(curve.at(0.0))
     inside = curve.costs < T

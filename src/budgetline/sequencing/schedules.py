@@ -112,13 +112,13 @@ class FixedOrder:
             raise ValueError(f"group {twice!r} is listed twice in the order")
         object.__setattr__(self, "groups", groups)
 
-    def among(self, names: Seq[str]) -> FixedOrder:
-        """Return the same order as positions among ``names``."""
-        position = {name: g for g, name in enumerate(names)}
+    def among(self, names: Seq[str | int]) -> FixedOrder:
+        """Return the same order as positions among ``names``; what is a name is not taken for a position."""
+        position: dict[str | int, str | int] = {name: g for g, name in enumerate(names)}
         for g in self.groups:
-            if (g not in position) if isinstance(g, str) else not 0 <= g < len(names):
+            if g not in position and (isinstance(g, str) or not 0 <= g < len(names)):
                 raise ValueError(f"group {g!r} of the fixed order is not one of the {len(names)} groups")
-        return FixedOrder([position[g] if isinstance(g, str) else g for g in self.groups])
+        return FixedOrder([position.get(g, g) for g in self.groups])
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the first remaining group of the order."""
@@ -146,7 +146,7 @@ class CheapestFirst:
 
 @dataclass(frozen=True)
 class RandomOrder:
-    """A random order, drawn from a seed: a baseline.
+    """A random order, drawn from a seed: a baseline. The same seed gives the same order on every fold.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class RandomOrder:
 SCHEDULES = {"greedy": Greedy, "doubling": Doubling, "cheapest": CheapestFirst, "random": RandomOrder}
 
 
-def as_schedule(schedule: Any, names: Seq[str]) -> Schedule:
+def as_schedule(schedule: Any, names: Seq[str | int]) -> Schedule:
     """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names."""
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:

@@ -94,6 +94,6 @@ def greedy_sequence(
     if min_gain > 0 and F.null_value <= 0:
         raise ValueError("min_gain is relative to F(everything) − F(∅), which is not positive")
     limits = Limits(max_cost, max_groups, min_gain)
-    timing = as_schedule(schedule, tuple(map(str, elements)))
+    timing = as_schedule(schedule, tuple(e if isinstance(e, int) else str(e) for e in elements))
     order, gains = greedy_order(F, prices, timing, limits, cost_sensitive=cost_sensitive)
     return Sequence(order, tuple(elements[g] for g in order), prices[order], gains, F.null_value)
