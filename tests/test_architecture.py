@@ -20,6 +20,7 @@ LAYERS = (
     "files",
     "progress",
     "tables",
+    "budgets",
     "inputs",
     "groups",
     "statistics",

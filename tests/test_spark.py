@@ -1,6 +1,7 @@
 """The two functions of docs/large_data.md on Spark in local mode; ``make test-spark`` installs it."""
 
 import shutil
+import sys
 
 import numpy as np
 import pandas as pd
@@ -26,12 +27,13 @@ def moments(batches):
         yield pa.RecordBatch.from_pydict({"moments": [total.to_bytes()]})
 
 
-def test_moments_by_map_in_arrow(tmp_path):
+def test_moments_by_map_in_arrow(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(3000, 3)) + 100, columns=FEATURES)
     frame["risk"] = frame @ [1.0, 0.5, 2.0] + rng.normal(size=3000)
     for k in range(3):
         frame[k::3].to_parquet(tmp_path / f"part{k}.parquet", index=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     spark = pyspark.sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         data = spark.read.parquet(str(tmp_path)).select(*FEATURES, "risk").repartition(4)

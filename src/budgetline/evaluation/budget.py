@@ -11,13 +11,13 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from budgetline.budgets import Reading
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
 from budgetline.evaluation.streamed import values_over
 from budgetline.inputs import check_columns
 from budgetline.progress import Progress, counted
-from budgetline.sequencing.exact import Reading
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.sources import Source
 

@@ -14,14 +14,14 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing, indexable
 
+from budgetline.budgets import Reading, check_reading
 from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
-from budgetline.evaluation.curve import BudgetCurve, check_reading
+from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
 from budgetline.evaluation.stages import innermost
 from budgetline.evaluation.timeliness import check_alpha, oracle_curve, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.progress import Progress, make_bar
-from budgetline.sequencing.exact import Reading
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetline.budgets import Reading, affordable, check_reading
 from budgetline.evaluation.stages import innermost
-from budgetline.sequencing.exact import Reading
 from budgetline.sequencing.sequence import Sequence
 from budgetline.tables import Backend, frame_of, text_table
 
 Float = NDArray[np.float64]
-
-SLACK = 1e-12
-"""Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +158,7 @@ class BudgetCurve:
         if self.folds:  # exact in both readings, whatever the grid
             mean = np.mean([fold.at(budgets, reading=reading) for fold in self.folds], axis=0)
             return mean if budgets.ndim else float(mean)
-        last = np.searchsorted(self.costs, budgets * (1 + SLACK), side="right") - 1
+        last = affordable(self.costs, budgets) - 1
         found = self.values[last]
         if reading == "linear":
             following = np.minimum(last + 1, self.costs.size - 1)
@@ -210,9 +207,3 @@ class BudgetCurve:
     def __repr__(self) -> str:
         last = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"
         return f"BudgetCurve({len(self)} points, {last} at cost {self.total_cost:.6g})"
-
-
-def check_reading(reading: str) -> None:
-    """Raise an error unless ``reading`` is one of the two ways to read a curve."""
-    if reading not in ("step", "linear"):
-        raise ValueError(f"reading must be 'step' or 'linear', got {reading!r}")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from budgetline.budgets import Reading, check_reading
 from budgetline.evaluation.budget import budget_curve
-from budgetline.evaluation.curve import BudgetCurve, check_reading
+from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.predictions import curve_of_predictions
-from budgetline.sequencing.exact import Reading
 
 METRIC_LABELS = {
     "explained": "explained fraction F/R(∅)",

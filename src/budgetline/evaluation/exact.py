@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.budgets import Reading, affordable
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.linear import warn_from_moments
 from budgetline.objectives.all_subsets import subset_values
 from budgetline.objectives.least_squares import Gram
 from budgetline.sequencing import exact
-from budgetline.sequencing.exact import Reading
 from budgetline.sequencing.sequence import Sequence
 from budgetline.statistics.moments import Moments
-from budgetline.tables import text_table
+from budgetline.tables import Backend, frame_of, text_table
 from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
@@ -63,8 +63,7 @@ class BestSets:
         """Return F and the groups of the best set that costs no more than ``budget``."""
         if not budget >= 0:
             raise ValueError(f"budget must be ≥ 0, got {budget!r}")
-        # 0.1 + 0.2 must be affordable at 0.3
-        k = int(np.searchsorted(self.costs, budget * (1 + 1e-12), side="right")) - 1
+        k = int(affordable(self.costs, budget)) - 1
         return float(self.values[k]), self.groups[k]
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -75,6 +74,10 @@ class BestSets:
             "explained": self.explained.tolist(),
             "groups": list(self.groups),
         }
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return the table as a data frame, the groups of a set joined by commas."""
+        return frame_of({**self.to_dict(), "groups": [", ".join(names) for names in self.groups]}, backend)
 
     def __len__(self) -> int:
         return self.costs.size
@@ -187,10 +190,8 @@ def _values(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> 
     """Return the groups, F of all their subsets (2^J,) and R(∅)."""
     if not isinstance(moments, Moments):
         raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
-    if not 0 <= alpha < np.inf:
-        raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
     if not isinstance(alpha, Real) or not 0 <= alpha < np.inf:
-        raise ValueError(f"alpha must be a number ≥ 0, got {alpha!r}")
+        raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)
     gram = Gram.of(moments, layout.used, alpha)

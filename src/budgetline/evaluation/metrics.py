@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import Stages, StageView, explained_share
+from budgetline.sequencing.loop import TIE
 from budgetline.staged import StagedModel
 from budgetline.statistics.moments import Moments
 
@@ -340,7 +341,7 @@ def _ranks(scores: Float) -> Float:
     """Return ranks that order like scores (n,), in which rounding differences between like rows are ties."""
     scores = scores.ravel()
     order = np.argsort(scores, kind="stable")
-    rises = np.diff(scores[order], prepend=scores[order[0]]) > 1e-12 * np.abs(scores).max()
+    rises = np.diff(scores[order], prepend=scores[order[0]]) > TIE * np.abs(scores).max()
     ranks = np.empty(scores.size)
     ranks[order] = np.cumsum(rises)
     return ranks

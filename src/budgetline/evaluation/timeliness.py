@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.evaluation.curve import SLACK, BudgetCurve, check_reading
-from budgetline.sequencing.exact import Reading
+from budgetline.budgets import SLACK, Reading, check_reading, check_stop
+from budgetline.evaluation.curve import BudgetCurve
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
@@ -53,7 +53,7 @@ def timeliness(
         if stop is not None:
             raise ValueError("give at most one of stop and alpha")
         stop = stopping_cost(curve, alpha)
-    T = curve.total_cost if stop is None else _check_stop(stop)
+    T = curve.total_cost if stop is None else check_stop(stop)
     if curve.folds:
         return float(np.mean([timeliness(fold, T, reading=reading) for fold in curve.folds]))
     if T == 0:
@@ -160,12 +160,6 @@ def check_alpha(alpha: Any) -> None:
     """Raise an error unless α is a share of the improvement."""
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
         raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}")
-
-
-def _check_stop(stop: Any) -> float:
-    if isinstance(stop, bool) or not isinstance(stop, Real) or not 0 <= float(stop) < np.inf:
-        raise ValueError(f"stop must be a finite cost ≥ 0, got {stop!r}")
-    return float(stop)
 
 
 def _left_limit(curve: BudgetCurve, T: float) -> float:

@@ -5,17 +5,15 @@ A subset is an integer whose bit g says whether element g is in it; a *table* ho
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetline.budgets import Reading, check_reading, check_stop
 from budgetline.objectives.all_subsets import MOST_GROUPS
 from budgetline.sequencing.loop import TIE, best_group
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.intp]
-Reading = Literal["step", "linear"]
 
 
 def best_order(values: ArrayLike, costs: ArrayLike, stop: float | None = None, reading: Reading = "step") -> Ints:
@@ -55,9 +53,8 @@ def best_order(values: ArrayLike, costs: ArrayLike, stop: float | None = None, r
     """
     table, price = _check(values, costs)
     total = subset_costs(price)
-    horizon = float(total[-1]) if stop is None else min(_check_stop(stop), float(total[-1]))
-    if reading not in get_args(Reading):
-        raise ValueError(f"reading must be 'step' or 'linear', got {reading!r}")
+    horizon = float(total[-1]) if stop is None else min(check_stop(stop), float(total[-1]))
+    check_reading(reading)
     best = _best_areas(table, total, horizon, reading)
     slack = TIE * np.abs(table).max() * horizon
     bits = 1 << np.arange(price.size)
@@ -183,9 +180,3 @@ def _check(values: ArrayLike, costs: ArrayLike) -> tuple[Float, Float]:
     if (bad := np.flatnonzero(~(np.isfinite(price) & (price >= 0)))).size:
         raise ValueError(f"the cost of element {bad[0]} must be finite and not negative, got {price[bad[0]]}")
     return table, price
-
-
-def _check_stop(stop: float) -> float:
-    if not stop >= 0:
-        raise ValueError(f"stop must be ≥ 0, got {stop!r}")
-    return float(stop)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.budgets import affordable
 from budgetline.tables import Backend, frame_of, html_table, text_table
 
 Float = NDArray[np.float64]
@@ -60,8 +61,7 @@ class Sequence:
 
     def stage_at(self, budget: float) -> int:
         """Return the last stage affordable at ``budget``, 0 if not even the first is."""
-        # 0.1 + 0.2 must be affordable at 0.3
-        return int(np.searchsorted(self.cumulative_costs, budget * (1 + 1e-12), side="right"))
+        return int(affordable(self.cumulative_costs, budget))
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the table as plain columns: step, group, cost, cumulative_cost, gain, explained."""
