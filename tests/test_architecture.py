@@ -130,6 +130,20 @@ model = budgetline.AnytimeRegressor([[0, 2], [1]], costs=[1, 2]).fit(X, X[:, 1])
 assert model.predict(sparse.csr_array(X), budget=2).shape == (20,)
 assert budgetline.AnytimeRegressorCV(cv=2).fit(X, X[:, 1]).coef_.shape == (3,)
 assert budgetline.datasets.load_heart().data.shape[0] == 303
+source = budgetline.open_source((X, X[:, 1]), chunk_rows=7)
+assert budgetline.AnytimeRegressor().fit_source(source).n_passes_ == 1
+assert budgetline.budget_curve(model, X, X[:, 1]).values[-1] > 0.9
+assert budgetline.compare({{"fr": budgetline.AnytimeRegressor()}}, X, X[:, 1], cv=2).curves["fr"].values[-1] > 0.9
+for call, name in (
+    (lambda: budgetline.open_source("x.parquet", "y"), "pyarrow"),
+    (lambda: budgetline.BudgetCurveDisplay(budgetline.BudgetCurve([0], [1])).plot(), "matplotlib"),
+):
+    try:
+        call()
+    except (ImportError, FileNotFoundError) as error:
+        assert name in str(error) or "x.parquet does not exist" in str(error), error
+    else:
+        raise AssertionError(name)
 assert not set({OPTIONAL!r}) & set(sys.modules)
 try:
     model.sequence_.to_frame()
