@@ -48,8 +48,6 @@ def fit_generalised_source(
     evaluate: Callable[[Float, bool, Moments], Sums], moments: Moments, plan: Plan, family: Family, tol: float
 ) -> StagedModel:
     """Do the same over data that are streamed; ``evaluate(θ, first, moments)`` makes one pass over them."""
-    if plan.rule == "fr":
-        raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
     mean, scale, y_mean = moments.standardisation()
     family.check(y_mean[None], np.ones(1))
     level = family.start(family.internal(y_mean[None])[0])

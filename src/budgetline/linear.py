@@ -26,6 +26,7 @@ from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
 
+FLOAT32_EPS = float(np.finfo(np.float32).eps)
 SMALL_GRAM, LARGEST_GRAM = 1000, 8192
 """Up to so many columns the D × D matrix is always formed, or formed even if it is not small beside X."""
 FREE_REFINEMENT = 10**8
@@ -87,7 +88,7 @@ def fit_moments(moments: Moments, plan: Plan) -> tuple[StagedModel, float]:
 
 def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
     """Warn where moments do not determine the coefficients to about half the digits."""
-    if doubt > eps**0.5:
+    if doubt > min(eps, FLOAT32_EPS) ** 0.5:  # eps grows when moments are subtracted
         digits = max(0, int(-np.log10(doubt)))
         warnings.warn(
             f"the moments are ill conditioned (alpha={alpha:g}): about {digits} digits of the coefficients can be "

@@ -140,7 +140,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         """Copy a fitted model into the attributes that users read."""
         model = model.embedded(np.sort(layout.used), layout.n_features)
         remember_columns(self, names, layout.n_features)
-        self._target_shape = target_shape
+        self._target_shape, self._columns_read = target_shape, np.sort(layout.used)
         self.staged_model_ = model
         self.sequence_: Sequence = model.sequence
         self.order_ = model.sequence.order

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from budgetline.estimators.classification import Classification
-from budgetline.estimators.streaming import forget, open_stream, refuse_once
+from budgetline.estimators.streaming import check_many_passes, forget, open_stream
 from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
@@ -139,14 +139,14 @@ class AnytimeClassifier(Classification):
         ('cp', 'sex', 'age')
         """
         stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
-        refuse_once(source)
-        if source.target_shape:
-            raise ValueError(f"a classifier needs one target, the source has {source.target_shape[0]}")
-        if plan.rule == "fr":
-            raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
-        labels = stream.total(ChunkLabels(), np.empty(0, dtype=np.intp)).classes()
+        check_many_passes(source, plan)
         if self.class_weight is not None:
             raise ValueError("class_weight is not for sources: give the weights as a column")
+        if source.target_shape:
+            raise ValueError(
+                f"a classifier needs one target, as a vector, the source has a matrix of {source.target_shape[0]}"
+            )
+        labels = stream.total(ChunkLabels(), np.empty(0, dtype=np.intp)).classes()
         family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
         shape = () if labels.size == 2 else (labels.size,)
         evaluate = partial(stream.model_sums, family, labels)

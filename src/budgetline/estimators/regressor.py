@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
 from budgetline.estimators.regression import Regression
-from budgetline.estimators.streaming import FromMoments, open_stream, refuse_once
+from budgetline.estimators.streaming import FromMoments, check_many_passes, open_stream
 from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.groups import Layout
 from budgetline.linear import fit_moments, fit_rows, warn_from_moments
@@ -170,14 +170,14 @@ class AnytimeRegressor(FromMoments):
         if checkpoint is not None:
             raise ValueError(f"loss={self.loss!r} takes many passes: a checkpoint is for squared error")
         stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
-        refuse_once(source)
+        check_many_passes(source, plan)
         family = self._new_family()
         evaluate = partial(stream.model_sums, family, None)
         moments = stream.moments(source.target_shape)
         model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
-        self._keep(model, layout, source.feature_names, source.target_shape)
+        self._keep(model, layout, source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family
-        self._remember(None, source.target_shape, stream.passes)
+        self._remember(None, (), stream.passes)
         return self
 
     def _need_squared_error(self) -> None:

@@ -76,8 +76,10 @@ def open_stream(
     return Stream.of(source, layout, client, progress), plan, layout
 
 
-def refuse_once(source: Source) -> None:
-    """Raise an error if a source that is read several times can be read only once."""
+def check_many_passes(source: Source, plan: Plan) -> None:
+    """Raise an error, before the first pass, if a source cannot be read several times or would be far too often."""
+    if plan.rule == "fr":
+        raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
     if source.once:
         raise ValueError("several passes are needed, an iterator can be read once: give a function that starts one")
 
@@ -203,7 +205,9 @@ class FromMoments(Regression):
         if known is not None:
             check_table(self, X, reset=False)
         data = self._check(X, y, sample_weight, self.alpha)
-        more = moments_of(data.rows, data.target_shape, data.used_names)
+        if known is not None and not np.array_equal(self._columns_read, np.sort(data.layout.used)):
+            raise ValueError("the groups use other columns than those that moments_ are of: fit again from the start")
+        more = moments_of(data.rows, data.target_shape, data.used_names, single=False)
         self._learn(more if known is None else known + more, data.plan, data.layout, data.names)
         return self
 

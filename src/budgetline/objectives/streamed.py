@@ -35,6 +35,8 @@ Float = NDArray[np.float64]
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
 MAX_STEPS, MAX_HALVINGS = 50, 30
+MOST_KEPT = 10**7
+"""Up to so many numbers, the Hessians of all stages are kept, to answer subsets from the nearest."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,9 @@ class StreamedGeneralisedLinear:
         self._minimise()
         self._null, self._null_at, self._null_risk = self._theta.copy(), self._at, self._risk
         self._stages: list[Float] = []
+        self._passed: list[Sums] = []  # what was found at the stages, if that is not too much
+        self._keeps = sizes.size * self._theta.size**2 <= MOST_KEPT
+        self._warned = False
 
     @property
     def null_value(self) -> float:
@@ -172,7 +177,10 @@ class StreamedGeneralisedLinear:
         self._chosen.append(columns)
         before = self._risk
         self._minimise()
+        self._warn_if_separable()
         self._stages.append(self._theta.copy())
+        if self._keeps:
+            self._passed.append(self._at)
         return before - self._risk
 
     def coefficients(self) -> tuple[Float, Float]:
@@ -182,9 +190,11 @@ class StreamedGeneralisedLinear:
         return stages[:, columns].transpose(0, 2, 1), stages[:, 0]
 
     def subset(self) -> QuadraticSubset:
-        """Return the quadratic models around the intercept alone and around the last stage."""
+        """Return the quadratic models around the intercept alone, the last stage, and those between if kept."""
         ends = np.cumsum([c.size for c in self._chosen], dtype=np.intp)
         found = [self._expansion(0, self._null, self._null_at)]
+        for stage, (theta, at) in enumerate(zip(self._stages[:-1], self._passed, strict=False), 1):
+            found.append(self._expansion(stage, theta, at))
         if self._stages:
             found.append(self._expansion(len(self._stages), self._theta, self._at))
         return QuadraticSubset(tuple(found), self._theta.shape[1], self._columns(), ends, self._family)
@@ -231,6 +241,23 @@ class StreamedGeneralisedLinear:
             ConvergenceWarning,
             stacklevel=6,
         )
+
+    def _warn_if_separable(self) -> None:
+        """Warn, once, if without a ridge the curvature has gone in a direction: coefficients grow without end."""
+        if self._alpha > 0 or self._warned:
+            return
+        rows = np.flatnonzero(self._inside)
+        values, vectors = np.linalg.eigh(self._hessian(self._null_at, rows))
+        there = values > 1e-10 * values[-1]  # columns that repeat others have none from the start
+        unit = vectors[:, there] / np.sqrt(values[there])
+        if np.linalg.eigvalsh(unit.T @ self._hessian(self._at, rows) @ unit)[0] < 1e-7:
+            self._warned = True
+            warnings.warn(
+                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
+                "no finite optimum and grow until the gradient is below tol. Raise alpha.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
     def _search(self, rows: NDArray[np.intp], step: Float, slope: float) -> bool:
         """Halve the step until the risk falls enough, up to rounding; each trial is a pass."""

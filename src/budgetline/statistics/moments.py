@@ -189,7 +189,7 @@ class Moments:
                 None if names is None else tuple(map(str, names)),
                 float(fields["eps"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{where} does not hold moments: {error!r}") from error
         found._check_whole(where)
         return found
@@ -273,7 +273,7 @@ class Moments:
     def _check_compatible(self, other: Moments) -> None:
         if self.target_shape != other.target_shape or self.n_features != other.n_features:
             raise ValueError(
-                f"moments of {self.n_features} features and target shape {self.target_shape} cannot be added to "
+                f"moments of {self.n_features} features and target shape {self.target_shape} do not go with "
                 f"moments of {other.n_features} features and target shape {other.target_shape}"
             )
         if self.feature_names != other.feature_names:
@@ -296,10 +296,15 @@ class Moments:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
 
 
-def moments_of(rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] | None = None) -> Moments:
-    """Compute the moments of checked data; raise an error that names the column if X is not finite."""
+def moments_of(
+    rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] | None = None, *, single: bool = True
+) -> Moments:
+    """Compute the moments of checked data; raise an error that names the column if X is not finite.
+
+    ``single`` says that products of float32 data may be taken in float32: where there are the data to refine by.
+    """
     with np.errstate(all="ignore"):  # what is not finite is found in the result
-        dtype = _product_dtype(rows)
+        dtype = _product_dtype(rows, single)
         light = sparse.issparse(rows.X) and rows.X.nnz < SPARSE_DENSITY * np.prod(rows.X.shape)
         found = (sparse_scatter(rows) if light else None) or dense_scatter(rows, dtype)
         if dtype == np.float32 and not np.isfinite(found[2]).all():
@@ -317,8 +322,8 @@ def moments_of(rows: Rows, target_shape: tuple[int, ...], names: Sequence[str] |
     )
 
 
-def _product_dtype(rows: Rows) -> np.dtype[Any]:
+def _product_dtype(rows: Rows, single: bool) -> np.dtype[Any]:
     """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
     if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
         return np.dtype(np.longdouble)
-    return np.dtype(np.float32 if rows.X.dtype == np.float32 else np.float64)
+    return np.dtype(np.float32 if single and rows.X.dtype == np.float32 else np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from glob import glob
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import narwhals as nw
 from scipy import sparse
 
 from budgetline.statistics.distributed import dask_frame_source, dask_source, is_dask
-from budgetline.statistics.sources import Source, array_source, iterator_source
+from budgetline.statistics.sources import Source, array_source, iterator_source, split_given
 from budgetline.statistics.svmlight import svmlight_source
 from budgetline.statistics.tabular import (
     CsvPartition,
@@ -86,16 +87,22 @@ def open_source(
     >>> AnytimeRegressor().fit_source(source).sequence_.groups
     ('1', '0', '2')
     """
-    if chunk_rows is not None and (isinstance(chunk_rows, bool) or int(chunk_rows) != chunk_rows or chunk_rows < 1):
-        raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {chunk_rows!r}")
+    _check_chunk_rows(chunk_rows)
     roles = partial(roles_of, target=target, weight=weight, qid=qid, features=features, chunk_rows=chunk_rows)
     listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
     if not listed and not isinstance(data, str | PathLike):
-        return _open_object(data, roles, target, chunk_rows)
+        return _open_object(data, roles, chunk_rows)
     paths, kind = _files(data, file_format)
     if kind == "svmlight":
+        _refuse_names(roles, but="qid")
         return svmlight_source(paths, n_features, zero_based, qid is not None)
     return _open_table(paths, kind, roles)
+
+
+def _check_chunk_rows(chunk_rows: Any) -> None:
+    whole = isinstance(chunk_rows, Integral) and not isinstance(chunk_rows, bool)
+    if chunk_rows is not None and (not whole or chunk_rows < 1):
+        raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {chunk_rows!r}")
 
 
 def _open_table(paths: list[Path], kind: str, roles: Callable[[Iterable[str]], Roles]) -> Source:
@@ -107,17 +114,18 @@ def _open_table(paths: list[Path], kind: str, roles: Callable[[Iterable[str]], R
     return tabular_source([part for path in paths for part in parquet_partitions(path, named)], named)
 
 
-def _open_object(data: Any, roles: Callable[[Iterable[str]], Roles], target: Any, chunk_rows: int | None) -> Source:
+def _open_object(data: Any, roles: partial[Roles], chunk_rows: int | None) -> Source:
     """Open anything but files."""
-    if is_dask(data):
+    if is_dask(data) and hasattr(data, "columns"):
         return dask_frame_source(data, roles(data.columns))
     if isinstance(data, tuple):
-        if target is not None:
-            raise ValueError("a tuple holds its target: target= is for named columns")
-        X, y, *rest = data
+        _refuse_names(roles)
+        X, y, weights = split_given(data, "the tuple")
         if is_dask(X):
-            return dask_source(X, y, rest[0] if rest else None)
-        return array_source(X, y, rest[0] if rest else None, None, chunk_rows)
+            return dask_source(X, y, weights)
+        if isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+            return iterator_source(lambda: iter([data]))
+        return array_source(X, y, weights, None, chunk_rows)
     module = type(data).__module__
     if module.startswith("pyarrow") and hasattr(data, "get_fragments"):
         named = roles(data.schema.names)
@@ -128,12 +136,20 @@ def _open_object(data: Any, roles: Callable[[Iterable[str]], Roles], target: Any
         return tabular_source([LazyFramePartition(data, named)], named)
     if isinstance(frame, nw.DataFrame):
         named = roles(frame.columns)
-        return tabular_source([TablePartition(frame.to_arrow(), named)], named)
+        return tabular_source([TablePartition(frame, named)], named)
     if callable(data) or isinstance(data, Iterator):
+        _refuse_names(roles)
         return iterator_source(data)
     if sparse.issparse(data) or hasattr(data, "shape"):
         raise TypeError("an array needs its target: open_source((X, y))")
     raise TypeError(f"do not know how to read {type(data).__name__}: give files, a table, (X, y), or an iterator")
+
+
+def _refuse_names(roles: partial[Roles], but: str | None = None) -> None:
+    """Raise an error if columns are named of data that have no names: they would be ignored."""
+    for role in ("target", "weight", "qid", "features"):
+        if role != but and roles.keywords[role] is not None:
+            raise ValueError(f"{role}= names a column, and the columns of these data have no names")
 
 
 def _files(data: Any, file_format: str | None) -> tuple[list[Path], str]:
@@ -142,9 +158,9 @@ def _files(data: Any, file_format: str | None) -> tuple[list[Path], str]:
     paths: list[Path] = []
     for path in given:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")))
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
             paths += [p for p in inside if file_format or p.suffix in SUFFIXES]
-        elif any(mark in str(path) for mark in "*?["):
+        elif any(mark in str(path) for mark in "*?[") and not path.exists():
             paths += [Path(name) for name in sorted(glob(str(path), recursive=True))]
         else:
             paths.append(path)
@@ -160,3 +176,8 @@ def _files(data: Any, file_format: str | None) -> tuple[list[Path], str]:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
     return paths, kind
+
+
+def _hidden(path: Path) -> bool:
+    """Say whether a file, or a folder it is in, is for programs only: logs, markers, unfinished parts."""
+    return any(part.startswith((".", "_")) for part in path.parts)

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
 
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.progress import Progress, make_bar
@@ -120,7 +122,9 @@ class ChunkMoments:
             return None
         with located(chunk):
             rows = Rows(chunk.X, targets_of(chunk, self.classes), chunk.weight)
-            return moments_of(rows, self.target_shape, self.names)
+            if rows.Y.shape[1] != (self.target_shape or (1,))[0]:
+                raise ValueError(f"y has {rows.Y.shape[1]} columns, not {(self.target_shape or (1,))[0]} as before")
+            return moments_of(rows, self.target_shape, self.names, single=False)
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,9 @@ class Labels:
 
     def classes(self) -> NDArray[Any]:
         """Return the classes, sorted; each must have some weight."""
+        kinds = {"text" if isinstance(label, str | bytes) else "numbers" for label in self.mass}
+        if len(kinds) > 1:
+            raise ValueError(f"y mixes labels that are text with labels that are numbers: {_some(self.mass)}")
         classes, _ = check_labels(list(self.mass), len(self.mass))
         for label in classes.tolist():
             if self.mass[label] <= 0:
@@ -149,6 +156,7 @@ class ChunkLabels:
         with located(chunk):
             if chunk.y.ndim != 1:
                 raise ValueError(f"labels must be one column, got shape {chunk.y.shape}")
+            assert_all_finite(chunk.y, input_name="y")
             labels, codes = np.unique(chunk.y, return_inverse=True)
         mass = np.bincount(codes, chunk.weight, labels.size)
         return Labels(dict(zip(labels.tolist(), mass.tolist(), strict=True)))
@@ -167,5 +175,9 @@ def located(chunk: Chunk) -> Iterator[None]:
     """Say in every error where the chunk comes from."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{chunk.where}: {error}") from error
+
+
+def _some(labels: Iterable[Any], most: int = 5) -> str:
+    return ", ".join(map(repr, islice(labels, most)))

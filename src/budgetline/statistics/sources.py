@@ -51,13 +51,15 @@ class Chunk:
     def of(cls, X: Any, y: Any, weight: Any, qid: Any, where: str) -> Chunk:
         """Check that the parts belong together; errors say where they come from."""
         m = X.shape[0]
+        if y is None:
+            raise ValueError(f"{where}: requires y to be passed, but the target y is None")
         y = np.asarray(y)
         for name, part in (("y", y), ("weight", weight), ("qid", qid)):
-            if part is not None and len(part) != m:
-                raise ValueError(f"{where}: {name} has {len(part)} rows, X has {m}")
+            if part is not None and np.shape(part)[:1] != (m,):
+                raise ValueError(f"{where}: {name} has shape {np.shape(part)}, X has {m} rows")
         if weight is not None:
-            weight = np.asarray(weight, dtype=np.float64)
             try:  # unlike those of a whole table, the weights of a chunk may all be zero
+                weight = np.asarray(weight, dtype=np.float64)
                 weight = weight if not weight.any() else check_weight(weight, m)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from error
@@ -118,7 +120,9 @@ class Source:
     @property
     def n_rows(self) -> int | None:
         """Number of rows, None if that is not known before reading."""
-        counts = [None] if self.once else [partition.n_rows for partition in self.partitions]
+        # what a function gives is not listed just to count it
+        listed = isinstance(self.partitions, list)
+        counts = [partition.n_rows for partition in self.partitions] if listed else [None]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
@@ -146,14 +150,27 @@ class ArrayPartition:
     qid: Any
     start: int
     stop: int
+    first: int = 0
+    """What row 0 is called in errors."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return self.stop - self.start
 
+    @property
+    def where(self) -> str:
+        """The rows, as the user counts them."""
+        return f"rows {self.first + self.start} to {self.first + self.stop - 1}"
+
     def fingerprint(self) -> None:
         """Return None: arrays are not looked at before they are read."""
+
+    def alone(self) -> ArrayPartition:
+        """Return the partition without the rest of the arrays, to be sent elsewhere."""
+        rows = slice(self.start, self.stop)
+        weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
+        return ArrayPartition(self.X[rows], self.y[rows], weight, qid, 0, self.n_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows as one chunk; of a memmap this is the moment they are read."""
@@ -161,7 +178,7 @@ class ArrayPartition:
         X = self.X[rows] if columns is None else self.X[rows][:, columns]
         X = X if sparse.issparse(X) else np.asarray(X)
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
-        yield Chunk.of(X, self.y[rows], weight, qid, f"rows {self.start} to {self.stop - 1}")
+        yield Chunk.of(X, self.y[rows], weight, qid, self.where)
 
 
 def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows: int | None = None) -> Source:
@@ -169,11 +186,13 @@ def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows
     X = X.tocsr() if sparse.issparse(X) else X
     if getattr(X, "ndim", None) != 2:
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
     n, D = X.shape
-    y, weight, qid = (part if part is None or hasattr(part, "shape") else np.asarray(part) for part in (y, weight, qid))
+    y, weight, qid = (None if part is None else np.asanyarray(part) for part in (y, weight, qid))
     for name, part in (("y", y), ("weight", weight), ("qid", qid)):
-        if part is not None and len(part) != n:
-            raise ValueError(f"{name} has {len(part)} rows, X has {n}")
+        if part is not None and part.shape[:1] != (n,):
+            raise ValueError(f"{name} has shape {part.shape}, X has {n} rows")
     size = chunk_rows or chunk_rows_for(D, X.dtype.itemsize)
     parts = [ArrayPartition(X, y, weight, qid, start, min(start + size, n)) for start in range(0, n, size)]
     return Source(parts, D, None, np.shape(y)[1:])
@@ -196,11 +215,13 @@ class GivenPartition:
         """Yield the chunk, unless its columns are not those of the first."""
         X, y, weight = split_given(self.given, self.where)
         try:
-            names, table = column_names(X), check_table(BaseEstimator(), X, reset=True)
-            if names != self.names or table.shape[1] != self.n_features:
-                found, wanted = _columns(names, table.shape[1]), _columns(self.names, self.n_features)
+            names, shape = column_names(X), np.shape(X)
+            if len(shape) == 2 and (names != self.names or shape[1] != self.n_features):
+                found, wanted = _columns(names, shape[1]), _columns(self.names, self.n_features)
                 raise ValueError(f"other columns than before: {found} instead of {wanted}")
-            numbers = numbers_of(table, columns)
+            if shape[:1] == (0,):
+                return  # a chunk without rows adds nothing
+            numbers = numbers_of(check_table(BaseEstimator(), X, reset=True), columns)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.where}: {error}") from error
         yield Chunk.of(numbers, y, weight, None, self.where)
@@ -230,6 +251,8 @@ def iterator_source(chunks: Any) -> Source:
     if first is None:
         raise ValueError("the iterator of chunks is empty")
     X, y, _ = split_given(first, "chunk 0")
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"chunk 0: X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     names, D = column_names(X), np.shape(X)[1]
 
     def partitions(given: Iterator[Any]) -> Iterator[Partition]:
@@ -242,7 +265,8 @@ def iterator_source(chunks: Any) -> Source:
 def split_given(given: Any, where: str) -> tuple[Any, Any, Any]:
     """Return X, y and weight of a chunk that a user gave."""
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-        raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}")
+        size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
+        raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}{size}")
     return given[0], given[1], given[2] if len(given) == 3 else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +44,16 @@ class SvmlightPartition:
         yield Chunk.of(X if columns is None else X[:, columns], y, None, qid if self.ranked else None, self.where)
 
 
-def svmlight_source(
-    paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool, text_bytes: int = TEXT_BYTES
-) -> Source:
+def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool) -> Source:
     """Return a source of files of lines ``target [qid:q] index:value …``.
 
     Without ``n_features`` the files are read once to find the largest index.
     """
     stretches = [
-        (path, start, min(start + text_bytes, size))
+        (path, start, min(start + TEXT_BYTES, size))
         for path in paths
         for size in [_size(path)]
-        for start in range(0, size, text_bytes)
+        for start in range(0, size, TEXT_BYTES)
     ]
     if n_features is None:
         parsed = (_parsed(path, start, stop, None, zero_based, str(path)) for path, start, stop in stretches)
@@ -74,18 +73,22 @@ def _size(path: Path) -> int:
 def _parsed(path: Path, start: int, stop: int, n_features: int | None, zero_based: bool, where: str) -> Any:
     """Return X (CSR), y and qid of the lines that begin in a stretch of a file."""
     try:
-        return load_svmlight_file(
-            str(path),
-            n_features=n_features or LARGEST_INDEX,
-            zero_based=zero_based,
-            query_id=True,
-            offset=start,
-            length=stop - start,
-        )
+        text = BytesIO(_lines(path, start, stop))
+        return load_svmlight_file(text, n_features=n_features or LARGEST_INDEX, zero_based=zero_based, query_id=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, ValueError, OverflowError) as error:
         raise ValueError(f"{where}: {error}") from error
+
+
+def _lines(path: Path, start: int, stop: int) -> bytes:
+    """Return the lines that begin in a stretch; scikit-learn's own ``offset`` counts lines longer than it twice."""
+    with path.open("rb") as file:
+        if start > 0:
+            file.seek(start - 1)
+            file.readline()  # the rest of a line that began before
+        text = file.read(max(0, stop - file.tell()))
+        return text if text.endswith(b"\n") or not text else text + file.readline()
 
 
 LARGEST_INDEX = 2**31 - 1

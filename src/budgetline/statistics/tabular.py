@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for
+from budgetline.statistics.spill import Spill
 
 CSV_BLOCK = 1 << 24
 """Bytes of text that are parsed at once."""
-READ_BUFFER = 1 << 20
-"""Bytes read at once of a column of a row group, so that a large row group is not read in full."""
+READ_BUFFER = 1 << 14
+"""Bytes read ahead of a column of a row group, so that a large row group is not read in full."""
+PAGE_BYTES = 1 << 20
+"""Usual limit of writers for a page, and for the dictionary, of a column of a row group."""
+DECODER_BYTES = 1 << 28
+"""A reader of all columns holds a page of each and all dictionaries: where that is more, columns are read in turns."""
+COLUMNS_AT_ONCE = 32
+"""Columns that are read together where they are read in turns."""
 
 
 def arrow() -> Any:
@@ -55,13 +65,13 @@ class Roles:
         features = self.features if columns is None else [self.features[d] for d in columns]
         return [*features, *self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
-    def chunk(self, batch: Any, columns: Positions | None, where: str) -> Chunk:
-        """Turn an Arrow record batch into a chunk."""
+    def chunk(self, batch: Any, columns: Positions | None, where: str, X: NDArray[Any] | None = None) -> Chunk:
+        """Turn an Arrow record batch into a chunk; its features may be at hand already."""
         features = self.features if columns is None else [self.features[d] for d in columns]
         y = [_values(batch, name, where) for name in self.targets]
         weight, qid = (None if name is None else _values(batch, name, where) for name in (self.weight, self.qid))
         target = y[0] if isinstance(self.target, str) else np.column_stack(y)
-        return Chunk.of(_matrix(batch, features, where), target, weight, qid, where)
+        return Chunk.of(_matrix(batch, features, where) if X is None else X, target, weight, qid, where)
 
 
 def roles_of(
@@ -73,7 +83,7 @@ def roles_of(
     chunk_rows: int | None,
 ) -> Roles:
     """Give every column its role; all that are not target, weight or query are features unless named."""
-    known = tuple(names)
+    known = Counter(names)
     if target is None:
         raise ValueError("say which column is the target: target='…'")
     chosen: str | tuple[str, ...] = target if isinstance(target, str) else tuple(target)
@@ -81,6 +91,8 @@ def roles_of(
     others |= {name for name in (weight, qid) if name is not None}
     columns = tuple(n for n in known if n not in others) if features is None else tuple(features)
     for name in (*others, *columns):
+        if known[name] > 1:
+            raise ValueError(f"the data have {known[name]} columns {name!r}")
         if name not in known:
             raise ValueError(f"column {name!r} is not in the data; the columns are {_some(known)}")
     if taken := sorted(others & set(columns)):
@@ -122,11 +134,41 @@ class ParquetPartition:
         wanted = self.roles.wanted(columns)
         with _opened(self.path) as file:
             _same_columns(file.schema_arrow, wanted, str(self.path))
+            self._same_rows(file.metadata)
             for group in range(self.first, self.last + 1):
                 where = f"{self.path}, row group {group}"
-                batches = file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=wanted)
-                for batch in _guarded(batches, where):
-                    yield self.roles.chunk(batch, columns, where)
+                if _decoder_bytes(file.metadata.row_group(group), wanted) > DECODER_BYTES:
+                    yield from self._chunks_in_turns(file, group, columns, where)
+                    continue
+                # unlike a loop, map holds no batch while the next one is read
+                batches = self._batches(file, group, wanted, where)
+                yield from map(partial(self.roles.chunk, columns=columns, where=where), batches)
+
+    def _chunks_in_turns(self, file: Any, group: int, columns: Positions | None, where: str) -> Iterator[Chunk]:
+        """Read a few columns at a time to the end of the row group, put them aside on disk, and yield the rows."""
+        wanted, others = self.roles.wanted(columns), self.roles.wanted(np.empty(0, dtype=np.intp))
+        features = wanted[: len(wanted) - len(others)]
+        schema = file.schema_arrow
+        none = arrow().RecordBatch.from_arrays([arrow().array([], schema.field(n).type) for n in features], features)
+        dtype = _matrix(none, features, where).dtype
+        with Spill(file.metadata.row_group(group).num_rows, len(features), dtype) as aside:
+            for first in range(0, len(features), COLUMNS_AT_ONCE):
+                names, row = features[first : first + COLUMNS_AT_ONCE], 0
+                for batch in self._batches(file, group, names, where):
+                    aside.write(_matrix(batch, names, where), row, first)
+                    row += batch.num_rows
+            row = 0
+            for batch in self._batches(file, group, others, where):
+                yield self.roles.chunk(batch, columns, where, aside.rows(row, row + batch.num_rows))
+                row += batch.num_rows
+
+    def _batches(self, file: Any, group: int, names: list[str], where: str) -> Iterator[Any]:
+        return _guarded(file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=names), where)
+
+    def _same_rows(self, metadata: Any) -> None:
+        groups = range(self.first, min(self.last + 1, metadata.num_row_groups))
+        if sum(metadata.row_group(k).num_rows for k in groups) != self.n_rows:
+            raise ValueError(f"{self.where}: the file has changed since it was opened")
 
 
 def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
@@ -140,6 +182,17 @@ def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
             if rows:
                 yield ParquetPartition(path, first, k, rows, roles)
             first, rows = k + 1, 0
+
+
+def _decoder_bytes(group: Any, wanted: list[str]) -> int:
+    """Return about how much memory it takes to decode columns of a row group side by side, beside the rows."""
+    names, total = set(wanted), 0
+    for k in range(group.num_columns):
+        column = group.column(k)
+        if column.path_in_schema in names:
+            # of a page and of a dictionary there are two copies each, as it is in the file and unpacked
+            total += min(column.total_uncompressed_size, PAGE_BYTES) * (4 if column.has_dictionary_page else 2)
+    return total
 
 
 def parquet_names(path: Path) -> list[str]:
@@ -178,7 +231,8 @@ class CsvPartition:
         """Parse the file, a block of text at a time."""
         wanted, pa = self.roles.wanted(columns), arrow()
         features = wanted[: len(wanted) - len(self.roles.wanted(np.empty(0, dtype=np.intp)))]
-        numbers = dict.fromkeys(features, pa.float64())
+        weights = [] if self.roles.weight is None else [self.roles.weight]
+        numbers = dict.fromkeys([*features, *weights], pa.float64())
         where = str(self.path)
         with _csv_reader(self.path, wanted, numbers) as reader:
             for k, batch in enumerate(_guarded(reader, where)):
@@ -210,22 +264,22 @@ def _csv_reader(path: Path, wanted: list[str] | None, types: dict[str, Any]) -> 
 
 @dataclass(frozen=True)
 class TablePartition:
-    """An Arrow table in memory."""
+    """A data frame or Arrow table in memory, as a narwhals frame."""
 
-    table: Any
+    frame: Any
     roles: Roles
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.table.num_rows)
+        return int(self.frame.shape[0])
 
     def fingerprint(self) -> None:
         """Return None: tables in memory have no name."""
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield slices of the table."""
-        table = self.table.select(self.roles.wanted(columns))
+        table = self.frame.select(self.roles.wanted(columns)).to_arrow()
         for start in range(0, table.num_rows, self.roles.chunk_rows):
             part = table.slice(start, self.roles.chunk_rows).combine_chunks()
             batch = arrow().RecordBatch.from_arrays(
@@ -275,7 +329,7 @@ class LazyFramePartition:
         """Run the query and yield its batches."""
         query = self.frame.select(self.roles.wanted(columns))
         for k, frame in enumerate(query.collect_batches(chunk_size=self.roles.chunk_rows, engine="streaming")):
-            table = TablePartition(frame.to_arrow(), self.roles)
+            table = TablePartition(nw.from_native(frame), self.roles)
             for chunk in table.chunks(columns):
                 yield replace(chunk, where=f"batch {k} of the lazy frame")
 
@@ -292,13 +346,16 @@ def _matrix(batch: Any, names: Iterable[str], where: str) -> NDArray[Any]:
         kind = column.type
         if types.is_boolean(kind) or types.is_null(kind):
             column = column.cast(pa.float64())
+        elif types.is_float16(kind):  # Arrow hardly computes with it
+            column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
         elif not (types.is_floating(kind) or types.is_integer(kind)):
             raise ValueError(f"{where}: column {name!r} holds {kind}, not numbers: encode it first, or leave it out")
         columns.append(column)
     if not columns:
         return np.empty((batch.num_rows, 0))
     plain = pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
-    array: NDArray[Any] = plain.to_tensor(null_to_nan=True, row_major=True).to_numpy()
+    # in row-major order this takes ten times as long; products transpose a piece at a time, which is cheap
+    array: NDArray[Any] = plain.to_tensor(null_to_nan=True, row_major=False).to_numpy()
     return array
 
 
