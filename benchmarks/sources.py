@@ -8,12 +8,16 @@ otherwise; these keep a dictionary of the values of each column, which costs a r
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,14 @@ D, GROUP = 500, 10
 ROWS, PARQUET_FILES = 1_500_000, 3
 TEXT_ROWS, TEXT_D = 200_000, 100
 BLOCK = 10_000
+
+
+def own_folder() -> TemporaryDirectory[str]:
+    """A folder that is removed after; what processes that were killed left behind is removed now."""
+    for left in Path(gettempdir()).glob("budgetline-bench-*-*"):
+        if not Path("/proc", left.name.split("-")[2]).exists():
+            rmtree(left, ignore_errors=True)
+    return TemporaryDirectory(prefix=f"budgetline-bench-{os.getpid()}-")
 
 
 def fresh_pool() -> ProcessPoolExecutor:
@@ -143,7 +155,7 @@ class InMemory:
 
 
 def parquet_case(n: int, files: int, group_rows: int, rounds: int, dask: bool, **options: Any) -> Measurements:
-    with TemporaryDirectory() as name, fresh_pool() as memory:
+    with own_folder() as name, fresh_pool() as memory:
         folder = Path(name)
         writing = seconds(lambda: apart(partial(write_parquet, **options), folder, n, D, files, group_rows, False))
         memory.submit(InMemory.make, n).result()
@@ -180,7 +192,7 @@ def _beside_dask(folder: Path, alone: float, coef: np.ndarray) -> Measurements:
 
 
 def text_case(file: str, write: Callable[[Path], None], target: str | None, rounds: int = 3) -> Measurements:
-    with TemporaryDirectory() as name:
+    with own_folder() as name:
         path = Path(name) / file
         apart(write, path)
         fits: list[tuple[float, float, np.ndarray]] = []
@@ -213,7 +225,7 @@ def classify(path: Path, streamed: bool) -> tuple[float, float, int, np.ndarray]
 
 
 def logistic_case() -> Measurements:
-    with TemporaryDirectory() as name:
+    with own_folder() as name:
         folder = Path(name)
         apart(write_parquet, folder, TEXT_ROWS, TEXT_D, 2, 100_000, True)
         taken, peak, passes, coef = apart(classify, folder, True)
@@ -272,4 +284,5 @@ CASES: Cases = {
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the files are removed
     main(CASES, "Speed and memory of fits from files", __file__, __doc__)

@@ -528,3 +528,19 @@ def test_partial_fit_is_for_squared_error():
     assert not hasattr(model, "moments_")
     with pytest.raises(ValueError, match="squared error only"):
         AnytimeRegressor(loss="poisson").fit_moments(Moments.of(X, y))
+
+
+def test_files_are_for_whom_the_user_lets_read(tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"")
+    Moments.of([[1.0], [3.0]], [0.0, 1.0]).save(tmp_path / "a.moments")
+    assert (tmp_path / "a.moments").stat().st_mode == plain.stat().st_mode
+
+
+def test_every_changed_byte_is_noticed():
+    data = Moments.of(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0)).to_bytes()
+    for k in range(len(data) - 8 * 16, len(data)):  # the last entries of the scatter
+        damaged = bytearray(data)
+        damaged[k] ^= 1
+        with pytest.raises(ValueError, match="damaged"):
+            Moments.from_bytes(bytes(damaged))

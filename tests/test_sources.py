@@ -516,3 +516,9 @@ def test_a_chunk_without_weight_adds_nothing():
     assert found.n_samples == keep.sum()
     np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-12)
     np.testing.assert_allclose(found.scatter, wanted.scatter, rtol=1e-11, atol=1e-9)
+
+
+def test_labels_of_rows_are_no_feature(tmp_path):
+    frame = pd.DataFrame({"a": [3.0, 1.0, 2.0], "y": [1.0, 2.0, 3.0]}).sort_values("a")
+    frame.to_parquet(tmp_path / "sorted.parquet")
+    assert open_source(tmp_path / "sorted.parquet", "y").feature_names == ("a",)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, A
     >>> arrays["a"].shape, fields
     ((2, 2), {'n': 3})
     """
-    manifest = json.dumps({"schema": SCHEMA, "kind": kind, "fields": dict(fields)}, allow_nan=False)
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {MANIFEST: manifest})
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    manifest = {"schema": SCHEMA, "kind": kind, "digest": _digest(plain), "fields": dict(fields)}
+    return save(plain, {MANIFEST: json.dumps(manifest, allow_nan=False)})
 
 
 def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -42,24 +44,37 @@ def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArr
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         manifest = json.loads(header["__metadata__"][MANIFEST])
         schema, found, fields = manifest["schema"], manifest["kind"], manifest["fields"]
+        intact = schema != SCHEMA or manifest["digest"] == _digest(arrays)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {error!r}") from error
     if not isinstance(schema, int) or schema > SCHEMA:
         raise ValueError(f"{where} has schema {schema!r}, this version of budgetline reads up to {SCHEMA}: update it")
     if found != kind or not isinstance(fields, dict):
         raise ValueError(f"{where} holds {found!r}, not {kind!r}")
+    if not intact:
+        raise ValueError(f"{where} is damaged: its arrays are not those that were written")
     return arrays, fields
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return a checksum of names, types, shapes and entries."""
+    total = sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        total.update(f"{name} {array.dtype} {array.shape} ".encode())
+        total.update(array.data if array.size else b"")
+    return total.hexdigest()
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file in full or not at all: beside its place first, then moved there."""
     target = Path(path)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    beside = target.with_name(f".{target.name}.{token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with open(beside, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, target)
+        os.replace(beside, target)
     finally:
-        Path(name).unlink(missing_ok=True)  # only there if something went wrong
+        beside.unlink(missing_ok=True)  # only there if something went wrong

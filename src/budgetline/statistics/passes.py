@@ -82,6 +82,8 @@ def _sums(source: Source, statistic: Statistic, columns: Positions | None, memor
             if bar is not None:
                 bar.update(item.n_rows)
             continue
+        if item is not None and bar is not None:
+            bar.update(item.n_samples)  # remembered
         if item is None and memory is not None:
             memory.save(names[k], total)
         yield total if item is None else item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -89,7 +90,9 @@ def roles_of(
     chosen: str | tuple[str, ...] = target if isinstance(target, str) else tuple(target)
     others = {chosen} if isinstance(chosen, str) else set(chosen)
     others |= {name for name in (weight, qid) if name is not None}
-    columns = tuple(n for n in known if n not in others) if features is None else tuple(features)
+    # pandas keeps the labels of rows in such columns
+    plain = (name for name in known if name not in others and not re.fullmatch(r"__index_level_\d+__", name))
+    columns = tuple(plain) if features is None else tuple(features)
     for name in (*others, *columns):
         if known[name] > 1:
             raise ValueError(f"the data have {known[name]} columns {name!r}")
