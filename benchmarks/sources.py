@@ -2,8 +2,8 @@
 
 Command line and way of measuring as in ``core.py``. The files are made in a temporary folder and removed after, so that
 they are in the page cache, as far as it reaches. Everything whose memory is measured runs in a fresh process, and peak
-memory is that of the process with all it imports. Files are written with pyarrow's defaults unless a case says
-otherwise; these keep a dictionary of the values of each column, which costs a reader most where no value is repeated.
+memory is that of the process with all it imports. By default pyarrow keeps a dictionary of the values of each column,
+which costs a reader most where no value is repeated; cases say where there are none.
 """
 
 from __future__ import annotations
@@ -245,14 +245,19 @@ MEMORY = {"peak memory, MB": 1000}
 TEXT_SIZE = f"{TEXT_ROWS:,} × {TEXT_D}"
 CASES: Cases = {
     "parquet": (
-        "Parquet, 1,500,000 × 500 float64, 50 groups, 3 files, row groups of 100,000",
-        partial(parquet_case, ROWS, PARQUET_FILES, 100_000, rounds=3, dask=True),
+        "Parquet, 1,500,000 × 500 float64, 50 groups, 3 files, row groups of 16,384, no dictionaries",
+        partial(parquet_case, ROWS, PARQUET_FILES, 16_384, rounds=3, dask=True, use_dictionary=False),
         BOTH,
     ),
+    "defaults": (
+        "Parquet, 500,000 × 500, row groups of 100,000, dictionaries (pyarrow's default)",
+        partial(parquet_case, 500_000, 2, 100_000, rounds=1, dask=False),
+        MEMORY,
+    ),
     "small": (
-        "Parquet, 500,000 × 500, row groups of 10,000",
-        partial(parquet_case, 500_000, 2, 10_000, rounds=3, dask=False),
-        BOTH,
+        "Parquet, 500,000 × 500, row groups of 1,000, no dictionaries",
+        partial(parquet_case, 500_000, 2, 1_000, rounds=1, dask=False, use_dictionary=False),
+        MEMORY,
     ),
     "large": (
         "Parquet, 1,000,000 × 500, one row group",

@@ -42,7 +42,10 @@ def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[
     """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]."""
     D, k = rows.n_columns, shift.size
     width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
-    buffer = np.zeros((max((s.stop - s.start for s in slices), default=0), width), dtype)
+    longest = max((s.stop - s.start for s in slices), default=0)
+    # filled fastest in the order of the data: columns that Arrow decoded lie one after another
+    by_column = isinstance(rows.X, np.ndarray) and rows.X.flags.f_contiguous and not rows.X.flags.c_contiguous
+    buffer = np.zeros((longest, width), dtype, order="F" if by_column else "C")
     part = np.empty((width, width), dtype)
     total = np.zeros((width, width))
     with np.errstate(all="ignore"):  # of this thread; what is not finite is found in the result
