@@ -19,6 +19,7 @@ from sklearn.datasets import dump_svmlight_file
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
 from budgetline.statistics import svmlight, tabular
 from budgetline.statistics.passes import ChunkMoments, ahead, sum_over
+from budgetline.statistics.sources import rows_about
 
 COLUMNS = [f"x{k}" for k in range(6)]
 GROUPS = {"a": [3, 0], "b": [1], "c": [2, 5], "d": [4]}
@@ -522,3 +523,19 @@ def test_labels_of_rows_are_no_feature(tmp_path):
     frame = pd.DataFrame({"a": [3.0, 1.0, 2.0], "y": [1.0, 2.0, 3.0]}).sort_values("a")
     frame.to_parquet(tmp_path / "sorted.parquet")
     assert open_source(tmp_path / "sorted.parquet", "y").feature_names == ("a",)
+
+
+def test_the_bar_knows_the_time_left_of_text_files(tmp_path, monkeypatch):
+    frame = make_frame("plain")[[*COLUMNS, "y"]]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    dump_svmlight_file(frame[COLUMNS].to_numpy(), frame["y"].to_numpy(), str(tmp_path / "a.svm"), zero_based=False)
+    for source in (open_source(tmp_path / "a.csv", "y"), open_source(tmp_path / "a.svm", n_features=len(COLUMNS))):
+        assert source.n_rows is None
+        assert source.about_rows == pytest.approx(len(frame), rel=0.05)
+        screen = Terminal()
+        monkeypatch.setattr(sys, "stderr", screen)
+        AnytimeRegressor().fit_source(source, progress=True)
+        assert f"/{source.about_rows}" in screen.getvalue()
+    empty = tmp_path / "empty.svm"
+    empty.write_text("")
+    assert rows_about(empty, 0) is None

@@ -13,16 +13,15 @@ from typing import Any
 import narwhals as nw
 from scipy import sparse
 
+from budgetline.statistics.csv import CsvPartition, csv_names
 from budgetline.statistics.distributed import dask_frame_source, dask_source, is_dask
 from budgetline.statistics.sources import Source, array_source, iterator_source, split_given
 from budgetline.statistics.svmlight import svmlight_source
 from budgetline.statistics.tabular import (
-    CsvPartition,
     FragmentPartition,
     LazyFramePartition,
     Roles,
     TablePartition,
-    csv_names,
     parquet_names,
     parquet_partitions,
     roles_of,

@@ -56,7 +56,7 @@ def sum_over(
     memory = None if checkpoint is None else Checkpoint(Path(checkpoint))
     if client is not None or is_distributed(source):
         return sum_with_dask(source, statistic, columns, client, memory)
-    bar = make_bar(progress, "rows", source.n_rows)
+    bar = make_bar(progress, "rows", source.about_rows)
     with nullcontext() if bar is None else bar:
         return tree_sum(_sums(source, statistic, columns, memory, bar))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -126,6 +127,14 @@ class Source:
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
+    @property
+    def about_rows(self) -> int | None:
+        """Number of rows, guessed where it is not known: for a progress bar."""
+        listed = self.partitions if isinstance(self.partitions, list) else [None]
+        counts = [getattr(partition, "about_rows", getattr(partition, "n_rows", None)) for partition in listed]
+        known: list[int] = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
     def fingerprint(self, partition: Partition, columns: Positions | None) -> str | None:
         """Return a name for what is computed of a partition, None if its data cannot be told from others."""
         mark = partition.fingerprint()
@@ -133,6 +142,17 @@ class Source:
             return None
         parts = (mark, self.n_features, self.feature_names, None if columns is None else columns.tolist())
         return sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def rows_about(path: Path, size: int | None = None) -> int | None:
+    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, by its first lines."""
+    if not path.exists():
+        return None  # whoever reads it will say so
+    size = path.stat().st_size if size is None else size
+    with open(path, "rb") as file:
+        head = file.read(1 << 16)
+    lines = head.count(b"\n")
+    return max(1, round(size * lines / (head.rindex(b"\n") + 1))) if lines else None
 
 
 def chunk_rows_for(width: int, itemsize: int = 8) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.datasets import load_svmlight_file
 
-from budgetline.statistics.sources import Chunk, Positions, Source
+from budgetline.statistics.sources import Chunk, Positions, Source, rows_about
 
 TEXT_BYTES = 1 << 25
 """Bytes of text that make a chunk."""
@@ -27,6 +27,11 @@ class SvmlightPartition:
     ranked: bool
     zero_based: bool
     n_rows: None = None
+
+    @property
+    def about_rows(self) -> int | None:
+        """Number of rows, by the length of the first lines."""
+        return rows_about(self.path, self.stop - self.start)
 
     @property
     def where(self) -> str:

@@ -1,4 +1,4 @@
-"""Sources of named columns: Parquet and CSV files, Arrow tables and datasets, polars lazy frames, data frames."""
+"""Sources of named columns: Parquet files, Arrow tables and datasets, polars lazy frames, data frames."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for
 from budgetline.statistics.spill import Spill
 
-CSV_BLOCK = 1 << 24
-"""Bytes of text that are parsed at once."""
 READ_BUFFER = 1 << 14
 """Bytes read ahead of a column of a row group, so that a large row group is not read in full."""
 PAGE_BYTES = 1 << 20
@@ -130,7 +128,7 @@ class ParquetPartition:
 
     def fingerprint(self) -> str:
         """Return the file's place, size and time, and what is read of it."""
-        return f"{_stamp(self.path)} {self.first} {self.last} {self.roles}"
+        return f"{stamp(self.path)} {self.first} {self.last} {self.roles}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Read the row groups, a few rows at a time."""
@@ -166,7 +164,7 @@ class ParquetPartition:
                 row += batch.num_rows
 
     def _batches(self, file: Any, group: int, names: list[str], where: str) -> Iterator[Any]:
-        return _guarded(file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=names), where)
+        return guarded(file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=names), where)
 
     def _same_rows(self, metadata: Any) -> None:
         groups = range(self.first, min(self.last + 1, metadata.num_row_groups))
@@ -213,53 +211,6 @@ def _opened(path: Path) -> Any:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, arrow().ArrowException) as error:
         raise ValueError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
-
-
-# -- CSV -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CsvPartition:
-    """A CSV file, read from start to end. Features must be numbers; the first block decides what the targets are."""
-
-    path: Path
-    roles: Roles
-    n_rows: None = None
-
-    def fingerprint(self) -> str:
-        """Return the file's place, size and time, and what is read of it."""
-        return f"{_stamp(self.path)} {self.roles}"
-
-    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Parse the file, a block of text at a time."""
-        wanted, pa = self.roles.wanted(columns), arrow()
-        features = wanted[: len(wanted) - len(self.roles.wanted(np.empty(0, dtype=np.intp)))]
-        weights = [] if self.roles.weight is None else [self.roles.weight]
-        numbers = dict.fromkeys([*features, *weights], pa.float64())
-        where = str(self.path)
-        with _csv_reader(self.path, wanted, numbers) as reader:
-            for k, batch in enumerate(_guarded(reader, where)):
-                for start in range(0, batch.num_rows, self.roles.chunk_rows):
-                    part = batch.slice(start, self.roles.chunk_rows)
-                    yield self.roles.chunk(part, columns, f"{where}, block {k}")
-
-
-def csv_names(path: Path) -> list[str]:
-    """Return the names in a file's first line."""
-    with _csv_reader(path, None, {}) as reader:
-        return list(reader.schema.names)
-
-
-def _csv_reader(path: Path, wanted: list[str] | None, types: dict[str, Any]) -> Any:
-    pa = arrow()
-    csv = import_module("pyarrow.csv")
-    convert = csv.ConvertOptions(include_columns=wanted, column_types=types)
-    try:
-        return csv.open_csv(path, csv.ReadOptions(block_size=CSV_BLOCK), convert_options=convert)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise ValueError(f"{path} cannot be read as CSV: {error}") from error
 
 
 # -- Arrow tables, datasets and polars -----------------------------------------------------------------------------
@@ -313,7 +264,7 @@ class FragmentPartition:
             batch_readahead=1,
             fragment_readahead=1,
         )
-        for k, batch in enumerate(_guarded(batches, where)):
+        for k, batch in enumerate(guarded(batches, where)):
             yield self.roles.chunk(batch, columns, f"{where}, batch {k}")
 
 
@@ -376,7 +327,7 @@ def _joined(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else arrow().concat_arrays(column.chunks)
 
 
-def _guarded(batches: Any, where: str) -> Iterator[Any]:
+def guarded(batches: Any, where: str) -> Iterator[Any]:
     """Yield batches; what the reader cannot make sense of is an error that says where."""
     try:
         yield from batches
@@ -389,7 +340,8 @@ def _same_columns(schema: Any, wanted: list[str], where: str) -> None:
         raise ValueError(f"{where}: column {missing[0]!r} is missing; the columns are {_some(schema.names)}")
 
 
-def _stamp(path: Path) -> str:
+def stamp(path: Path) -> str:
+    """Return the place, size and time of a file."""
     status = path.stat()
     return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
 
