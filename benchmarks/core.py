@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
@@ -239,6 +240,19 @@ def _in_own_process(script: str, name: str, limit: float = 600) -> Measurements:
     except subprocess.TimeoutExpired:
         return {"not finished after, seconds": limit}
     return dict(json.loads(done.stdout))
+
+
+def print_report(report: Callable[[Any], list[str]], full: Any, quick: Any, description: str | None) -> None:
+    """The command line of an experiment: ``--quick`` runs a tiny version, ``--write FILE`` keeps the report."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
+    parser.add_argument("--write", type=Path)
+    args = parser.parse_args()
+    text = "\n".join([*report(quick if args.quick else full), conditions(), ""])
+    print(text)
+    if args.write:
+        args.write.parent.mkdir(parents=True, exist_ok=True)
+        args.write.write_text(text)
 
 
 def main(cases: Cases, title: str, script: str, description: str | None) -> None:

@@ -6,7 +6,6 @@ sentence about who wins is computed from the numbers.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.utils import Bunch
 
-from budgetline import AnytimeClassifier, FeatureGroups
+from budgetline import AnytimeClassifier, FeatureGroups, FixedOrder
 from budgetline.datasets import load_heart, load_thyroid
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions
+from core import print_report
 
 Split = tuple[np.ndarray, np.ndarray]
 Scores = dict[str, np.ndarray]
@@ -32,21 +31,13 @@ BUDGETS = {"heart": (5.0, 20.0, 100.0, 200.0, 323.97), "thyroid": (5.0, 10.0, 16
 METRICS = ("AUC", "accuracy")
 
 
-@dataclass(frozen=True)
-class CheapestFirst:
-    """A schedule that leaves no choice: the cheapest group, of several the one that is listed first."""
-
-    def allowed(self, costs: np.ndarray, remaining: np.ndarray, spent: float) -> np.ndarray:
-        """Return a mask with one True."""
-        return np.arange(costs.size) == np.argmin(np.where(remaining, costs, np.inf))
-
-
+CHEAPEST = "cheapest first"
 METHODS: dict[str, dict[str, Any]] = {
     "fr": {"rule": "fr"},
     "omp": {"rule": "omp"},
     "score": {"rule": "score"},
     "fr, cost-insensitive": {"rule": "fr", "cost_sensitive": False},
-    "cheapest first": {"rule": "omp", "schedule": CheapestFirst()},
+    CHEAPEST: {"rule": "omp"},
 }
 REPLANNED, EVERYTHING = "fr, a new plan for each budget", "all features, whatever the budget"
 
@@ -83,8 +74,9 @@ def predictions(data: Bunch, name: str, split: Split) -> Iterator[tuple[str, lis
     def fitted(**params: Any) -> AnytimeClassifier:
         return AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name], **params).fit(X, y)
 
+    listed = FixedOrder(np.argsort(data.feature_groups.costs, kind="stable"))  # of equal prices the first listed
     for method, params in METHODS.items():
-        model = fitted(**params)
+        model = fitted(**params, schedule=listed if method == CHEAPEST else "greedy")
         yield method, [model.predict_proba(held, budget=b) for b in budgets]
     yield REPLANNED, [fitted(rule="fr", max_cost=b).predict_proba(held) for b in budgets]
     yield EVERYTHING, [model.predict_proba(held)] * len(budgets)
@@ -265,18 +257,5 @@ def report(effort: Effort) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Print the report, and write it if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
-    parser.add_argument("--write", type=Path)
-    args = parser.parse_args()
-    text = "\n".join([*report(QUICK if args.quick else Effort()), conditions(), ""])
-    print(text)
-    if args.write:
-        args.write.parent.mkdir(parents=True, exist_ok=True)
-        args.write.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    print_report(report, Effort(), QUICK, __doc__)

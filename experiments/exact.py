@@ -6,7 +6,6 @@ wins is computed from the numbers.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agri
 from budgetline.evaluation import best_sequence, best_sets, stopping_cost, timeliness
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions
+from core import print_report
 
 METHODS: dict[str, dict[str, Any]] = {
     "fr": {"rule": "fr"},
@@ -377,18 +376,5 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Print the report, and write it if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
-    parser.add_argument("--write", type=Path)
-    args = parser.parse_args()
-    text = "\n".join([*report(QUICK if args.quick else SOURCES), conditions(), ""])
-    print(text)
-    if args.write:
-        args.write.parent.mkdir(parents=True, exist_ok=True)
-        args.write.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    print_report(report, SOURCES, QUICK, __doc__)

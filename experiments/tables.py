@@ -6,7 +6,6 @@ who wins is computed from the numbers.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from budgetline.datasets import make_agricultural, make_yahoo
 from budgetline.evaluation import Comparison
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions
+from core import print_report
 
 RULES: dict[str, dict[str, Any]] = {
     "CS-G-OMP": {"rule": "omp"},
@@ -229,18 +228,5 @@ def report(effort: Effort) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Print the report, and write it if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
-    parser.add_argument("--write", type=Path)
-    args = parser.parse_args()
-    text = "\n".join([*report(QUICK if args.quick else Effort()), conditions(), ""])
-    print(text)
-    if args.write:
-        args.write.parent.mkdir(parents=True, exist_ok=True)
-        args.write.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    print_report(report, Effort(), QUICK, __doc__)

@@ -362,6 +362,6 @@ def test_a_program_without_stderr(monkeypatch):
 
 
 def test_items_pass_through_the_bar_in_order(capsys):
-    assert list(progress.counted(iter("abc"), True, "letters")) == ["a", "b", "c"]
+    assert list(progress.counted("abc", True, "letters")) == ["a", "b", "c"]
     assert list(progress.counted("abc", None, "letters")) == ["a", "b", "c"]
     assert "letters" in capsys.readouterr().err

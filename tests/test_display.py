@@ -173,3 +173,10 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"budgetline\[plot\]"):
         BudgetCurveDisplay(BudgetCurve([0, 1], [0, 1])).plot()
+
+
+def test_a_name_is_for_one_estimator():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = AnytimeRegressor().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="a mapping names its own"):
+        BudgetCurveDisplay.from_estimator({"a": model}, X, X[:, 0], name="b")

@@ -539,3 +539,21 @@ def test_the_bar_knows_the_time_left_of_text_files(tmp_path, monkeypatch):
     empty = tmp_path / "empty.svm"
     empty.write_text("")
     assert rows_about(empty, 0) is None
+
+
+def test_what_would_be_ignored_is_refused(tmp_path):
+    frame = make_frame("plain")[[*COLUMNS, "y"]]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "a.svm").write_text("1 1:2\n2 2:3\n")
+    X, y = frame[COLUMNS].to_numpy(), frame["y"].to_numpy()
+    for data, target, extra, message in (
+        ((X, y), None, {"file_format": "csv"}, "file_format='csv' is for files"),
+        ((X, y), None, {"n_features": 5}, "n_features=5 is for files"),
+        ((X, y), None, {"zero_based": True}, "zero_based=True is for files"),
+        (tmp_path / "a.csv", "y", {"n_features": 5}, "n_features=5 is for svmlight files"),
+        (tmp_path / "a.svm", None, {"chunk_rows": 5}, "chunk_rows=5 has no effect"),
+        (iter([(X, y)]), None, {"chunk_rows": 5}, "chunk_rows=5 has no effect"),
+        ((frame[COLUMNS], y), None, {"chunk_rows": 5}, "chunk_rows=5 has no effect"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            open_source(data, target, **extra)

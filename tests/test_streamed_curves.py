@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.metrics import mean_absolute_error
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, budget_curve, open_source
 from budgetline.datasets import load_heart, load_thyroid, make_yahoo
 from budgetline.evaluation import streamed
 
@@ -55,7 +57,7 @@ def test_ndcg_over_svmlight_files(tmp_path):
 
 def test_errors():
     source = open_source((heart.data, heart.target), chunk_rows=100)
-    with pytest.raises(ValueError, match="a source holds y"):
+    with pytest.raises(ValueError, match="sources hold y"):
         budget_curve(REGRESSOR, source, heart.target)
     with pytest.raises(ValueError, match="2 features, the model was fitted on"):
         budget_curve(REGRESSOR, open_source((heart.data[:, :2], heart.target)))
@@ -73,3 +75,15 @@ def test_predictions_that_do_not_fit_are_refused(monkeypatch):
     with pytest.raises(MemoryError, match="mean over rows"):
         budget_curve(CLASSIFIER, source, metric="roc_auc")
     assert budget_curve(CLASSIFIER, source, metric="log_loss").values.size == 10
+
+
+def test_searches_are_seen_through_and_queries_are_not_ignored():
+    search = GridSearchCV(AnytimeRegressor(heart.feature_groups), {"alpha": [1e-2]}, cv=2).fit(heart.data, heart.target)
+    moments, source = Moments.of(heart.data, heart.target), open_source((heart.data, heart.target), chunk_rows=100)
+    truth = budget_curve(search, heart.data, heart.target, metric="mse").values
+    for held, name in ((moments, "moments"), (source, "sources")):
+        np.testing.assert_allclose(budget_curve(search, held, metric="mse").values, truth, rtol=1e-10)
+        with pytest.raises(ValueError, match=f"{name} hold y, weights and queries"):
+            budget_curve(search, held, qid=heart.target)
+        with pytest.raises(TypeError, match=f"{name} judge an estimator of budgetline itself, not Pipeline"):
+            budget_curve(make_pipeline(search.best_estimator_), held)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -12,11 +12,9 @@ T = TypeVar("T")
 Progress = bool | None
 
 
-def counted(items: Iterable[T], progress: Progress, unit: str, total: int | None = None) -> Iterator[T]:
+def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
     """Yield the items, with a bar if ``progress`` is true, or is None and a terminal watches and tqdm is there."""
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    bar = make_bar(progress, unit, total)
+    bar = make_bar(progress, unit, len(items))
     if bar is None:
         yield from items
         return

@@ -47,6 +47,8 @@ class AnytimeClassifier(Classification):
     classes_ : array of shape (P,)
     sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
         As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
+    n_passes_ : int
+        How often the data of a source were read.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class AnytimeClassifier(Classification):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            Dask arrays and frames are read where they are, as :meth:`fit_source` does.
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional

@@ -12,16 +12,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
 from budgetline.estimators.regression import Regression
-from budgetline.estimators.streaming import FromMoments, check_many_passes, open_stream
+from budgetline.estimators.streaming import FromMoments, Stream, check_many_passes
 from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.groups import Layout
 from budgetline.linear import fit_moments, fit_rows, warn_from_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.plan import Plan
-from budgetline.progress import Progress
 from budgetline.statistics.distributed import dask_source, is_dask
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.sources import Source
 
 
 class AnytimeRegressor(FromMoments):
@@ -159,26 +157,20 @@ class AnytimeRegressor(FromMoments):
         self._remember(moments, data.target_shape)
         return self
 
-    def fit_source(
-        self, source: Source, *, client: Any = None, progress: Progress = None, checkpoint: Any = None
-    ) -> Self:
-        """Learn from data of any size, read in chunks; see :meth:`FromMoments.fit_source`."""
+    def _learn_source(self, stream: Stream, plan: Plan, layout: Layout, checkpoint: Any) -> None:
         if self.loss == "squared_error":
-            self._refuse_tol()
-            super().fit_source(source, client=client, progress=progress, checkpoint=checkpoint)
-            return self
+            super()._learn_source(stream, plan, layout, checkpoint)
+            return
         if checkpoint is not None:
             raise ValueError(f"loss={self.loss!r} takes many passes: a checkpoint is for squared error")
-        stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
-        check_many_passes(source, plan)
+        check_many_passes(stream.source, plan)
         family = self._new_family()
+        moments = stream.moments(stream.source.target_shape)
         evaluate = partial(stream.model_sums, family, None)
-        moments = stream.moments(source.target_shape)
         model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
-        self._keep(model, layout, source.feature_names, ())  # of one target, also if it came as a matrix
+        self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family
         self._remember(None, (), stream.passes)
-        return self
 
     def _need_squared_error(self) -> None:
         if self.loss != "squared_error":

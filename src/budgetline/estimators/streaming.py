@@ -167,10 +167,7 @@ class FromMoments(Regression):
         [-0.0, 1.0, -0.0]
         """
         stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
-        self._need_squared_error()
-        moments = stream.moments(source.target_shape, checkpoint=checkpoint)
-        self._learn(moments, plan, layout, source.feature_names)
-        self.n_passes_ = stream.passes
+        self._learn_source(stream, plan, layout, checkpoint)
         return self
 
     @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
@@ -218,6 +215,13 @@ class FromMoments(Regression):
             self.moments_ = replace(moments, target_shape=target_shape)
         if passes is not None:
             self.n_passes_ = passes
+
+    def _learn_source(self, stream: Stream, plan: Plan, layout: Layout, checkpoint: Any) -> None:
+        """Fit from a stream, of which squared error needs the moments only."""
+        self._need_squared_error()
+        moments = stream.moments(stream.source.target_shape, checkpoint=checkpoint)
+        self._learn(moments, plan, layout, stream.source.feature_names)
+        self.n_passes_ = stream.passes
 
     def _need_squared_error(self) -> None:
         """Raise an error if moments do not determine the model."""

@@ -40,8 +40,8 @@ def budget_curve(
         - "F": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
         - "mse", "r2", "accuracy", "log_loss", "roc_auc";
         - "ndcg@5" and the like, or ``NDCG(k, empty=…)``: see :func:`budgetline.evaluation.ndcg_score`;
-        - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A scorer is any callable
-          whose first argument is not called ``y_true``; greater is better.
+        - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
+          function if its first argument starts with ``y`` or it takes exactly two, else a scorer: greater is better.
     sample_weight : array of shape (n,), optional
     qid : array of shape (n,), optional
         The query of each row, for NDCG.
@@ -63,13 +63,11 @@ def budget_curve(
     """
     measure = as_metric(metric)
     if isinstance(X, Moments):
-        check_is_fitted(model)
-        while hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        values = measure.from_moments(_squared_error_model(model, X, y, sample_weight), X)
+        model = _judged_alone(model, X, y, sample_weight, qid)
+        values = measure.from_moments(_squared_error_model(model, X), X)
     elif isinstance(X, Source):
-        check_is_fitted(model)
-        values = values_over(model, X, measure, y, sample_weight, qid)
+        model = _judged_alone(model, X, y, sample_weight, qid)
+        values = values_over(model, X, measure)
     else:
         stages = Stages.of(model, X, y, sample_weight, qid)
         model, values = stages.model, measure.values(stages)
@@ -164,14 +162,23 @@ def weight_of(sample_weight: Any, index: Any, estimator: Any = None) -> dict[str
     return {f"{prefix}sample_weight": rows}
 
 
-def _squared_error_model(model: Any, moments: Moments, y: Any, sample_weight: Any) -> Any:
-    if y is not None or sample_weight is not None:
-        raise ValueError("moments hold y and the weights: give none")
+def _judged_alone(model: Any, held: Moments | Source, *given: Any) -> Any:
+    """Return the estimator that moments or a source judge; they hold all else, and no pipeline can transform them."""
+    check_is_fitted(model)
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    what = "moments" if isinstance(held, Moments) else "sources"
+    if any(part is not None for part in given):
+        raise ValueError(f"{what} hold y, weights and queries: give none")
     if not hasattr(model, "staged_model_"):
-        raise TypeError(f"moments judge an estimator of budgetline itself, not {type(model).__name__}")
+        raise TypeError(f"{what} judge an estimator of budgetline itself, not {type(model).__name__}")
+    check_columns(model, held.feature_names, held.n_features)
+    return model
+
+
+def _squared_error_model(model: Any, moments: Moments) -> Any:
     if hasattr(model, "classes_") or getattr(model, "loss", "squared_error") != "squared_error":
         raise ValueError(f"moments judge models of squared error only, not {model!r}")
-    check_columns(model, moments.feature_names, moments.n_features)
     if moments.n_targets != model.staged_model_.null_intercept.size:
         raise ValueError(f"the moments are of {moments.n_targets} targets, the model has another number")
     return model.staged_model_

@@ -83,6 +83,8 @@ class BudgetCurveDisplay:
         **plot
             As in :meth:`plot`.
         """
+        if isinstance(estimator, Mapping) and name is not None:
+            raise ValueError(f"name={name!r} is for one estimator: a mapping names its own")
         models = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
         curves = {
             label: budget_curve(model, X, y, metric=metric, sample_weight=sample_weight, qid=qid)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from budgetline.evaluation.metrics import Accuracy, Metric, RowMetric
 from budgetline.evaluation.stages import Stages
-from budgetline.inputs import check_columns, check_finite
+from budgetline.inputs import check_finite
 from budgetline.statistics.passes import ChunkMoments, located, sum_over
 from budgetline.statistics.sources import Chunk, Source
 
@@ -20,13 +20,8 @@ GATHER_BYTES = 1 << 31
 """Predictions of all rows and stages are kept, for metrics that need them, up to this size."""
 
 
-def values_over(model: Any, source: Source, metric: Metric, y: Any, sample_weight: Any, qid: Any) -> Float:
-    """Return a metric of every stage over a source, shape (1 + stages,)."""
-    if not all(given is None for given in (y, sample_weight, qid)):
-        raise ValueError("a source holds y, weights and queries: give none")
-    if not hasattr(model, "staged_model_"):
-        raise TypeError(f"a source can judge an estimator of budgetline, not {type(model).__name__}")
-    check_columns(model, source.feature_names, source.n_features)
+def values_over(model: Any, source: Source, metric: Metric) -> Float:
+    """Return a metric of every stage of a fitted estimator over a source of its columns, shape (1 + stages,)."""
     columns = model.staged_model_.at_stage(model.staged_model_.n_stages).columns
     # which two values a regressor's y has shows only when all rows are seen
     whole = isinstance(metric, Accuracy) and not hasattr(model, "classes_")

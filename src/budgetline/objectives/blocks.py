@@ -67,6 +67,24 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     return v
 
 
+def score_tests(blocks: Float, k: Float, r: Float) -> Float:
+    """Return r_g' (H_g − k_g k_g')⁻¹ r_g, shape (J,): twice what a Newton step gains with each group.
+
+    Parameters
+    ----------
+    blocks : array of shape (J, s, s)
+        H_g, the Hessian of each group.
+    k : array of shape (J, s, m)
+        H_gS L⁻ᵀ for the factor L of H_S: what the chosen columns S explain of it.
+    r : array of shape (J, s)
+        Gradients.
+    """
+    # pivots are judged against the block's own diagonal: curvature may be small everywhere
+    unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", blocks), 1e-300))
+    M = (blocks - k @ k.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :]
+    return np.asarray((whiten(M, (r * unit)[:, :, None]) ** 2).sum(axis=(1, 2)))
+
+
 def _whiten_large(blocks: Float, vectors: Float) -> Float:
     """LAPACK, one large block at a time; singular ones are reduced to their independent columns first."""
     v = np.zeros_like(vectors)

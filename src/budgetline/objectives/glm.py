@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.objectives.blocks import SizeClass, size_classes, whiten
+from budgetline.objectives.blocks import SizeClass, score_tests, size_classes
 from budgetline.objectives.least_squares import diagonal_blocks, grown
 from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
 from budgetline.objectives.rules import RULES, Rule
@@ -238,12 +238,7 @@ class GeneralisedLinear:
     def _class_scores(self, c: SizeClass, K: Float, r: Float) -> Float:
         count, size = c.columns.shape
         k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, size * self._Q, -1)
-        M = c.blocks - k @ k.transpose(0, 2, 1)
-        # pivots are judged against the block's own diagonal: curvature may be small everywhere
-        unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", c.blocks), 1e-300))
-        vectors = (r[c.columns].reshape(count, size * self._Q) * unit)[:, :, None]
-        v = whiten(M * unit[:, :, None] * unit[:, None, :], vectors)
-        return np.asarray((v**2).sum(axis=(1, 2)))
+        return score_tests(c.blocks, k, r[c.columns].reshape(count, size * self._Q))
 
     def _blocks(self, columns: NDArray[np.intp], curvature: Float) -> Float:
         """Return H_g of groups of one size, shape (J_s, sQ, sQ)."""

@@ -21,7 +21,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.objectives.blocks import size_classes, whiten
+from budgetline.objectives.blocks import score_tests, size_classes
 from budgetline.objectives.families import Family
 from budgetline.objectives.least_squares import Gram
 from budgetline.objectives.newton import factored, hessian
@@ -290,9 +290,5 @@ class StreamedGeneralisedLinear:
             at = 1 + self._order[c.columns]
             blocks = np.array([self._hessian(self._at, group) for group in at])
             k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, size * Q, -1)
-            # pivots are judged against the block's own diagonal: curvature may be small everywhere
-            unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", blocks), 1e-300))
-            vectors = (r[c.columns].reshape(count, size * Q) * unit)[:, :, None]
-            v = whiten((blocks - k @ k.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :], vectors)
-            scores[c.groups] = (v**2).sum(axis=(1, 2))
+            scores[c.groups] = score_tests(blocks, k, r[c.columns].reshape(count, size * Q))
         return scores

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.statistics.sources import Chunk, Positions, rows_about
-from budgetline.statistics.tabular import Roles, arrow, guarded, stamp
+from budgetline.statistics.sources import Chunk, Positions, rows_about, stamp
+from budgetline.statistics.tabular import Roles, arrow, guarded
 
 CSV_BLOCK = 1 << 24
 """Bytes of text that are parsed at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from glob import glob
 from numbers import Integral
@@ -38,6 +38,9 @@ SUFFIXES = {
 }
 
 
+OWN_PIECES = "has no effect: these data come in pieces of their own"
+
+
 def open_source(
     data: Any,
     target: str | Iterable[str] | None = None,
@@ -67,7 +70,8 @@ def open_source(
     features : list of str, optional
         Default: all other columns. Estimators read only the columns that their groups use.
     chunk_rows : int, optional
-        Rows read at once; default: about 64 MB.
+        Rows read at once; default: about 64 MB. Not for data that come in pieces of their own: svmlight files (32 MB of
+        text), iterators and dask.
     file_format : {"parquet", "csv", "svmlight"}, optional
         Where suffixes do not tell.
     n_features, zero_based
@@ -87,15 +91,13 @@ def open_source(
     ('1', '0', '2')
     """
     _check_chunk_rows(chunk_rows)
+    inside = {"file_format": file_format, "n_features": n_features, "zero_based": zero_based or None}
     roles = partial(roles_of, target=target, weight=weight, qid=qid, features=features, chunk_rows=chunk_rows)
     listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
     if not listed and not isinstance(data, str | PathLike):
+        _refuse(inside, "is for files")
         return _open_object(data, roles, chunk_rows)
-    paths, kind = _files(data, file_format)
-    if kind == "svmlight":
-        _refuse_names(roles, but="qid")
-        return svmlight_source(paths, n_features, zero_based, qid is not None)
-    return _open_table(paths, kind, roles)
+    return _open_files(*_files(data, file_format), roles, inside)
 
 
 def _check_chunk_rows(chunk_rows: Any) -> None:
@@ -104,8 +106,13 @@ def _check_chunk_rows(chunk_rows: Any) -> None:
         raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {chunk_rows!r}")
 
 
-def _open_table(paths: list[Path], kind: str, roles: Callable[[Iterable[str]], Roles]) -> Source:
-    """Open files of named columns; the first decides which there are."""
+def _open_files(paths: list[Path], kind: str, roles: partial[Roles], inside: dict[str, Any]) -> Source:
+    """Open files; of named columns the first decides which there are."""
+    if kind == "svmlight":
+        _refuse_names(roles, but="qid")
+        _refuse({"chunk_rows": roles.keywords["chunk_rows"]}, OWN_PIECES)
+        return svmlight_source(paths, inside["n_features"], bool(inside["zero_based"]), bool(roles.keywords["qid"]))
+    _refuse({**inside, "file_format": None}, "is for svmlight files")
     if kind == "csv":
         named = roles(csv_names(paths[0]))
         return tabular_source([CsvPartition(path, named) for path in paths], named)
@@ -116,13 +123,16 @@ def _open_table(paths: list[Path], kind: str, roles: Callable[[Iterable[str]], R
 def _open_object(data: Any, roles: partial[Roles], chunk_rows: int | None) -> Source:
     """Open anything but files."""
     if is_dask(data) and hasattr(data, "columns"):
+        _refuse({"chunk_rows": chunk_rows}, OWN_PIECES)
         return dask_frame_source(data, roles(data.columns))
     if isinstance(data, tuple):
         _refuse_names(roles)
         X, y, weights = split_given(data, "the tuple")
         if is_dask(X):
+            _refuse({"chunk_rows": chunk_rows}, OWN_PIECES)
             return dask_source(X, y, weights)
         if isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+            _refuse({"chunk_rows": chunk_rows}, OWN_PIECES)
             return iterator_source(lambda: iter([data]))
         return array_source(X, y, weights, None, chunk_rows)
     module = type(data).__module__
@@ -138,10 +148,18 @@ def _open_object(data: Any, roles: partial[Roles], chunk_rows: int | None) -> So
         return tabular_source([TablePartition(frame, named)], named)
     if callable(data) or isinstance(data, Iterator):
         _refuse_names(roles)
+        _refuse({"chunk_rows": chunk_rows}, OWN_PIECES)
         return iterator_source(data)
     if sparse.issparse(data) or hasattr(data, "shape"):
         raise TypeError("an array needs its target: open_source((X, y))")
     raise TypeError(f"do not know how to read {type(data).__name__}: give files, a table, (X, y), or an iterator")
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    """Raise an error for the first argument that was given although it would be ignored."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r} {why}")
 
 
 def _refuse_names(roles: partial[Roles], but: str | None = None) -> None:

@@ -144,6 +144,12 @@ class Source:
         return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
+def stamp(path: Path) -> str:
+    """Return the place, size and time of a file."""
+    status = path.stat()
+    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
+
+
 def rows_about(path: Path, size: int | None = None) -> int | None:
     """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, by its first lines."""
     if not path.exists():

@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.datasets import load_svmlight_file
 
-from budgetline.statistics.sources import Chunk, Positions, Source, rows_about
+from budgetline.statistics.sources import Chunk, Positions, Source, rows_about, stamp
 
 TEXT_BYTES = 1 << 25
 """Bytes of text that make a chunk."""
@@ -40,8 +40,7 @@ class SvmlightPartition:
 
     def fingerprint(self) -> str:
         """Return the file's place, size and time, and what is read of it."""
-        status = self.path.stat()
-        return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {self}"
+        return f"{stamp(self.path)} {self}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Parse the lines."""

@@ -15,7 +15,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for
+from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for, stamp
 from budgetline.statistics.spill import Spill
 
 READ_BUFFER = 1 << 14
@@ -308,7 +308,7 @@ def _matrix(batch: Any, names: Iterable[str], where: str) -> NDArray[Any]:
     if not columns:
         return np.empty((batch.num_rows, 0))
     plain = pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
-    # in row-major order this takes ten times as long; products transpose a piece at a time, which is cheap
+    # in row-major order this takes ten times as long; products fill their buffers in the order of the data
     array: NDArray[Any] = plain.to_tensor(null_to_nan=True, row_major=False).to_numpy()
     return array
 
@@ -338,12 +338,6 @@ def guarded(batches: Any, where: str) -> Iterator[Any]:
 def _same_columns(schema: Any, wanted: list[str], where: str) -> None:
     if missing := [name for name in wanted if name not in schema.names]:
         raise ValueError(f"{where}: column {missing[0]!r} is missing; the columns are {_some(schema.names)}")
-
-
-def stamp(path: Path) -> str:
-    """Return the place, size and time of a file."""
-    status = path.stat()
-    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
 
 
 def _some(names: Iterable[str], most: int = 10) -> str:
