@@ -342,3 +342,11 @@ def test_sequences_become_frames(backend):
     assert columns == ["step", "group", "cost", "cumulative_cost", "gain", "explained"]
     assert np.asarray(frame["group"]).tolist() == list(sequence.groups)
     np.testing.assert_allclose(np.asarray(frame["cumulative_cost"]), np.cumsum(sequence.costs))
+
+
+def test_fitted_models_keep_their_groups_and_costs():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = AnytimeRegressor({"a": [2, 0], "b": [1]}, costs={"a": 2.0, "b": 3.0}).fit(X, X[:, 0])
+    assert model.feature_groups_ == FeatureGroups({"a": [2, 0], "b": [1]}, costs=[2, 3])
+    alone = AnytimeRegressor().fit(X, X[:, 0])
+    assert alone.feature_groups_.names == ("0", "1", "2")

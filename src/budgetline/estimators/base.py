@@ -142,6 +142,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         remember_columns(self, names, layout.n_features)
         self._target_shape, self._columns_read = target_shape, np.sort(layout.used)
         self.staged_model_ = model
+        self.feature_groups_: FeatureGroups = layout.groups
         self.sequence_: Sequence = model.sequence
         self.order_ = model.sequence.order
         single = not target_shape

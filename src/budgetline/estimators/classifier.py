@@ -45,7 +45,7 @@ class AnytimeClassifier(Classification):
     Attributes
     ----------
     classes_ : array of shape (P,)
-    sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
         As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
     n_passes_ : int
         How often the data of a source were read.

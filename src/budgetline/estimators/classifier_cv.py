@@ -40,7 +40,7 @@ class AnytimeClassifierCV(Classification):
     ----------
     alpha_ : float
     cv_scores_ : array of shape (n_alphas, n_folds)
-    classes_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+    classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
         Of the model fitted on all data with ``alpha_``.
 
     Examples

@@ -58,6 +58,8 @@ class GroupLassoPath(FromMoments):
 
     Attributes
     ----------
+    feature_groups_ : FeatureGroups
+        The groups as they were used, with their costs.
     sequence_ : Sequence
         ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``; of the shrunken models
         the gains are without the penalty.

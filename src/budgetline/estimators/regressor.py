@@ -64,6 +64,8 @@ class AnytimeRegressor(FromMoments):
 
     Attributes
     ----------
+    feature_groups_ : FeatureGroups
+        The groups as they were used, with their costs.
     sequence_ : Sequence
         ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``.
     order_ : int array

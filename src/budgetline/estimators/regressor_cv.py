@@ -47,7 +47,7 @@ class AnytimeRegressorCV(Regression):
     alpha_ : float
         The chosen value.
     cv_scores_ : array of shape (n_alphas, n_folds)
-    sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
         Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
 
     Examples

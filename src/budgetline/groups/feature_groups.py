@@ -27,10 +27,13 @@ class Layout:
         ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
     n_features : int
         Number of columns of X, including those in no group.
+    groups : FeatureGroups
+        What was resolved.
     """
 
     columns: tuple[NDArray[np.intp], ...]
     n_features: int
+    groups: FeatureGroups
 
     @property
     def used(self) -> NDArray[np.intp]:
@@ -280,7 +283,7 @@ class FeatureGroups:
                 f"{_some(missing)} in no group; "
                 "add the missing columns to a group or pass remainder='drop' to leave them out"
             )
-        return Layout(tuple(resolved), n_features)
+        return Layout(tuple(resolved), n_features, self)
 
     def __len__(self) -> int:
         return len(self._names)
