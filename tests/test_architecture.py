@@ -33,6 +33,7 @@ LAYERS = (
     "generalised",
     "evaluation",
     "estimators",
+    "runtime",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "datasets": {"datasets", "groups", "inputs"}
@@ -166,10 +167,13 @@ PUBLIC = {
         "AnytimeClassifierCV",
         "AnytimeRegressor",
         "AnytimeRegressorCV",
+        "AnytimeRunner",
         "BudgetCurve",
         "BudgetCurveDisplay",
         "ConvexLoss",
         "Doubling",
+        "EarlyExit",
+        "Extractor",
         "FeatureGroups",
         "FixedOrder",
         "GroupLassoPath",
@@ -257,8 +261,9 @@ def test_modules_have_a_docstring_and_ignore_types_by_code(name):
     assert not re.findall(r"#\s*noqa(?!:)", text)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "budgetline.runtime.calls"])
 def test_exceptions_are_not_swallowed(name):
+    # the exception: the module that runs users' functions, whose failures are results
     handlers = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.ExceptHandler)]
     assert all(h.type is not None for h in handlers), "bare except"
     broad = [h.lineno for h in handlers if isinstance(h.type, ast.Name) and h.type.id in ("Exception", "BaseException")]

@@ -22,6 +22,7 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
+from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor
 from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
 from budgetline.statistics import Moments, Source, open_source
 
@@ -32,10 +33,13 @@ __all__ = [
     "AnytimeClassifierCV",
     "AnytimeRegressor",
     "AnytimeRegressorCV",
+    "AnytimeRunner",
     "BudgetCurve",
     "BudgetCurveDisplay",
     "ConvexLoss",
     "Doubling",
+    "EarlyExit",
+    "Extractor",
     "FeatureGroups",
     "FixedOrder",
     "GroupLassoPath",

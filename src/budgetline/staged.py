@@ -121,7 +121,10 @@ class StagedModel:
                 UserWarning,
                 stacklevel=5,
             )
-        in_sequence = np.array([name in wanted for name in self.sequence.groups], dtype=bool)
+        return self.of_steps(np.array([name in wanted for name in self.sequence.groups], dtype=bool))
+
+    def of_steps(self, in_sequence: NDArray[np.bool_]) -> LinearModel:
+        """Return the model of the groups at these steps of the sequence, a mask of shape (stages,)."""
         count = int(in_sequence.sum())
         if in_sequence[:count].all():
             return self.at_stage(count)

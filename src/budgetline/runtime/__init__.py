@@ -1,0 +1,9 @@
+"""Run extractors in order under a deadline, and measure what they cost."""
+
+from budgetline.runtime.answer import Answer, Fault
+from budgetline.runtime.clock import Clock
+from budgetline.runtime.early_exit import EarlyExit
+from budgetline.runtime.extractors import Extractor
+from budgetline.runtime.runner import AnytimeRunner
+
+__all__ = ["Answer", "AnytimeRunner", "Clock", "EarlyExit", "Extractor", "Fault"]

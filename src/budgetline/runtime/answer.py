@@ -1,0 +1,82 @@
+"""What a run gives back: the prediction, what it was made from, and why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
+Kind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a group could not be used.
+
+    Attributes
+    ----------
+    kind : str
+        ``"raised"``, ``"late"`` (its timeout or the deadline came first), ``"shape"``, ``"type"``, ``"not finite"``,
+        ``"died"`` (its process ended), or ``"refused"`` (it was not started: too many calls hang already).
+    message : str
+        What happened, with the text of the exception.
+    rows : int array, optional
+        The inputs it concerns, for runs over many inputs; None means all of them.
+    """
+
+    kind: Kind
+    message: str
+    rows: NDArray[np.intp] | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.rows is None else f" ({self.rows.size} inputs, the first is number {self.rows[0]})"
+        return f"{self.kind}: {self.message}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A prediction, and what it was made from.
+
+    Attributes
+    ----------
+    value : number, label, or array
+        The prediction; for many inputs an array with one entry (or row) per input.
+    probabilities : array, optional
+        Of the classes, in the order of ``classes_``; None for regressions.
+    stage : int
+        How many groups from the start of the sequence are all in use.
+    groups : tuple of str
+        The groups in use, in sequence order. More than ``stage`` of them where a group in between is missing.
+    spent : float
+        Cost of all groups that were started, also of those that failed or came late; known groups are free.
+    elapsed : float
+        Seconds from the call to this answer.
+    timings : mapping group -> seconds
+        From the start of each group to its arrival, for those that arrived, usable or not.
+    reason : str
+        Why it stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it came, or nothing that is left
+        would have been in time), ``"budget"``, ``"interrupted"``, ``"decided"`` (early exit); ``"running"`` for the
+        answers on the way of a stream.
+    faults : mapping group -> Fault
+        Groups that were started and could not be used, or not for all inputs.
+    skipped : tuple of str
+        Groups that were not started because they would not have been in time.
+    path : array, optional
+        Predictions after 0, 1, … groups, shape (1 + stages, n, …), for ``predict_many(path=True)``.
+    """
+
+    value: Any
+    probabilities: NDArray[np.float64] | None
+    stage: int
+    groups: tuple[str, ...]
+    spent: float
+    elapsed: float
+    timings: Mapping[str, float]
+    reason: Reason
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    path: NDArray[Any] | None = None

@@ -1,0 +1,114 @@
+"""What a runner is given, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, get_args
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.estimators.base import SequenceEstimator
+from budgetline.runtime.extractors import Columns, Extractor, Mode, is_async
+from budgetline.runtime.processes import check_sendable
+from budgetline.runtime.request import Step
+
+
+def check_model(model: Any) -> Any:
+    """Return a fitted estimator of a sequence, or raise an error."""
+    if not isinstance(model, SequenceEstimator):
+        raise TypeError(
+            f"a runner needs a fitted estimator of budgetline, got {type(model).__name__}; "
+            "fit it on what the extractors return, without a pipeline before it"
+        )
+    check_is_fitted(model)
+    return model
+
+
+def steps_of(
+    model: Any, extractors: Mapping[str, Any], mode: Any, seconds: Mapping[str, float] | None
+) -> tuple[Step, ...]:
+    """Return the groups of the sequence with their extractors, checked."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, got {mode!r}")
+    if not isinstance(extractors, Mapping):
+        raise TypeError(f"extractors must be a mapping group -> function, got {type(extractors).__name__}")
+    all_names = model.feature_groups_.names
+    for what, given in (("extractors", extractors), ("seconds", seconds or {})):
+        if unknown := [name for name in given if name not in all_names]:
+            raise ValueError(
+                f"unknown group {unknown[0]!r} in {what}; the groups are {', '.join(map(repr, all_names))}"
+            )
+    names = getattr(model, "feature_names_in_", None)
+    layout = model.feature_groups_.resolve(None if names is None else tuple(names), model.n_features_in_)
+    steps = []
+    for g, name, cost in zip(model.order_, model.sequence_.groups, model.sequence_.costs, strict=True):
+        if name not in extractors:
+            raise ValueError(f"there is no extractor for group {name!r}; give None if it counts only when it is known")
+        extractor = _as_extractor(name, extractors[name], mode)
+        own = layout.columns[g]
+        columns = Columns(own, None if names is None else tuple(str(names[d]) for d in own))
+        time = _check_seconds(name, (seconds or {}).get(name, 0.0))
+        steps.append(Step(name, float(cost), columns, extractor, (extractor and extractor.mode) or mode, time))
+    return tuple(steps)
+
+
+def _as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
+    """Return an extractor with its mode settled."""
+    if given is None:
+        return None
+    try:
+        extractor = given if isinstance(given, Extractor) else Extractor(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"group {name!r}: {error}") from error
+    if extractor.mode is None:
+        extractor = replace(extractor, mode="async" if is_async(extractor.function) else mode)
+    if extractor.mode == "cooperative" and extractor.timeout is not None:
+        raise ValueError(
+            f"group {name!r}: a timeout needs mode 'thread', 'process' or 'async'; cooperative cannot stop"
+        )
+    if extractor.mode == "process":
+        check_sendable(name, extractor)
+    return extractor
+
+
+def _check_seconds(name: str, seconds: Any) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not 0 <= float(seconds) < np.inf:
+        raise ValueError(f"seconds of group {name!r} must be a finite number ≥ 0, got {seconds!r}")
+    return float(seconds)
+
+
+def check_deadline(deadline: Any) -> float | None:
+    """Return a deadline in seconds from now; None means there is none."""
+    if deadline is None:
+        return None
+    if isinstance(deadline, bool) or not isinstance(deadline, Real) or np.isnan(float(deadline)):
+        raise ValueError(f"deadline must be a number of seconds, got {deadline!r}")
+    return None if float(deadline) == np.inf else float(deadline)
+
+
+def check_budget(budget: Any) -> float:
+    """Return a budget in cost units; infinite if there is none."""
+    if budget is None:
+        return np.inf
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) >= 0:
+        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {budget!r}")
+    return float(budget)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return an integer ≥ 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be an integer ≥ 1, got {value!r}")
+    return int(value)
+
+
+def check_raws(raws: Any) -> Any:
+    """Return a sequence of inputs that is not empty."""
+    if not hasattr(raws, "__len__") or not hasattr(raws, "__getitem__"):
+        raise TypeError(f"raws must be a sequence of inputs, got {type(raws).__name__}")
+    if len(raws) == 0:
+        raise ValueError("raws is empty: there is nothing to predict")
+    return raws
