@@ -55,10 +55,28 @@ def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
     array of shape (P, T)
         Zero outside the subset; the minimum-norm solution where it is not unique.
     """
-    w = np.zeros((factor.U.shape[1], factor.z.shape[1]))
-    if chosen.any() and factor.U.shape[0]:
-        w[chosen] = lstsq(factor.U[:, chosen], factor.z, cond=1e-13, lapack_driver="gelsy", check_finite=False)[0]
+    U, z = factor.U, factor.z
+    w = np.zeros((U.shape[1], z.shape[1]))
+    if not chosen.any() or U.shape[0] == 0:
+        return w.T
+    if factor.kept.all():
+        # the columns before the first one that is missing are triangular already: solve for those after it alone
+        first = chosen.size if chosen.all() else int(np.argmin(chosen))
+        rest = np.flatnonzero(chosen[first:]) + first
+        w[rest], rank = _least_squares(U[first:, rest], z[first:])
+        if rank == rest.size:
+            w[:first] = solve_triangular(U[:first, :first], z[:first] - U[:first, rest] @ w[rest], check_finite=False)
+            return w.T
+    w[chosen], _ = _least_squares(U[:, chosen], z)
     return w.T
+
+
+def _least_squares(A: Float, z: Float) -> tuple[Float, int]:
+    """Return the least-squares solution and the rank; there may be no columns."""
+    if A.shape[1] == 0:
+        return np.zeros((0, z.shape[1])), 0
+    w, _, rank, _ = lstsq(A, z, cond=1e-13, lapack_driver="gelsy", check_finite=False)
+    return w, int(rank)
 
 
 def condition_number(U: Float) -> float:

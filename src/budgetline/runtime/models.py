@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from budgetline.runtime.clock import Clock
 from budgetline.staged import StagedModel
+from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
 
@@ -93,7 +94,8 @@ class Models:
             return model
         start = self._clock.now()
         chosen = np.array([groups >> j & 1 for j in range(self.n_stages)], dtype=bool)
-        found = self._staged.of_steps(chosen)
+        with one_blas_thread():  # a request should not wait for other threads
+            found = self._staged.of_steps(chosen)
         model = Model(groups, np.ascontiguousarray(found.coef[:, self._columns]), found.intercept)
         with self._lock:
             self.solve_seconds = max(0.8 * self.solve_seconds, self._clock.now() - start)  # forgets one slow moment

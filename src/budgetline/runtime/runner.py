@@ -90,6 +90,7 @@ class AnytimeRunner:
         clock: Clock | None = None,
     ) -> None:
         self._model = check_model(model)
+        self._classifies = is_classifier(model)
         self._clock = Clock() if clock is None else clock
         workers = check_count("workers", workers)
         steps = steps_of(model, extractors, mode, seconds)
@@ -342,4 +343,4 @@ class AnytimeRunner:
 
     def _respond(self, scores: Float) -> tuple[NDArray[Any], Float | None]:
         value = self._model._respond(scores, "predict")
-        return value, self._model._respond(scores, "predict_proba") if is_classifier(self._model) else None
+        return value, self._model._respond(scores, "predict_proba") if self._classifies else None
