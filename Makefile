@@ -30,6 +30,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/glm.py
 	$(BIN)/python benchmarks/group_lasso.py
 	$(BIN)/python benchmarks/sources.py
+	$(BIN)/python benchmarks/runtime.py
+	$(BIN)/python benchmarks/service.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

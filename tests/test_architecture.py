@@ -190,6 +190,7 @@ PUBLIC = {
         "open_source",
         "oracle_curve",
         "plateau",
+        "profile_costs",
         "stopping_cost",
         "timeliness",
     },

@@ -22,7 +22,7 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
-from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor
+from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor, profile_costs
 from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
 from budgetline.statistics import Moments, Source, open_source
 
@@ -56,6 +56,7 @@ __all__ = [
     "open_source",
     "oracle_curve",
     "plateau",
+    "profile_costs",
     "stopping_cost",
     "timeliness",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_is_fitted
 
 from budgetline.estimators.base import Checked, SequenceEstimator
 from budgetline.inputs import check_known, check_labels
@@ -133,8 +133,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
 
     @property
     def _family(self) -> Family:
-        check_is_fitted(self)
-        return Logistic() if self.classes_.size == 2 else Softmax(self.classes_.size)
+        return family_of(self.classes_.size)
 
     def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         classes, codes = check_labels(y, n_samples)
@@ -157,11 +156,17 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         mass = np.bincount(codes, data.rows.weight, classes.size)
         if np.any(mass <= 0):
             raise ValueError(f"class {classes.tolist()[int(np.argmin(mass))]!r} has no sample of positive weight")
-        return data, classes, Logistic() if classes.size == 2 else Softmax(classes.size)
+        return data, classes, family_of(classes.size)
 
     def _finish(self, model: StagedModel, data: Checked, classes: NDArray[Any]) -> None:
         self._keep(model, data.layout, data.names, data.target_shape)
         self.classes_ = classes
+
+
+@cache
+def family_of(n_classes: int) -> Family:
+    """Return the family; the same object every time, as the runtime asks for it with every answer."""
+    return Logistic() if n_classes == 2 else Softmax(n_classes)
 
 
 def _log_probabilities(scores: Float) -> Float:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from budgetline.estimators.classification import Classification
+from budgetline.estimators.classification import Classification, family_of
 from budgetline.estimators.streaming import check_many_passes, forget, open_stream
 from budgetline.generalised import fit_generalised, fit_generalised_source
-from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
 from budgetline.statistics.distributed import dask_source, is_dask
 from budgetline.statistics.passes import ChunkLabels
@@ -150,7 +149,7 @@ class AnytimeClassifier(Classification):
                 f"a classifier needs one target, as a vector, the source has a matrix of {source.target_shape[0]}"
             )
         labels = stream.total(ChunkLabels(), np.empty(0, dtype=np.intp)).classes()
-        family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
+        family = family_of(labels.size)
         shape = () if labels.size == 2 else (labels.size,)
         evaluate = partial(stream.model_sums, family, labels)
         model = fit_generalised_source(evaluate, stream.moments(shape, labels), plan, family, self.tol)

@@ -38,11 +38,11 @@ def never() -> bool:
     return False
 
 
-def run(extractor: Extractor, columns: Columns, raws: Sequence[Any], stop: Stop = never) -> Result | Fault:
+def run(extractor: Extractor, columns: Columns, raws: list[Any], stop: Stop = never) -> Result | Fault:
     """Call an extractor on inputs; between inputs and before another try it may be told to stop."""
     if extractor.batch:
         for _ in range(1 + extractor.retries):
-            found = _checked_rows(columns, _attempt(extractor.function, list(raws)), len(raws))
+            found = _checked_rows(columns, attempt(extractor.function, list(raws)), len(raws))
             if (isinstance(found, Result) and not found.faults) or stop():
                 break
         return found
@@ -52,18 +52,18 @@ def run(extractor: Extractor, columns: Columns, raws: Sequence[Any], stop: Stop 
             rows.append(Fault("late", "the deadline came before its turn"))
             continue
         for _ in range(1 + extractor.retries):
-            row = _checked_row(columns, _attempt(extractor.function, raw))
+            row = _checked_row(columns, attempt(extractor.function, raw))
             if not isinstance(row, Fault) or stop():
                 break
         rows.append(row)
     return _stacked(rows, columns.width)
 
 
-async def run_async(extractor: Extractor, columns: Columns, raws: Sequence[Any]) -> Result | Fault:
+async def run_async(extractor: Extractor, columns: Columns, raws: list[Any]) -> Result | Fault:
     """Do the same for async functions: all inputs at once, and late ones are cancelled from outside."""
     if extractor.batch:
         for _ in range(1 + extractor.retries):
-            found = _checked_rows(columns, await _attempt_async(extractor.function, list(raws)), len(raws))
+            found = _checked_rows(columns, await _attempt_async(extractor.function, raws), len(raws))
             if isinstance(found, Result) and not found.faults:
                 break
         return found
@@ -80,13 +80,8 @@ async def run_async(extractor: Extractor, columns: Columns, raws: Sequence[Any])
     return _stacked(await asyncio.gather(*map(row_of, raws)), columns.width)
 
 
-def attempt_to(send: Callable[[Any], Any], content: Any) -> Fault | None:
-    """Hand something to another process; what cannot be sent is a fault of its sender."""
-    found = _attempt(send, content)
-    return found if isinstance(found, Fault) else None
-
-
-def _attempt(function: Callable[[Any], Any], argument: Any) -> Any:
+def attempt(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Return what a function returns, or a Fault if it raises."""
     try:
         return function(argument)
     except BaseException as error:  # also SystemExit: a library that exits must not take the service with it
@@ -97,8 +92,13 @@ async def _attempt_async(function: Callable[[Any], Any], argument: Any) -> Any:
     try:
         found = function(argument)
         return await found if isawaitable(found) else found
-    except (asyncio.CancelledError, GeneratorExit):
+    except GeneratorExit:
         raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return raised(error)  # not we, but the function cancelled something: it costs this input alone
     except BaseException as error:
         return _raised_or_pressed(error)
 
@@ -106,13 +106,14 @@ async def _attempt_async(function: Callable[[Any], Any], argument: Any) -> Any:
 def _raised_or_pressed(error: BaseException) -> Fault:
     if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
         raise error  # Ctrl-C, which arrives in the main thread only
-    return _raised(error)
+    return raised(error)
 
 
-def _raised(error: BaseException) -> Fault:
+def raised(error: BaseException) -> Fault:
+    """Return the fault of a function that raised this."""
     try:
         text = str(error)
-    except Exception as second:  # the text of an exception is users' code, too
+    except BaseException as second:  # the text of an exception is users' code, too
         text = f"(its text cannot be had: {type(second).__name__})"
     return Fault("raised", f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
@@ -120,8 +121,8 @@ def _raised(error: BaseException) -> Fault:
 def _checked_row(columns: Columns, value: Any) -> Float | Fault:
     try:
         row = value if isinstance(value, Fault) else columns.row(value)
-    except Exception as error:  # conversions are users' code, too: __array__, __getitem__
-        return _raised(error)
+    except BaseException as error:  # conversions are users' code, too: __array__, __getitem__
+        return _raised_or_pressed(error)
     if isinstance(row, Fault) or np.isfinite(row).all():
         return row
     return Fault("not finite", f"column {_culprit(columns, row)} holds {row[~np.isfinite(row)][0]}")
@@ -130,8 +131,8 @@ def _checked_row(columns: Columns, value: Any) -> Float | Fault:
 def _checked_rows(columns: Columns, value: Any, n: int) -> Result | Fault:
     try:
         values = value if isinstance(value, Fault) else columns.rows(value, n)
-    except Exception as error:
-        return _raised(error)
+    except BaseException as error:
+        return _raised_or_pressed(error)
     if isinstance(values, Fault):
         return values
     flat = values.ravel(order="K")
@@ -149,7 +150,8 @@ def _checked_rows(columns: Columns, value: Any, n: int) -> Result | Fault:
 
 def _stacked(rows: Sequence[Float | Fault], width: int) -> Result | Fault:
     if len(rows) == 1:
-        return rows[0] if isinstance(rows[0], Fault) else Result(rows[0], {})
+        # a copy: a function may use its array again before this one is read
+        return rows[0] if isinstance(rows[0], Fault) else Result(rows[0].copy(), {})
     faults = {i: row for i, row in enumerate(rows) if isinstance(row, Fault)}
     values = np.zeros((len(rows), width))
     for i, row in enumerate(rows):

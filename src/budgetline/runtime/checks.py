@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, get_args
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -47,7 +48,7 @@ def steps_of(
     for g, name, cost in zip(model.order_, model.sequence_.groups, model.sequence_.costs, strict=True):
         if name not in extractors:
             raise ValueError(f"there is no extractor for group {name!r}; give None if it counts only when it is known")
-        extractor = _as_extractor(name, extractors[name], mode)
+        extractor = as_extractor(name, extractors[name], mode)
         own = layout.columns[g]
         columns = Columns(own, None if names is None else tuple(str(names[d]) for d in own))
         time = _check_seconds(name, (seconds or {}).get(name, 0.0))
@@ -55,7 +56,7 @@ def steps_of(
     return tuple(steps)
 
 
-def _as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
+def as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
     """Return an extractor with its mode settled."""
     if given is None:
         return None
@@ -105,10 +106,23 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
-def check_raws(raws: Any) -> Any:
-    """Return a sequence of inputs that is not empty."""
-    if not hasattr(raws, "__len__") or not hasattr(raws, "__getitem__"):
-        raise TypeError(f"raws must be a sequence of inputs, got {type(raws).__name__}")
+def check_raws(raws: Any, name: str = "raws") -> Any:
+    """Return inputs, at least one, as a list."""
+    sequence = hasattr(raws, "__len__") and hasattr(raws, "__getitem__") and not isinstance(raws, str | bytes | Mapping)
+    # iterating over a data frame gives its columns, not its rows
+    if not sequence or nw.dependencies.is_into_dataframe(raws):
+        raise TypeError(f"{name} must be a sequence of inputs (of a table: its rows), got {type(raws).__name__}")
     if len(raws) == 0:
-        raise ValueError("raws is empty: there is nothing to predict")
-    return raws
+        raise ValueError(f"{name} is empty")
+    return list(raws)  # a Series has no entry 0 to speak of
+
+
+def check_known(known: Any, names: Collection[str]) -> Mapping[str, Any]:
+    """Return values of known groups by name."""
+    if known is None:
+        return {}
+    if not isinstance(known, Mapping):
+        raise TypeError(f"known must be a mapping group -> values, got {type(known).__name__}")
+    if unknown := [name for name in known if name not in names]:
+        raise ValueError(f"unknown group {unknown[0]!r} in known; the groups are {', '.join(map(repr, names))}")
+    return known

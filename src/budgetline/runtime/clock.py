@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from queue import Empty, SimpleQueue
+from threading import TIMEOUT_MAX
 from typing import Any
 
 
@@ -23,7 +24,7 @@ class Clock:
         left = None if until is None else until - self.now()
         try:
             if left is None or left > 0:
-                return mailbox.get(timeout=left)
+                return mailbox.get(timeout=left if left is None else min(left, TIMEOUT_MAX))
             while (message := mailbox.get_nowait()) is None:
                 pass
             return message

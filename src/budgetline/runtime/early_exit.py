@@ -12,19 +12,30 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.estimators.base import SequenceEstimator
+
 Float = NDArray[np.float64]
+
+BLOCK = 1 << 20
+"""Final scores of several classes are looked at so many at a time, for many inputs."""
 
 
 @dataclass(frozen=True, eq=False)
 class EarlyExit:
     """Stop a run when the probability that the remaining groups change the decision is below a threshold.
 
-    The remaining contribution of a stage is the last stage's score minus its own. Its distribution is that of a sample
-    of inputs, whatever the score so far: P(change) = (1 + #{i : the decision from s + Δ_i differs}) / (1 + m).
+    The last stage's scores are regressed on those s of the stage, on a sample of inputs, and what is left over, Δ_i,
+    stands for what the remaining groups may bring: P(change) = (1 + #{i : the decision from a + Bs + Δ_i differs from
+    that of s}) / (1 + m). The regression matters: with more groups scores spread, so that a score far from the border
+    mostly moves farther away.
 
     Attributes
     ----------
-    remaining : array of shape (stages, m, P)
+    intercept : array of shape (stages, P)
+        a, for every stage.
+    slope : array of shape (stages, P, P)
+        B, for every stage.
+    rest : array of shape (stages, m, P)
         Δ for every stage and input of the sample; for two classes P is 1 and the entries are sorted.
     below : float
         The threshold.
@@ -37,10 +48,12 @@ class EarlyExit:
     >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
     >>> early_exit = EarlyExit.learn(model, heart.data, below=0.05)
     >>> early_exit.chance(4, [[0.1], [4.0]]).round(2).tolist()  # after four groups, at these log odds
-    [0.49, 0.0]
+    [0.39, 0.0]
     """
 
-    remaining: Float
+    intercept: Float
+    slope: Float
+    rest: Float
     below: float
 
     @classmethod
@@ -53,7 +66,7 @@ class EarlyExit:
         ----------
         model : fitted classifier of this library
         X : table of shape (n, D)
-            Inputs with all columns, the training data or, better, others.
+            Inputs with all columns; the training data will do.
         below : float in (0, 1)
             Stop when the probability of another decision is below this. It must be larger than 1/(1 + n) to have any
             effect.
@@ -61,9 +74,9 @@ class EarlyExit:
             At most so many rows of X are used, drawn at random.
         random_state : int, RandomState or None
         """
+        if not (isinstance(model, SequenceEstimator) and is_classifier(model)):
+            raise TypeError(f"early exit is for classifiers of budgetline, got {type(model).__name__}")
         check_is_fitted(model)
-        if not is_classifier(model):
-            raise TypeError(f"early exit is for classifiers, got {type(model).__name__}")
         if isinstance(below, bool) or not isinstance(below, Real) or not 0 < float(below) < 1:
             raise ValueError(f"below must be between 0 and 1, got {below!r}")
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
@@ -72,23 +85,28 @@ class EarlyExit:
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
-        remaining = scores[-1] - scores
-        if remaining.shape[2] == 1:
-            remaining.sort(axis=1)
-        return cls(remaining, float(below))
+        fits = [_regress(scores[-1], own) for own in scores]
+        intercept, slope, rest = (np.stack(parts) for parts in zip(*fits, strict=True))
+        if rest.shape[2] == 1:
+            rest.sort(axis=1)
+        return cls(intercept, slope, rest, float(below))
 
     def chance(self, stage: int, scores: Any) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
         scores = np.asarray(scores, dtype=np.float64)
-        left = self.remaining[stage - 1]
+        expected = self.intercept[stage - 1] + scores @ self.slope[stage - 1].T
+        rest = self.rest[stage - 1]
         if scores.shape[1] == 1:
-            # the final score s + Δ is positive where Δ > −s
-            not_positive = np.searchsorted(left[:, 0], -scores[:, 0], side="right")
-            changed = np.where(scores[:, 0] > 0, not_positive, len(left) - not_positive)
+            # the final score is positive where Δ is above minus the expected one
+            not_positive = np.searchsorted(rest[:, 0], -expected[:, 0], side="right")
+            changed = np.where(scores[:, 0] > 0, not_positive, len(rest) - not_positive)
         else:
-            finals = (scores[:, None, :] + left).argmax(axis=2)
-            changed = (finals != scores.argmax(axis=1)[:, None]).sum(axis=1)
-        return np.asarray((1 + changed) / (1 + len(left)))
+            changed = np.empty(len(scores), dtype=np.intp)
+            rows = max(1, BLOCK // rest.size)
+            for at in (slice(start, start + rows) for start in range(0, len(scores), rows)):
+                finals = (expected[at, None, :] + rest).argmax(axis=2)
+                changed[at] = (finals != scores[at].argmax(axis=1)[:, None]).sum(axis=1)
+        return np.asarray((1 + changed) / (1 + len(rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
         """Return whether all decisions, from scores (n, P), are as good as made."""
@@ -97,8 +115,19 @@ class EarlyExit:
     def check(self, model: Any) -> None:
         """Raise an error unless this was learned from a model of the same shape."""
         staged = model.staged_model_
-        if not is_classifier(model) or (self.remaining.shape[0], self.remaining.shape[2]) != (
+        if not is_classifier(model) or (self.rest.shape[0], self.rest.shape[2]) != (
             staged.n_stages,
             staged.null_intercept.size,
         ):
             raise ValueError("early_exit was learned from another model")
+
+
+def _regress(final: Float, scores: Float) -> tuple[Float, Float, Float]:
+    """Return intercept (P,) and slope (P, P) of final scores (m, P) on scores, and what is left over (m, P)."""
+    m = len(scores)
+    design = np.column_stack([np.ones(m), scores])
+    solution, _, rank, _ = np.linalg.lstsq(design, final, rcond=None)
+    found: Float = np.asarray(solution, dtype=np.float64)
+    # fitted residuals are too small by what the regression has used up
+    left_over: Float = (final - design @ found) * np.sqrt(m / max(m - int(rank), 1))
+    return found[0], found[1:].T, left_over

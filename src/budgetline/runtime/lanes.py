@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Protocol
 
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.calls import Result, run, run_async
+from budgetline.runtime.calls import Result, raised, run, run_async
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Columns, Extractor
 
@@ -22,7 +22,7 @@ class Task:
     position: int
     extractor: Extractor
     columns: Columns
-    raws: Sequence[Any]
+    raws: list[Any]
     started: float
     send: Callable[[Message], None]
     abandoned: bool = False
@@ -85,15 +85,14 @@ class ThreadLane:
         with self._lock:
             refusal = self._refusal()
             if refusal is None:
-                worker = self._idle.pop() if self._idle else _Worker()
-                self._busy[task] = worker
+                try:
+                    worker = self._idle.pop() if self._idle else self._new()
+                    self._busy[task] = worker
+                    worker.inbox.put(task)
+                except RuntimeError as error:  # the system has no more threads to give
+                    refusal = str(error)
         if refusal is not None:
             task.send(Message(task, Fault("refused", refusal), self._clock.now()))
-            return
-        worker.inbox.put(task)
-        if worker.thread is None:
-            worker.thread = Thread(target=self._work, args=(worker,), name="budgetline-extractor", daemon=True)
-            worker.thread.start()
 
     def abandon(self, task: Task) -> None:
         """Count the task among those that hang, until it is done."""
@@ -112,6 +111,12 @@ class ThreadLane:
         for worker in workers:
             if worker.thread is not None:
                 worker.thread.join(max(0.0, end - self._clock.now()))
+
+    def _new(self) -> _Worker:
+        worker = _Worker()
+        worker.thread = Thread(target=self._work, args=(worker,), name="budgetline-extractor", daemon=True)
+        worker.thread.start()
+        return worker
 
     def _refusal(self) -> str | None:
         if self._closed:
@@ -142,21 +147,20 @@ class AsyncLane:
         self._own: Thread | None = None
         self._lock = Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._ending: asyncio.Task[None] | None = None
         self._closed = False
 
     def start(self, task: Task) -> None:
         """Let the loop begin the task."""
         loop = self.open()
-        if loop is None:
+        if loop is None or not call_in(loop, self._begin, loop, task):
             task.send(Message(task, Fault("refused", "the runner is closed"), self._clock.now()))
-        else:
-            loop.call_soon_threadsafe(self._begin, loop, task)
 
     def abandon(self, task: Task) -> None:
         """Cancel the task."""
         task.abandoned = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._cancel, task)
+        if self._loop is not None:
+            call_in(self._loop, self._cancel, task)
 
     def open(self) -> asyncio.AbstractEventLoop | None:
         """Return the loop, started if need be; None once closed."""
@@ -165,7 +169,7 @@ class AsyncLane:
                 return None
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._own = Thread(target=self._loop.run_forever, name="budgetline-loop", daemon=True)
+                self._own = Thread(target=_run_to_the_end, args=(self._loop,), name="budgetline-loop", daemon=True)
                 self._own.start()
             return self._loop
 
@@ -173,22 +177,27 @@ class AsyncLane:
         """Cancel everything, and end a loop of our own."""
         with self._lock:
             self._closed = True
-        if self._own is None or self._loop is None or self._loop.is_closed():
+        if self._own is None or self._loop is None:
             return
-        asyncio.run_coroutine_threadsafe(self._cancel_all(grace), self._loop).add_done_callback(self._stop)
-        self._own.join(grace)
-        if not self._own.is_alive():  # otherwise a function blocks it, and it ends with the process
-            self._loop.close()
+        call_in(self._loop, self._begin_end, self._loop, grace)
+        self._own.join(2 * grace)  # a function that blocks the loop ends with the process
 
     def _begin(self, loop: asyncio.AbstractEventLoop, task: Task) -> None:
         if task.abandoned:
+            return
+        if self._ending is not None:
+            task.send(Message(task, Fault("refused", "the runner is closed"), self._clock.now()))
             return
         task.handle = loop.create_task(run_async(task.extractor, task.columns, task.raws))
         self._tasks.add(task.handle)  # the loop itself keeps weak references only
 
         def done(handle: asyncio.Task[Result | Fault]) -> None:
             self._tasks.discard(handle)
-            outcome = Fault("raised", "CancelledError") if handle.cancelled() else handle.result()
+            if handle.cancelled():
+                outcome: Result | Fault = Fault("raised", "CancelledError")
+            else:
+                error = handle.exception()
+                outcome = handle.result() if error is None else raised(error)
             task.send(Message(task, outcome, self._clock.now()))
 
         task.handle.add_done_callback(done)
@@ -197,12 +206,31 @@ class AsyncLane:
         if task.handle is not None:
             task.handle.cancel()
 
+    def _begin_end(self, loop: asyncio.AbstractEventLoop, grace: float) -> None:
+        if self._ending is None:
+            self._ending = loop.create_task(self._cancel_all(grace))
+            self._ending.add_done_callback(lambda _: loop.stop())
+
     async def _cancel_all(self, grace: float) -> None:
         for handle in self._tasks:
             handle.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
 
-    def _stop(self, _: Any) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> bool:
+    """Let an event loop call a function, from any thread; return False if the loop is closed."""
+    try:
+        loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:
+        if loop.is_closed():
+            return False
+        raise
+    return True
+
+
+def _run_to_the_end(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

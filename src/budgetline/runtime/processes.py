@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import signal
 import sys
@@ -11,10 +12,12 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
+from types import FunctionType, ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.calls import Result, attempt_to, run
+from budgetline.runtime.calls import Result, attempt, run
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Columns, Extractor
 from budgetline.runtime.lanes import Message, Task
@@ -23,11 +26,13 @@ Functions = Mapping[int, tuple[Extractor, Columns]]
 
 START_SECONDS = 60.0
 """A process that has not come up by then is given up; it imports what the extractors need first."""
+END_SECONDS = 1.0
+"""A process that has not ended so long after the end of its pipe is killed."""
 
 
 def check_sendable(group: str, extractor: Extractor) -> None:
     """Raise an error unless the function can be run in another process."""
-    if (fault := attempt_to(ForkingPickler.dumps, extractor)) is not None:
+    if isinstance(fault := attempt(ForkingPickler.dumps, extractor), Fault):
         raise ValueError(
             f"the extractor of group {group!r} cannot run in another process ({fault.message}): "
             "define its function at the top level of a module"
@@ -46,11 +51,12 @@ class ProcessLane:
         self._slots = [_Slot(clock, functions, self._tasks) for _ in range(size)]
         self._lock = Lock()
         self._open = self._closed = False
+        _LANES.add(self)
 
     def open(self) -> None:
         """Start the processes, unless they run."""
         with self._lock:
-            if not self._open:
+            if not self._open and not self._closed:
                 self._open = True
                 for slot in self._slots:
                     slot.thread.start()
@@ -58,8 +64,9 @@ class ProcessLane:
     def wait(self) -> None:
         """Return when all processes are ready for work (or could not be started)."""
         self.open()
-        for slot in self._slots:
-            slot.ready.wait()
+        if self._open:
+            for slot in self._slots:
+                slot.ready.wait()
 
     @property
     def processes(self) -> list[BaseProcess]:
@@ -69,10 +76,12 @@ class ProcessLane:
     def start(self, task: Task) -> None:
         """Queue the task for the next free process."""
         self.open()
-        if self._closed:
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._tasks.put(task)
+        if closed:
             task.send(Message(task, Fault("refused", "the runner is closed"), task.started))
-        else:
-            self._tasks.put(task)
 
     def abandon(self, task: Task) -> None:
         """Kill the process that works on the task, if one does; otherwise the task is never begun."""
@@ -86,12 +95,24 @@ class ProcessLane:
             self._closed = True
             if not self._open:
                 return
-        for _ in self._slots:
-            self._tasks.put(None)
+            for _ in self._slots:
+                self._tasks.put(None)
+        for slot in self._slots:
+            slot.end()
         for slot in self._slots:
             slot.thread.join(grace)
-            slot.end()
-            slot.thread.join(grace)
+
+
+_LANES: WeakSet[ProcessLane] = WeakSet()
+
+
+def _close_all() -> None:
+    """End what nobody closed, before multiprocessing does: killed without our knowing, processes would start again."""
+    for lane in list(_LANES):
+        lane.close(1.0)
+
+
+atexit.register(_close_all)  # after the one of multiprocessing, imported above: the last comes first
 
 
 class _Slot:
@@ -102,6 +123,8 @@ class _Slot:
         self._lock = Lock()
         self._current: Task | None = None
         self._pipe: Connection | None = None
+        self._ended = False
+        self._trouble = ""
         self.process: BaseProcess | None = None
         self.ready = Event()
         self.thread = Thread(target=self._serve, name="budgetline-process", daemon=True)
@@ -113,78 +136,113 @@ class _Slot:
                 self.process.kill()
 
     def end(self) -> None:
-        """Kill the process, whatever it does."""
+        """Kill the process, whatever it does, and start no other."""
         with self._lock:
+            self._ended = True
             if self.process is not None:
                 self.process.kill()
-                self.process.join()
 
     def _serve(self) -> None:
         self._launch()
         while (task := self._tasks.get()) is not None:
-            if task.abandoned:
-                continue
-            outcome = self._outcome(task)
-            task.send(Message(task, outcome, self._clock.now()))
+            if not task.abandoned:
+                outcome = self._outcome(task)
+                task.send(Message(task, outcome, self._clock.now()))
+                del outcome
+            del task  # a thread that waits keeps nothing alive
             if self._pipe is None:
                 self._launch()
-        if self._pipe is not None:
-            self._pipe.close()  # the process ends when it reads the end of the pipe
-            self._pipe = None
-        if self.process is not None:
-            self.process.join()
+        self._drop()
 
     def _outcome(self, task: Task) -> Result | Fault:
         if self._pipe is None and not self._launch():
-            return Fault("died", "its process could not be started")
+            return Fault("died", f"its process could not be started{self._trouble}")
         assert self._pipe is not None
-        assert self.process is not None
+        content = attempt(ForkingPickler.dumps, (task.position, task.raws))
+        if isinstance(content, Fault):
+            return Fault("type", f"the input cannot be sent to a process: {content.message}")
         with self._lock:
-            self._current = task
+            # looked at under the lock: whoever gives the task up from now on finds it here, and kills
+            if not task.abandoned:
+                self._current = task
+        if task.abandoned and self._current is None:
+            return Fault("late", "given up before it began")
         try:
-            unsent = attempt_to(self._pipe.send, (task.position, task.raws))
-            if unsent is not None and self.process.is_alive():
-                return Fault("type", f"the input cannot be sent to a process: {unsent.message}")
+            self._pipe.send_bytes(content)
             outcome: Result | Fault = self._pipe.recv()
         except (EOFError, OSError):
-            self.process.join()
-            outcome = Fault("died", f"its process ended with exit code {self.process.exitcode}")
+            outcome = Fault("died", f"its process ended with exit code {self._drop()}")
         finally:
             with self._lock:
                 self._current = None
-        if task.abandoned or (isinstance(outcome, Fault) and outcome.kind == "died"):
-            self._pipe.close()  # a process that was killed, or is about to be
-            self._pipe = None
-            self.process.join()
+        if task.abandoned:
+            self._drop()  # it was killed, or is about to be
         return outcome
+
+    def _drop(self) -> int | None:
+        """Let the process go, which ends when it reads the end of its pipe; return its exit code."""
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+        if self.process is None:
+            return None
+        self.process.join(END_SECONDS)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        return self.process.exitcode
 
     def _launch(self) -> bool:
         """Start a process and wait until it is ready."""
-        ours, theirs = _context().Pipe()
-        process = _context().Process(target=_child, args=(theirs, dict(self._functions)), daemon=True)
+        context = _context(self._functions)
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_child, args=(theirs, dict(self._functions)), daemon=True)
+        came_up = False
         try:
+            if self._ended:
+                return False
             process.start()
             with self._lock:
                 self.process = process
+                if self._ended:
+                    process.kill()
             theirs.close()
             came_up = bool(ours.poll(START_SECONDS) and ours.recv() == "ready")
         except (EOFError, OSError):
-            came_up = False
-        if came_up:
+            self._trouble = ""
+        except (AssertionError, RuntimeError) as error:  # multiprocessing refuses, in a daemon or without a main guard
+            self._trouble = f": {error}"
+        finally:
             self._pipe = ours
-        else:
-            ours.close()
-        self.ready.set()
+            if not came_up:
+                self._drop()
+            self.ready.set()
         return came_up
 
 
-def _context() -> Any:
+def _context(functions: Functions) -> Any:
     """Return the way to start processes: forked from a server that has imported this module; Windows spawns them."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", __name__])
+    context.set_forkserver_preload(_preloaded(functions))
     return context
+
+
+def _preloaded(functions: Functions) -> list[str]:
+    """Return what the server imports once, so that a process that was killed is replaced in milliseconds."""
+    found = {"__main__", __name__, *(_module_of(extractor.function) for extractor, _ in functions.values())}
+    # Python 3.11 does not preload the main module, and every process runs it again: at least its imports are there
+    for value in list(vars(sys.modules["__main__"]).values()):
+        if isinstance(value, ModuleType):
+            found.add(value.__name__)
+        elif isinstance(value, type | FunctionType):
+            found.add(value.__module__)
+    return sorted(found & {*sys.modules})
+
+
+def _module_of(function: Any) -> str:
+    return function.__module__ if isinstance(function, FunctionType) else type(function).__module__
 
 
 def _child(pipe: Connection, functions: Functions) -> None:
@@ -193,9 +251,12 @@ def _child(pipe: Connection, functions: Functions) -> None:
     pipe.send("ready")
     while True:
         try:
-            position, raws = pipe.recv()
+            content = pipe.recv_bytes()
         except EOFError:
             return
-        outcome = run(*functions[position], raws)
-        if (unsent := attempt_to(pipe.send, outcome)) is not None:
-            pipe.send(Fault("type", unsent.message))
+        found = attempt(ForkingPickler.loads, content)
+        if isinstance(found, Fault):
+            pipe.send(Fault("type", f"the input cannot be read in a process: {found.message}"))
+            continue
+        position, raws = found
+        pipe.send(run(*functions[position], raws))  # arrays of numbers and texts: they can be sent

@@ -7,7 +7,7 @@ answers. Whoever drives it decides how to wait. Only the clock tells the time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -85,7 +85,7 @@ class Request:
         self,
         work: Work,
         lanes: Mapping[Mode, Lane],
-        raws: Sequence[Any],
+        raws: list[Any],
         single: bool,
         deadline: float | None,
         budget: float,
@@ -99,6 +99,7 @@ class Request:
         self._running: dict[int, Task] = {}
         self._have = self._ready = self._known = 0
         self._judged = 0  # before the first group nothing is decided
+        self._verdict = False
         self._spent = 0.0
         self._timings: dict[str, float] = {}
         self._faults: dict[str, Fault] = {}
@@ -184,11 +185,11 @@ class Request:
     def _decided(self) -> bool:
         early_exit, stage = self._work.early_exit, self._have.bit_length()
         if early_exit is None or self._have == self._judged:
-            return False
-        self._judged = self._have
-        if stage == len(self._work.steps) or leading(self._have) != stage:
-            return False  # nothing remains, or a group in between is missing
-        return early_exit.decided(stage, self._features.scores(self._have, self._work.models.solve))
+            return self._verdict
+        self._judged, self._verdict = self._have, False
+        if stage < len(self._work.steps) and leading(self._have) == stage:  # something remains, nothing is missing
+            self._verdict = early_exit.decided(stage, self._features.scores(self._have, self._work.models.solve))
+        return self._verdict
 
     def _wake(self) -> float | None:
         """Return when to look again: at the deadline, or when a running call has had its time."""
@@ -245,7 +246,8 @@ class Request:
         lacking = list(outcome.faults)
         if lacking:
             first = outcome.faults[lacking[0]]
-            self._fault(step.name, Fault(first.kind, first.message, np.array(lacking, dtype=np.intp)))
+            rows = None if len(lacking) == len(self._raws) else np.array(lacking, dtype=np.intp)
+            self._fault(step.name, Fault(first.kind, first.message, rows))
         if len(lacking) < len(self._raws):
             self._features.put(message.task.position, outcome.values, lacking)
             self._have |= 1 << message.task.position
@@ -283,15 +285,17 @@ class Request:
 
     def _answer(self, reason: Reason, path: bool = False) -> Answer:
         used = self._model(self._have).groups
-        scores = self._features.scores(used, self._model)
-        value, probabilities = self._work.respond(scores)
         along = None
         if path and isinstance(self._features, ManyRows):
             every = self._features.path(used, self._work.models.solve)
             values, _ = self._work.respond(every.reshape(-1, every.shape[-1]))
             along = np.moveaxis(values.reshape(*every.shape[:2], *values.shape[1:]), 1, 0)
+            scores = every[:, -1]
+        else:
+            scores = self._features.scores(used, self._model)
+        value, probabilities = self._work.respond(scores)
         if self._single:
-            value = value[0].item() if value.ndim == 1 else value[0]
+            value = value.tolist()[0] if value.ndim == 1 else value[0]
             probabilities = None if probabilities is None else probabilities[0]
         steps = self._work.steps
         groups = tuple([steps[j].name for j in range(used.bit_length()) if used >> j & 1])

@@ -14,11 +14,19 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from budgetline.runtime.answer import Answer, Fault
-from budgetline.runtime.checks import check_budget, check_count, check_deadline, check_model, check_raws, steps_of
+from budgetline.runtime.checks import (
+    check_budget,
+    check_count,
+    check_deadline,
+    check_known,
+    check_model,
+    check_raws,
+    steps_of,
+)
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
-from budgetline.runtime.lanes import AsyncLane, Lane, Message, ThreadLane
+from budgetline.runtime.lanes import AsyncLane, Lane, Message, ThreadLane, call_in
 from budgetline.runtime.models import Models
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Wait, Work
@@ -246,6 +254,8 @@ class AnytimeRunner:
 
     def start(self) -> Self:
         """Start processes and wait until they are ready, so that the first request finds them so."""
+        if self._closed:
+            raise RuntimeError("the runner is closed")
         self._processes.wait()
         return self
 
@@ -266,16 +276,14 @@ class AnytimeRunner:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _request(
-        self, raws: Sequence[Any], single: bool, deadline: Any, budget: Any, known: Mapping[str, Any] | None
+        self, raws: list[Any], single: bool, deadline: Any, budget: Any, known: Mapping[str, Any] | None
     ) -> Request:
         if self._closed:
             raise RuntimeError("the runner is closed")
         limits = check_deadline(deadline), check_budget(budget)
         request = Request(self._work, self._lanes, raws, single, *limits)
-        for name, values in (known or {}).items():
+        for name, values in check_known(known, self._model.feature_groups_.names).items():
             if name not in self._positions:
-                if name not in self._model.feature_groups_.names:
-                    raise ValueError(f"unknown group {name!r} in known")
                 continue  # the sequence ended before it
             columns = self._work.steps[self._positions[name]].columns
             read = columns.row(values) if single else columns.rows(values, len(raws))
@@ -310,8 +318,7 @@ class AnytimeRunner:
         mailbox: asyncio.Queue[Message | None] = asyncio.Queue()
 
         def send(message: Message | None) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(mailbox.put_nowait, message)
+            call_in(loop, mailbox.put_nowait, message)  # a loop that is closed waits for nothing
 
         request.send = send
         request.use_lane("async", AsyncLane(self._clock, loop))
@@ -335,6 +342,7 @@ class AnytimeRunner:
     def _in_flight(self, request: Request) -> Iterator[None]:
         with self._lock:
             self._requests.add(request)
+            request.interrupted = request.interrupted or self._closed  # closed since it was checked
         try:
             yield
         finally:

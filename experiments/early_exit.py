@@ -1,0 +1,324 @@
+"""What early exit saves, whether it beats a fixed budget, and whether its probabilities are honest: heart and thyroid.
+
+``python experiments/early_exit.py --write docs/results/early_exit.md``; ``--quick`` runs a tiny version. Every sentence
+about who is better is computed from the numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import RepeatedStratifiedKFold, train_test_split
+from sklearn.utils import Bunch
+
+from budgetline import AnytimeClassifier, AnytimeRunner, EarlyExit
+from budgetline.datasets import load_heart, load_thyroid
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from core import print_report
+
+Chance = Callable[[int, np.ndarray], np.ndarray]
+
+ALPHAS = {"Heart": 1e-2, "Thyroid": 1e-4}
+THRESHOLDS = (0.0, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+FIGURES = ("cost", "groups", "accuracy", "AUC", "differ", "accuracy, mixed", "differ, mixed")
+EDGES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
+REGRESSION, PLAIN = "regression", "unconditional"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run: (repeats, folds) of cross-validation, splits for calibration, patients through the runner."""
+
+    folds: dict[str, tuple[int, int]]
+    splits: dict[str, int]
+    patients: int = 20
+    thin: int = 1
+
+
+FULL = Effort({"Heart": (10, 10), "Thyroid": (2, 5)}, {"Heart": 40, "Thyroid": 4})
+QUICK = Effort({"Heart": (1, 2), "Thyroid": (1, 2)}, {"Heart": 2, "Thyroid": 1}, patients=3, thin=5)
+
+
+def stage_scores(model: AnytimeClassifier, X: np.ndarray) -> np.ndarray:
+    """Return the scores (stages, n, P)."""
+    return np.stack([s.reshape(len(s), -1) for s in model.staged_decision_function(X)])
+
+
+def decisions(scores: np.ndarray) -> np.ndarray:
+    """Return the number of the class that scores (…, P) decide for."""
+    return (scores[..., 0] > 0).astype(int) if scores.shape[-1] == 1 else scores.argmax(axis=-1)
+
+
+def unconditional(scores: np.ndarray) -> Chance:
+    """Take what the remaining groups added on the sample (stages, m, P), whatever the score: no regression."""
+    left = scores[-1] - scores
+
+    def chance(stage: int, own: np.ndarray) -> np.ndarray:
+        changed = [(decisions(s + left[stage - 1]) != decisions(s)).sum() for s in own]
+        return (1 + np.array(changed)) / (1 + left.shape[1])
+
+    return chance
+
+
+def sample(scores: np.ndarray, most: int = 2000) -> np.ndarray:
+    """Return at most so many inputs, as EarlyExit.learn does."""
+    rows = np.random.default_rng(0).permutation(scores.shape[1])[:most]
+    return scores[:, rows]
+
+
+# -- what it saves -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A model and what it says of held-out patients: scores (stages, n, P), probabilities (stages, n, classes)."""
+
+    model: AnytimeClassifier
+    truth: np.ndarray
+    scores: np.ndarray
+    probabilities: np.ndarray
+
+    @property
+    def costs(self) -> np.ndarray:
+        """Cost of every stage."""
+        return np.asarray(self.model.sequence_.cumulative_costs)
+
+    def figures(self, chance: np.ndarray, below: float) -> list[float]:
+        """Return FIGURES when everyone stops at the first stage whose chance (stages − 1, n) is below the threshold."""
+        stops = first_below(chance, below)
+        everyone = np.arange(self.truth.size)
+        full = decisions(self.scores[-1])
+        decided = decisions(self.scores[stops, everyone])
+        right = np.array([self.model.classes_[decisions(s)] == self.truth for s in self.scores]).mean(axis=1)
+        differ = np.array([decisions(s) != full for s in self.scores]).mean(axis=1)
+        cost = float(self.costs[stops].mean())
+        return [
+            cost, float(1 + stops.mean()), float((self.model.classes_[decided] == self.truth).mean()),
+            auc(self.truth, self.probabilities[stops, everyone], self.model.classes_), float((decided != full).mean()),
+            float(np.interp(cost, self.costs, right)), float(np.interp(cost, self.costs, differ)),
+        ]  # fmt: skip
+
+
+def first_below(chance: np.ndarray, below: float) -> np.ndarray:
+    """Return for everyone the first stage (from 0) at which to stop."""
+    return np.vstack([chance < below, np.ones((1, chance.shape[1]), dtype=bool)]).argmax(axis=0)
+
+
+def auc(truth: np.ndarray, p: np.ndarray, classes: np.ndarray) -> float:
+    """Return the AUC, of several classes the mean, each against the rest."""
+    binary = len(classes) == 2
+    return float(
+        roc_auc_score(truth, p[:, 1]) if binary else roc_auc_score(truth, p, multi_class="ovr", labels=classes)
+    )
+
+
+def savings(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarray], int]:
+    """Return FIGURES of shape (folds, thresholds, figures) per estimator, and how many runs were checked."""
+    repeats, n_splits = effort.folds[name]
+    found: dict[str, list[list[list[float]]]] = {REGRESSION: [], PLAIN: []}
+    checked = 0
+    cv = RepeatedStratifiedKFold(n_splits=n_splits, n_repeats=repeats, random_state=0)
+    for train, test in cv.split(data.data, data.target):
+        X, held = data.data[train], data.data[test]
+        model = AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name]).fit(X, data.target[train])
+        fold = Fold(model, data.target[test], stage_scores(model, held), np.stack([*model.staged_predict_proba(held)]))
+        ways: dict[str, Chance] = {
+            REGRESSION: EarlyExit.learn(model, X).chance,
+            PLAIN: unconditional(sample(stage_scores(model, X))),
+        }
+        for way, estimate in ways.items():
+            chance = np.stack([estimate(j + 1, s) for j, s in enumerate(fold.scores[:-1])])
+            found[way].append([fold.figures(chance, below) for below in THRESHOLDS])
+            if way == REGRESSION and not checked:
+                checked = check_runner(fold, X, held[: effort.patients], chance)
+    return {way: np.array(figures) for way, figures in found.items()}, checked
+
+
+def check_runner(fold: Fold, X: np.ndarray, patients: np.ndarray, chance: np.ndarray) -> int:
+    """Run patients one by one, and compare where the runner stops and what it says with the arrays here."""
+    groups = fold.model.feature_groups_
+
+    def reader(columns: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda patient: patient[list(columns)]
+
+    extractors = {name: reader(c) for name, c in zip(groups.names, groups.columns, strict=True)}
+    for below in THRESHOLDS[1:]:
+        stops = first_below(chance, below)
+        with AnytimeRunner(fold.model, extractors, early_exit=EarlyExit.learn(fold.model, X, below=below)) as runner:
+            for i, patient in enumerate(patients):
+                answer = runner.predict(patient)
+                early = stops[i] + 1 < len(fold.scores)
+                assert (answer.stage, answer.reason) == (stops[i] + 1, "decided" if early else "complete")
+                assert np.allclose(answer.probabilities, fold.probabilities[stops[i], i], rtol=1e-9, atol=1e-12)
+    return len(patients) * len(THRESHOLDS[1:])
+
+
+def savings_section(figures: np.ndarray, costs: float) -> list[str]:
+    """Return the table of one data set: mean over folds, differences to a fixed budget with their standard error."""
+    heads = ("cost", "of all", "groups", "accuracy", "AUC", "decisions that differ", "fixed budget: accuracy", "differ")
+    lines = [f"| method | {' | '.join(heads)} | exit better by |", "|---" * (len(heads) + 2) + "|"]
+    mean = dict(zip(FIGURES, figures.mean(axis=0).T, strict=True))
+    for t, below in enumerate(THRESHOLDS):
+        gain, error = paired(figures[:, t, 2] - figures[:, t, 5])
+        cells = [
+            f"{mean['cost'][t]:.1f}", f"{mean['cost'][t] / costs:.0%}", f"{mean['groups'][t]:.1f}",
+            f"{mean['accuracy'][t]:.4f}", f"{mean['AUC'][t]:.4f}", f"{mean['differ'][t]:.2%}",
+            f"{mean['accuracy, mixed'][t]:.4f}", f"{mean['differ, mixed'][t]:.2%}", f"{gain:+.4f} ± {error:.4f}",
+        ]  # fmt: skip
+        lines.append(f"| {f'exit below {below:g}' if below else 'no early exit'} | {' | '.join(cells)} |")
+    return lines
+
+
+def paired(gaps: np.ndarray) -> tuple[float, float]:
+    """Return the mean difference over folds, and its standard error."""
+    return float(gaps.mean().round(12)) + 0.0, float(gaps.std(ddof=1) / np.sqrt(gaps.size))  # no "−0"
+
+
+def savings_verdict(figures: np.ndarray) -> str:
+    """Say at which thresholds early exit beats a fixed budget of the same mean cost, in accuracy."""
+    better, worse, open_ = [], [], []
+    for t, below in enumerate(THRESHOLDS):
+        gain, error = paired(figures[:, t, 2] - figures[:, t, 5])
+        if np.abs(figures[:, t, 0] - figures[:, 0, 0]).max() > 0:
+            (better if gain > 2 * error else worse if gain < -2 * error else open_).append(f"{below:g}")
+    parts = [f"{what} at {', '.join(at)}" for what, at in (("better", better), ("worse", worse)) if at]
+    undecided = f"within two standard errors at {', '.join(open_)}" if open_ else ""
+    above = [f"{below:g}" for t, below in enumerate(THRESHOLDS) if below and figures[:, t, 4].mean() >= below]
+    kept = (
+        f"At {', '.join(above)} more decisions differ than the threshold says"
+        if above
+        else ("At every threshold fewer decisions differ than it says")
+    )
+    verdict = "; ".join(part for part in [*parts, undecided] if part)
+    return f"Against a fixed budget of the same mean cost early exit is {verdict}. {kept}."
+
+
+def lowest_differ(found: dict[str, np.ndarray]) -> list[str]:
+    """Return the table of decisions that differ at a given cost, with and without the regression."""
+    lines = ["| method | " + " | ".join(f"below {t:g}" for t in THRESHOLDS[1:]) + " |", "|---" * len(THRESHOLDS) + "|"]
+    for way, figures in found.items():
+        mean = figures.mean(axis=0)
+        lines.append(f"| {way} | " + " | ".join(f"{m[0]:.1f}: {m[4]:.2%}" for m in mean[1:]) + " |")
+    return lines
+
+
+# -- whether it is honest ------------------------------------------------------------------------------------------
+
+
+def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Return estimated chances, whether the decision changed, and the slopes of the first stages (first score).
+
+    Half of the rows fit the model, a quarter may teach the early exit instead of them, the last quarter judges.
+    """
+    estimates: dict[str, list[np.ndarray]] = {}
+    changed, slopes = [], []
+    for seed in range(effort.splits[name]):
+        train, rest = train_test_split(
+            np.arange(len(data.target)), stratify=data.target, test_size=0.5, random_state=seed
+        )
+        other, test = train_test_split(rest, stratify=data.target[rest], test_size=0.5, random_state=seed)
+        model = AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name]).fit(data.data[train], data.target[train])
+        judged = stage_scores(model, data.data[test])
+        changed += [decisions(s) != decisions(judged[-1]) for s in judged[:-1]]
+        for where, rows in (("training rows", train), ("other rows", other)):
+            learned = EarlyExit.learn(model, data.data[rows])
+            plain = unconditional(sample(stage_scores(model, data.data[rows])))
+            for way, estimate in ((REGRESSION, learned.chance), (PLAIN, plain)):
+                estimates.setdefault(f"{way}, {where}", []).extend(
+                    estimate(j + 1, s) for j, s in enumerate(judged[:-1])
+                )
+            if where == "training rows":
+                slopes.append(learned.slope[:4, 0, 0])
+    return {k: np.concatenate(v) for k, v in estimates.items()}, np.concatenate(changed), np.mean(slopes, axis=0)
+
+
+def calibration_section(estimates: dict[str, np.ndarray], changed: np.ndarray) -> list[str]:
+    """Return the table of estimated against observed rates of change."""
+    heads = [f"{a:g}–{b:g}" for a, b in pairwise(EDGES)]
+    lines = [f"| method | log loss | Brier | {' | '.join(heads)} |", "|---" * (len(heads) + 3) + "|"]
+    for way, p in estimates.items():
+        loss, brier = scores_of(p, changed)
+        cells = []
+        for a, b in pairwise(EDGES):
+            inside = (p >= a) & ((p < b) | (b == 1.0))
+            cells.append(f"{p[inside].mean():.3f} → {changed[inside].mean():.3f}" if inside.any() else "")
+        lines.append(f"| {way} | {loss:.4f} | {brier:.4f} | {' | '.join(cells)} |")
+    return lines
+
+
+def scores_of(p: np.ndarray, changed: np.ndarray) -> tuple[float, float]:
+    """Return log loss and Brier score of estimated chances."""
+    likely = np.where(changed, p, 1 - np.minimum(p, 1 - 1e-9))
+    return float(-np.log(likely).mean()), float(((p - changed) ** 2).mean())
+
+
+def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -> str:
+    """Say which way of estimating is closer to what happened."""
+    loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
+    mean = ", ".join(f"{way} {p.mean():.4f}" for way, p in estimates.items())
+    best = min(loss, key=loss.__getitem__)
+    return f"Mean estimated chance: {mean}; observed {changed.mean():.4f}. Lowest log loss: **{best}**."
+
+
+HEAD = """\
+# Early exit: heart and thyroid
+
+Made by `python experiments/early_exit.py --write docs/results/early_exit.md`.
+
+`EarlyExit` stops a patient's run at the first stage at which the estimated chance that the remaining groups change the
+decision is below a threshold. Prices are Turney's, in Canadian dollars; `alpha` is fixed, 1e-2 for heart, 1e-4 for
+thyroid. The exit is learned on the rows that the model was fitted on, as most users would. All figures are for held-out
+rows: mean over folds, ± standard error over folds (folds of different repeats share patients, so it is too small as a
+statement about new patients).
+
+The fixed budget is the same money for everyone: two neighbouring prefixes of the same sequence, mixed at random so that
+the mean cost is that of the early exit. "Decisions that differ" are those that the model with all groups would have
+made otherwise. AUC is that of the probabilities at the exit, stages mixed. A threshold below 1/(1 + rows to learn from)
+cannot stop anyone.
+"""
+
+HONEST = """\
+## Is the estimated chance honest?
+
+Half of the rows fit the model; the exit is learned on the same rows ("training rows") or on another quarter ("other
+rows"); the last quarter is judged, at every stage but the last. Cells: mean estimated chance → observed rate of change,
+of the estimates in the interval. "Regression" is `EarlyExit`: final scores are regressed on the scores so far, and what
+is left over is distributed as on the sample. "Unconditional" adds what the remaining groups added on the sample,
+whatever the score so far.
+"""
+
+
+def report(effort: Effort) -> list[str]:
+    """Run everything and return the lines of the report."""
+    sets = {"Heart": load_heart(), "Thyroid": load_thyroid()}
+    thyroid = sets["Thyroid"]
+    thyroid.data, thyroid.target = thyroid.data[:: effort.thin], thyroid.target[:: effort.thin]
+    lines = [HEAD]
+    for name, data in sets.items():
+        found, checked = savings(data, name, effort)
+        repeats, folds = effort.folds[name]
+        how = f"{repeats} × {folds}-fold stratified cross-validation, {len(data.target)} rows"
+        lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
+        lines += [savings_verdict(found[REGRESSION]), ""]
+        lines += [f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities.", ""]
+        lines += ["Cost: decisions that differ, with the regression and without:", "", *lowest_differ(found), ""]
+    lines += [HONEST]
+    for name, data in sets.items():
+        estimates, changed, slopes = calibration(data, name, effort)
+        lines += [f"### {name}: {effort.splits[name]} random splits", "", *calibration_section(estimates, changed), ""]
+        lines += [calibration_verdict(estimates, changed), ""]
+        if len(np.unique(data.target)) == 2:
+            steps = ", ".join(f"{slope:.2f}" for slope in slopes)
+            lines += [f"Slope of the final log odds on those after one, two, three and four groups: {steps}.", ""]
+    return lines
+
+
+if __name__ == "__main__":
+    print_report(report, FULL, QUICK, __doc__)
