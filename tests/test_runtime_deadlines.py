@@ -496,7 +496,7 @@ class SlowSolver(FakeClock):
             return of_steps(chosen)
 
         object.__setattr__(staged, "of_steps", slow)
-        runner._work.models.solve_seconds = solve
+        runner._work.models.solving.seconds = solve
         return lambda: object.__delattr__(staged, "of_steps")
 
 
@@ -536,7 +536,7 @@ def test_without_time_to_solve_the_longest_prefix_answers_and_the_next_run_has_i
     made = extractors("cooperative", clock, dict.fromkeys(ORDER, 1.0))
     made["e"] = Extractor(lambda raw: (clock.advance(1.8), Compute("e")(raw))[1])
     late = AnytimeRunner(regression(), made, clock=clock)
-    late._work.models.solve_seconds = 0.5
+    late._work.models.solving.seconds = 0.5
     clock.time = 0.0
     answer = late.predict(raw, deadline=4.0)
     # c, a and e are over at 3.8: {c, e} would be solved at 4.3

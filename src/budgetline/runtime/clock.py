@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from queue import Empty, SimpleQueue
 from threading import TIMEOUT_MAX
@@ -47,3 +48,17 @@ class Clock:
             if (message := mailbox.get_nowait()) is not None:
                 return message
         return None
+
+
+class Estimate:
+    """How long something takes: a running mean in which one slow moment counts little."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+
+    def update(self, seconds: float) -> None:
+        """Take note of one more time."""
+        if 0 < self.seconds < math.inf:
+            self.seconds += (min(seconds, 4 * self.seconds) - self.seconds) / 8
+        else:
+            self.seconds = seconds

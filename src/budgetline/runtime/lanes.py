@@ -26,6 +26,7 @@ class Task:
     started: float
     send: Callable[[Message], None]
     abandoned: bool = False
+    given_up: float = 0.0
     handle: asyncio.Task[Result | Fault] | None = None
 
 

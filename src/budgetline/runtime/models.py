@@ -5,6 +5,7 @@ A set of groups is an integer with bit j set for the group at step j of the sequ
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from threading import Lock, Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.runtime.clock import Clock
+from budgetline.runtime.clock import Clock, Estimate
 from budgetline.staged import StagedModel
 from budgetline.threads import one_blas_thread
 
@@ -21,6 +22,10 @@ Float = NDArray[np.float64]
 
 CACHE_BYTES = 1 << 26
 """Models of sets that are no prefix are kept up to this size, the least recently used ones are dropped first."""
+
+
+QUICK = 1000
+"""With so many coefficients, the time of a solution is measured when a runner is made; larger ones in a thread."""
 
 
 def leading(groups: int) -> int:
@@ -63,9 +68,14 @@ class Models:
         self._solved: OrderedDict[int, Model] = OrderedDict()
         self._most = max(16, CACHE_BYTES // max(8 * self._columns.size * staged.null_intercept.size, 1))
         self._thread: Thread | None = None
-        self.solve_seconds = 0.0
+        self.solving = Estimate()
         if staged.n_stages > 1:
-            self.solve(self._stages[-1].groups - 1)  # without the first group: how long does one take?
+            example = self._stages[-1].groups - 1  # without the first group: how long does one take?
+            if self._columns.size * staged.null_intercept.size <= QUICK:
+                self.solve(example)
+            else:
+                self.solving = Estimate(math.inf)
+                self.solve_aside(example)
 
     @property
     def n_stages(self) -> int:
@@ -85,7 +95,7 @@ class Models:
 
     def seconds(self, groups: int) -> float:
         """Return how long it may take to have the model of a set: 0 if it is at hand."""
-        return 0.0 if self.at_hand(groups) is not None else self.solve_seconds
+        return 0.0 if self.at_hand(groups) is not None else self.solving.seconds
 
     def solve(self, groups: int) -> Model:
         """Return the model of a set, solved if need be."""
@@ -98,7 +108,7 @@ class Models:
             found = self._staged.of_steps(chosen)
         model = Model(groups, np.ascontiguousarray(found.coef[:, self._columns]), found.intercept)
         with self._lock:
-            self.solve_seconds = max(0.8 * self.solve_seconds, self._clock.now() - start)  # forgets one slow moment
+            self.solving.update(self._clock.now() - start)
             self._solved[groups] = model
             while len(self._solved) > self._most:
                 self._solved.popitem(last=False)

@@ -6,6 +6,7 @@ import atexit
 import multiprocessing
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -26,6 +27,10 @@ Functions = Mapping[int, tuple[Extractor, Columns]]
 
 START_SECONDS = 60.0
 """A process that has not come up by then is given up; it imports what the extractors need first."""
+PATIENCE = 0.25
+"""A late function is killed after the time that a start takes, but no more than this: the first takes longer."""
+LOOK_SECONDS = 0.02
+"""A function that was given up is looked at so often."""
 END_SECONDS = 1.0
 """A process that has not ended so long after the end of its pipe is killed."""
 
@@ -43,7 +48,9 @@ class ProcessLane:
     """A few processes, each watched by a thread; tasks wait for a free one.
 
     A late function is killed with its process, and the watching thread starts another: nobody waits for that but the
-    next task.
+    next task. It is given as long as a new process takes to start before it is killed: nothing is lost if it comes
+    back by then, and at most twice the time if not. Killed at once, processes that are a little late on a busy machine
+    would make it busier.
     """
 
     def __init__(self, clock: Clock, functions: Functions, size: int) -> None:
@@ -84,10 +91,9 @@ class ProcessLane:
             task.send(Message(task, Fault("refused", "the runner is closed"), task.started))
 
     def abandon(self, task: Task) -> None:
-        """Kill the process that works on the task, if one does; otherwise the task is never begun."""
+        """Let the process that works on the task be killed, if one does; otherwise the task is never begun."""
+        task.given_up = time.monotonic()
         task.abandoned = True
-        for slot in self._slots:
-            slot.kill(task)
 
     def close(self, grace: float) -> None:
         """End the processes."""
@@ -98,7 +104,7 @@ class ProcessLane:
             for _ in self._slots:
                 self._tasks.put(None)
         for slot in self._slots:
-            slot.end()
+            slot.end(for_good=True)
         for slot in self._slots:
             slot.thread.join(grace)
 
@@ -121,7 +127,7 @@ class _Slot:
     def __init__(self, clock: Clock, functions: Functions, tasks: SimpleQueue[Task | None]) -> None:
         self._clock, self._functions, self._tasks = clock, functions, tasks
         self._lock = Lock()
-        self._current: Task | None = None
+        self._patience = PATIENCE
         self._pipe: Connection | None = None
         self._ended = False
         self._trouble = ""
@@ -129,16 +135,10 @@ class _Slot:
         self.ready = Event()
         self.thread = Thread(target=self._serve, name="budgetline-process", daemon=True)
 
-    def kill(self, task: Task) -> None:
-        """Kill the process if it works on this task."""
+    def end(self, for_good: bool = False) -> None:
+        """Kill the process, whatever it does; for good if no other is to be started."""
         with self._lock:
-            if self._current is task and self.process is not None:
-                self.process.kill()
-
-    def end(self) -> None:
-        """Kill the process, whatever it does, and start no other."""
-        with self._lock:
-            self._ended = True
+            self._ended = self._ended or for_good
             if self.process is not None:
                 self.process.kill()
 
@@ -161,22 +161,16 @@ class _Slot:
         content = attempt(ForkingPickler.dumps, (task.position, task.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
-        with self._lock:
-            # looked at under the lock: whoever gives the task up from now on finds it here, and kills
-            if not task.abandoned:
-                self._current = task
-        if task.abandoned and self._current is None:
+        if task.abandoned:
             return Fault("late", "given up before it began")
         try:
             self._pipe.send_bytes(content)
+            while not self._pipe.poll(LOOK_SECONDS):
+                if task.abandoned and time.monotonic() - task.given_up >= self._patience:
+                    self.end()
             outcome: Result | Fault = self._pipe.recv()
         except (EOFError, OSError):
             outcome = Fault("died", f"its process ended with exit code {self._drop()}")
-        finally:
-            with self._lock:
-                self._current = None
-        if task.abandoned:
-            self._drop()  # it was killed, or is about to be
         return outcome
 
     def _drop(self) -> int | None:
@@ -194,6 +188,7 @@ class _Slot:
 
     def _launch(self) -> bool:
         """Start a process and wait until it is ready."""
+        begun = time.monotonic()
         context = _context(self._functions)
         ours, theirs = context.Pipe()
         process = context.Process(target=_child, args=(theirs, dict(self._functions)), daemon=True)
@@ -208,6 +203,7 @@ class _Slot:
                     process.kill()
             theirs.close()
             came_up = bool(ours.poll(START_SECONDS) and ours.recv() == "ready")
+            self._patience = min(time.monotonic() - begun, PATIENCE)
         except (EOFError, OSError):
             self._trouble = ""
         except (AssertionError, RuntimeError) as error:  # multiprocessing refuses, in a daemon or without a main guard

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from budgetline.budgets import SLACK
 from budgetline.runtime.answer import Answer, Fault, Reason
 from budgetline.runtime.calls import run
-from budgetline.runtime.clock import Clock
+from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.extractors import Columns, Extractor, Mode
 from budgetline.runtime.features import ManyRows, OneRow
 from budgetline.runtime.lanes import Lane, Message, Task
@@ -65,6 +65,7 @@ class Work:
     workers: int
     early_exit: Exit | None
     clock: Clock
+    answering: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Wait:
     until: float | None
 
 
+GRACE = 0.002
+"""An answer may be so many seconds late rather than leave out groups that have arrived."""
 ALREADY = float("-inf")
 """Wait until this time: take what is there."""
 
@@ -164,11 +167,21 @@ class Request:
             if not (self._known & bit) and step.extractor is not None:
                 if self._deadline is None or not self._affordable():
                     return
-                needed = step.seconds + self._work.models.seconds(self._have | bit)
-                if self._work.clock.now() + needed <= self._deadline:
+                solving = self._work.models.seconds(self._have | bit)
+                if (left := self._left_after(step)) >= solving:
                     return
+                if left >= 0 and self._work.models.at_hand(self._have) is not None:
+                    self._work.models.solve_aside(self._have | bit)  # so that the next run can use it
                 self._skipped.append(step.name)
             self._next += 1
+
+    def _left_after(self, step: Step) -> float:
+        """Return the seconds between the end of a group, if started now, and when the answer must be begun."""
+        assert self._deadline is not None
+        assert step.extractor is not None
+        calls = 1 if step.extractor.batch else len(self._raws)
+        answering = self._work.answering.seconds if self._single else 0.0
+        return self._deadline - self._work.clock.now() - calls * step.seconds - answering
 
     def _affordable(self) -> bool:
         return self._spent + self._work.steps[self._next].cost <= self._budget
@@ -271,7 +284,8 @@ class Request:
     def _model(self, groups: int) -> Model:
         """Return the model of the groups, or of the best set of them that there is still time for."""
         models = self._work.models
-        if self._deadline is None or self._work.clock.now() + models.seconds(groups) <= self._deadline:
+        limit = None if self._deadline is None else max(self._deadline, self._work.clock.now()) + GRACE
+        if limit is None or self._work.clock.now() + models.seconds(groups) <= limit:
             return models.solve(groups)
         model = models.at_hand(groups)
         if model is not None:
@@ -285,6 +299,7 @@ class Request:
 
     def _answer(self, reason: Reason, path: bool = False) -> Answer:
         used = self._model(self._have).groups
+        begun = self._work.clock.now()
         along = None
         if path and isinstance(self._features, ManyRows):
             every = self._features.path(used, self._work.models.solve)
@@ -299,7 +314,10 @@ class Request:
             probabilities = None if probabilities is None else probabilities[0]
         steps = self._work.steps
         groups = tuple([steps[j].name for j in range(used.bit_length()) if used >> j & 1])
+        now = self._work.clock.now()
+        if self._single:
+            self._work.answering.update(now - begun)
         return Answer(
-            value, probabilities, leading(used), groups, self._spent, self._work.clock.now() - self._start,
+            value, probabilities, leading(used), groups, self._spent, now - self._start,
             dict(self._timings), reason, dict(self._faults), tuple(self._skipped), along,
         )  # fmt: skip

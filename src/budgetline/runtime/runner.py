@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Lock
@@ -23,7 +23,7 @@ from budgetline.runtime.checks import (
     check_raws,
     steps_of,
 )
-from budgetline.runtime.clock import Clock
+from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
 from budgetline.runtime.lanes import AsyncLane, Lane, Message, ThreadLane, call_in
@@ -50,7 +50,8 @@ class AnytimeRunner:
         ``"process"``: in another process, which is killed when it is late. Async functions are cancelled.
     seconds : mapping group -> float, optional
         Time that a group needs, a high quantile rather than the mean (``profile_costs(...).seconds``): one that would
-        not be in time is skipped in favour of the next that is. Missing groups are always tried.
+        not be in time is skipped in favour of the next that is. Missing groups are always tried. For many inputs the
+        time counts once for each, unless the function takes them all at once.
     workers : int
         How many groups one run computes at once. They are started in the order of the sequence.
     early_exit : EarlyExit, optional
@@ -105,7 +106,7 @@ class AnytimeRunner:
         models = Models(model.staged_model_, [step.columns.positions for step in steps], self._clock)
         if early_exit is not None:
             early_exit.check(model)
-        self._work = Work(steps, models, self._respond, workers, early_exit, self._clock)
+        self._work = Work(steps, models, self._respond, workers, early_exit, self._clock, Estimate())
         self._positions = {step.name: j for j, step in enumerate(steps)}
         self._threads = ThreadLane(self._clock, check_count("max_abandoned", max_abandoned))
         sent = {j: (s.extractor, s.columns) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
@@ -184,7 +185,7 @@ class AnytimeRunner:
         deadline: float | None = None,
         budget: float | None = None,
         known: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncGenerator[Answer, None]:
         """Do what :meth:`stream` does without blocking the event loop: ``async for answer in runner.astream(raw)``."""
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
 
@@ -312,7 +313,7 @@ class AnytimeRunner:
                 steps.close()
         yield answer
 
-    async def _drive_async(self, request: Request, stream: bool) -> AsyncIterator[Answer]:
+    async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Answer, None]:
         """Run a request, waiting on the event loop of the caller; async extractors run there, too."""
         loop = asyncio.get_running_loop()
         mailbox: asyncio.Queue[Message | None] = asyncio.Queue()
