@@ -33,11 +33,13 @@ LAYERS = (
     "generalised",
     "evaluation",
     "estimators",
+    "persistence",
+    "report",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "datasets": {"datasets", "groups", "inputs"}
 }
-OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib")
+OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_MODULE = 400
 
@@ -177,17 +179,22 @@ PUBLIC = {
         "RandomOrder",
         "Sequence",
         "Source",
+        "Summary",
         "best_sequence",
         "best_sets",
         "budget_curve",
         "compare",
         "cross_val_budget_curve",
         "greedy_sequence",
+        "load",
         "open_source",
         "oracle_curve",
         "plateau",
+        "save",
         "stopping_cost",
+        "summarise",
         "timeliness",
+        "to_onnx",
     },
     "budgetline.datasets": {"load_heart", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"},
 }

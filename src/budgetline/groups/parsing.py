@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
+from importlib import import_module
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -127,12 +128,22 @@ def names_of(columns: Any) -> tuple[str, ...]:
     return names
 
 
+def write_yaml(content: Any) -> str:
+    """Return plain content as YAML, texts that would be read as something else in quotes."""
+    text: str = _yaml().safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    return text
+
+
+def _yaml() -> Any:
+    try:
+        return import_module("yaml")
+    except ImportError as error:
+        raise ImportError("YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
+
+
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file in which no key is given twice."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("reading YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
+    yaml = _yaml()
 
     class UniqueKeys(yaml.SafeLoader):  # type: ignore[misc]
         """PyYAML keeps the last of two equal keys without a word; a group would be lost."""
