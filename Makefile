@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-spark check lint types bench clean
+.PHONY: demo test test-spark check lint types docs bench clean
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py
+	$(BIN)/budgetline demo
 
 test: lint types $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
@@ -25,6 +25,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# The site, in site/; a link that leads nowhere is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/glm.py
@@ -38,4 +42,4 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from importlib import import_module
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -130,20 +129,20 @@ def names_of(columns: Any) -> tuple[str, ...]:
 
 def write_yaml(content: Any) -> str:
     """Return plain content as YAML, texts that would be read as something else in quotes."""
-    text: str = _yaml().safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
-    return text
-
-
-def _yaml() -> Any:
     try:
-        return import_module("yaml")
+        import yaml
     except ImportError as error:
-        raise ImportError("YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
+        raise ImportError("writing YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
+    text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    return text
 
 
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file in which no key is given twice."""
-    yaml = _yaml()
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError("reading YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
 
     class UniqueKeys(yaml.SafeLoader):  # type: ignore[misc]
         """PyYAML keeps the last of two equal keys without a word; a group would be lost."""
