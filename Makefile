@@ -1,15 +1,23 @@
 # Everything runs in .venv, made here from pyproject.toml: a fresh machine needs only Python ≥ 3.11 and make.
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO := .venv/.demo
 READY := .venv/.ready
 
-.PHONY: demo test test-spark check lint types bench clean
+.PHONY: demo test browser test-spark check lint types docs bench clean
 
-demo: $(READY)
-	$(BIN)/python examples/demo.py
+demo: $(DEMO)
+	$(BIN)/budgetline demo
 
-test: lint types $(READY)
+test: lint types browser $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# The report is tested in Chromium, installed here where that can be done; without it those tests are skipped.
+browser:
+	@command -v chromium chromium-browser google-chrome > /dev/null || \
+		{ command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium fonts-dejavu > /dev/null; } || \
+		echo "Chromium is not here and cannot be installed: the tests of the report in a browser are skipped"
 
 # Spark is large and needs Java: its one test is not part of "test".
 test-spark: $(READY)
@@ -25,6 +33,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# The site, in site/; a link that leads nowhere is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/glm.py
@@ -33,11 +45,15 @@ bench: $(READY)
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
 
-$(READY): pyproject.toml
+$(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli]'
+	touch $@
+
+$(READY): $(DEMO)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -34,11 +34,17 @@ LAYERS = (
     "evaluation",
     "estimators",
     "runtime",
+    "persistence",
+    "report",
+    "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
-    "datasets": {"datasets", "groups", "inputs"}
+    "datasets": {"datasets", "groups", "inputs"},
+    "cli": {*LAYERS, "datasets"},
+    "__main__": {"cli"},
 }
-OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib")
+OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
+COMMAND_LINE = ("typer", "click", "rich")
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_MODULE = 400
 
@@ -114,12 +120,18 @@ def test_optional_packages_are_imported_late(name):
     assert not {i.split(".")[0] for i in top if i} & set(OPTIONAL)
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_only_the_command_line_imports_its_packages(name):
+    if layer_of(name) != "cli":
+        assert not {i.split(".")[0] for i in imports_of(name)} & set(COMMAND_LINE)
+
+
 WITHOUT_OPTIONAL = f"""
 import sys
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {OPTIONAL!r}:
+        if name.split(".")[0] in {OPTIONAL + COMMAND_LINE!r}:
             raise ImportError(f"{{name}} is blocked")
 
 sys.meta_path.insert(0, Blocker())
@@ -145,7 +157,7 @@ for call, name in (
         assert name in str(error) or "x.parquet does not exist" in str(error), error
     else:
         raise AssertionError(name)
-assert not set({OPTIONAL!r}) & set(sys.modules)
+assert not set({(*OPTIONAL, *COMMAND_LINE, "budgetline.cli")!r}) & set(sys.modules)
 try:
     model.sequence_.to_frame()
 except ImportError as error:
@@ -181,18 +193,23 @@ PUBLIC = {
         "RandomOrder",
         "Sequence",
         "Source",
+        "Summary",
         "best_sequence",
         "best_sets",
         "budget_curve",
         "compare",
         "cross_val_budget_curve",
         "greedy_sequence",
+        "load",
         "open_source",
         "oracle_curve",
         "plateau",
         "profile_costs",
+        "save",
         "stopping_cost",
+        "summarise",
         "timeliness",
+        "to_onnx",
     },
     "budgetline.datasets": {"load_heart", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"},
 }

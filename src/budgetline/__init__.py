@@ -22,6 +22,8 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
+from budgetline.persistence import load, save, to_onnx
+from budgetline.report import Summary, summarise
 from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor, profile_costs
 from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
 from budgetline.statistics import Moments, Source, open_source
@@ -47,16 +49,21 @@ __all__ = [
     "RandomOrder",
     "Sequence",
     "Source",
+    "Summary",
     "best_sequence",
     "best_sets",
     "budget_curve",
     "compare",
     "cross_val_budget_curve",
     "greedy_sequence",
+    "load",
     "open_source",
     "oracle_curve",
     "plateau",
     "profile_costs",
+    "save",
     "stopping_cost",
+    "summarise",
     "timeliness",
+    "to_onnx",
 ]

@@ -33,32 +33,62 @@ def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, A
     ((2, 2), {'n': 3})
     """
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    manifest = {"schema": SCHEMA, "kind": kind, "digest": _digest(plain), "fields": dict(fields)}
+    manifest = {"schema": SCHEMA, "kind": kind, "digest": _digest(kind, fields, plain), "fields": dict(fields)}
     return save(plain, {MANIFEST: json.dumps(manifest, allow_nan=False)})
 
 
 def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and fields of :func:`encode`; ``where`` names the file in errors."""
-    try:
-        arrays = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        manifest = json.loads(header["__metadata__"][MANIFEST])
-        schema, found, fields = manifest["schema"], manifest["kind"], manifest["fields"]
-        intact = schema != SCHEMA or manifest["digest"] == _digest(arrays)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {error!r}") from error
-    if not isinstance(schema, int) or schema > SCHEMA:
-        raise ValueError(f"{where} has schema {schema!r}, this version of budgetline reads up to {SCHEMA}: update it")
+    manifest = _manifest(data[8 : 8 + _header_length(data, len(data), where)], where)
+    found, fields = manifest.get("kind"), manifest.get("fields")
     if found != kind or not isinstance(fields, dict):
         raise ValueError(f"{where} holds {found!r}, not {kind!r}")
+    try:
+        arrays = load(data)
+        intact = manifest["digest"] == _digest(kind, fields, arrays)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {error!r}") from error
     if not intact:
-        raise ValueError(f"{where} is damaged: its arrays are not those that were written")
+        raise ValueError(f"{where} is damaged: its fields and arrays are not those that were written")
     return arrays, fields
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return a checksum of names, types, shapes and entries."""
-    total = sha256()
+def read(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file, once; what cannot be ours is refused before more than its header is read."""
+    where = str(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        first = file.read(8)
+        header = file.read(_header_length(first, size, where))
+        _manifest(header, where)
+        return b"".join([first, header, file.read(max(0, size - len(first) - len(header)))])
+
+
+def _header_length(data: bytes, size: int, where: str) -> int:
+    """Return the length of the header, which the first eight bytes say, if a file of this size can hold it."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or not 2 <= length <= size - 8:
+        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: its {size} bytes hold no header")
+    return length
+
+
+def _manifest(header: bytes, where: str) -> dict[str, Any]:
+    """Return the manifest, of a schema that we read; nothing else is looked at before that is known."""
+    try:
+        manifest = json.loads(json.loads(header)["__metadata__"][MANIFEST])
+        schema = manifest["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {error!r}") from error
+    if type(schema) is not int or schema < 1:
+        raise ValueError(f"{where} is damaged: it has schema {schema!r}")
+    if schema > SCHEMA:
+        raise ValueError(f"{where} has schema {schema!r}, this version of budgetline reads up to {SCHEMA}: update it")
+    return dict(manifest)
+
+
+def _digest(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return a checksum of the fields, and of names, types, shapes and entries of the arrays."""
+    total = sha256(json.dumps([SCHEMA, kind, fields], sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         total.update(f"{name} {array.dtype} {array.shape} ".encode())

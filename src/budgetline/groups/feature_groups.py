@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from budgetline.groups.parsing import Column, check_columns, names_of, parse_costs, parse_groups, read_yaml
+from budgetline.groups.parsing import Column, check_columns, names_of, parse_costs, parse_groups, read_yaml, write_yaml
 
 Remainder = Literal["error", "drop"]
 
@@ -233,6 +233,25 @@ class FeatureGroups:
             return cls(groups, costs, remainder=content.get("remainder", "error"))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{path}: {error}") from error
+
+    def to_yaml(self) -> str:
+        """Return the groups as the text of a file that :meth:`from_yaml` reads.
+
+        Examples
+        --------
+        >>> from budgetline import FeatureGroups
+        >>> print(FeatureGroups({"blood": ["chol", "fbs"]}, costs=[10.37]).to_yaml(), end="")
+        groups:
+          blood:
+            columns: [chol, fbs]
+            cost: 10.37
+        """
+        entries = {
+            name: {"columns": list(columns), "cost": int(cost) if cost.is_integer() else cost}
+            for name, columns, cost in zip(self._names, self._columns, self._costs.tolist(), strict=True)
+        }
+        remainder = {} if self._remainder == "error" else {"remainder": self._remainder}
+        return write_yaml({"groups": entries, **remainder})
 
     def with_costs(self, costs: Mapping[Any, float] | ArrayLike) -> FeatureGroups:
         """Return the same groups at other costs.

@@ -127,6 +127,16 @@ def names_of(columns: Any) -> tuple[str, ...]:
     return names
 
 
+def write_yaml(content: Any) -> str:
+    """Return plain content as YAML, texts that would be read as something else in quotes."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError("writing YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
+    text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    return text
+
+
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file in which no key is given twice."""
     try:

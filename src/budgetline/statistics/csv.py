@@ -48,10 +48,10 @@ class CsvPartition:
                     yield self.roles.chunk(part, columns, f"{where}, block {k}")
 
 
-def csv_names(path: Path) -> list[str]:
-    """Return the names in a file's first line."""
+def csv_schema(path: Path) -> Any:
+    """Return the Arrow schema of a file: the names in its first line, with types by its first block."""
     with _csv_reader(path, None, {}) as reader:
-        return list(reader.schema.names)
+        return reader.schema
 
 
 def _csv_reader(path: Path, wanted: list[str] | None, types: dict[str, Any]) -> Any:

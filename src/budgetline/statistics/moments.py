@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from budgetline.files import decode, encode, write_atomically
+from budgetline.files import decode, encode, read, write_atomically
 from budgetline.inputs import (
     check_table,
     check_target,
@@ -178,15 +177,16 @@ class Moments:
         """
         arrays, fields = decode(data, "moments", where)
         try:
+            _check_fields(fields)
             names = fields["feature_names"]
             found = cls(
-                int(fields["n_samples"]),
+                fields["n_samples"],
                 float(fields["weight"]),
                 arrays["mean"],
                 arrays["mean_low"],
                 arrays["scatter"],
-                tuple(int(p) for p in fields["target_shape"]),
-                None if names is None else tuple(map(str, names)),
+                tuple(fields["target_shape"]),
+                None if names is None else tuple(names),
                 float(fields["eps"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -209,7 +209,7 @@ class Moments:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Moments:
         """Read moments from a file; loading never runs code."""
-        return cls.from_bytes(Path(path).read_bytes(), str(path))
+        return cls.from_bytes(read(path), str(path))
 
     def select(self, columns: NDArray[np.intp]) -> Moments:
         """Return the moments of some of the features, in the order given.
@@ -284,6 +284,8 @@ class Moments:
     def _check_whole(self, where: str) -> None:
         """Raise an error if moments from a file do not fit together."""
         k = self.mean.size
+        if sum(self.target_shape) > k:
+            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
         shapes = self.mean.shape == self.mean_low.shape == (k,) and self.scatter.shape == (k, k)
         names = self.feature_names is None or len(self.feature_names) == self.n_features
         arrays = (self.mean, self.mean_low, self.scatter)
@@ -294,6 +296,16 @@ class Moments:
 
     def __repr__(self) -> str:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
+
+
+def _check_fields(fields: dict[str, Any]) -> None:
+    """Raise an error unless fields from a file are of the types that were written."""
+    shape, names = fields["target_shape"], fields["feature_names"]
+    numbers = all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
+    shapes = isinstance(shape, list) and len(shape) <= 1 and all(type(p) is int for p in shape)
+    texts = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
+    if not (type(fields["n_samples"]) is int and numbers and shapes and texts):
+        raise TypeError("its fields are of other types")
 
 
 def moments_of(

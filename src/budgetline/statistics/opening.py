@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 from scipy import sparse
 
-from budgetline.statistics.csv import CsvPartition, csv_names
+from budgetline.statistics.csv import CsvPartition, csv_schema
 from budgetline.statistics.distributed import dask_frame_source, dask_source, is_dask
 from budgetline.statistics.sources import Source, array_source, iterator_source, split_given
 from budgetline.statistics.svmlight import svmlight_source
@@ -22,8 +22,8 @@ from budgetline.statistics.tabular import (
     LazyFramePartition,
     Roles,
     TablePartition,
-    parquet_names,
     parquet_partitions,
+    parquet_schema,
     roles_of,
     tabular_source,
 )
@@ -64,7 +64,8 @@ def open_source(
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
         - An iterator of such tuples, which can be read once, or a function that starts one.
     target : str or list of str
-        Name of the target column; not for tuples, iterators and svmlight files.
+        Name of the target column; not for tuples, iterators and svmlight files. An empty list: there is none, the data
+        are for predictions.
     weight, qid : str, optional
         Names of the columns of sample weights and of queries. Of svmlight files, any ``qid`` asks for theirs.
     features : list of str, optional
@@ -97,7 +98,7 @@ def open_source(
     if not listed and not isinstance(data, str | PathLike):
         _refuse(inside, "is for files")
         return _open_object(data, roles, chunk_rows)
-    return _open_files(*_files(data, file_format), roles, inside)
+    return _open_files(*files_of(data, file_format), roles, inside)
 
 
 def _check_chunk_rows(chunk_rows: Any) -> None:
@@ -114,9 +115,9 @@ def _open_files(paths: list[Path], kind: str, roles: partial[Roles], inside: dic
         return svmlight_source(paths, inside["n_features"], bool(inside["zero_based"]), bool(roles.keywords["qid"]))
     _refuse({**inside, "file_format": None}, "is for svmlight files")
     if kind == "csv":
-        named = roles(csv_names(paths[0]))
+        named = roles(csv_schema(paths[0]).names)
         return tabular_source([CsvPartition(path, named) for path in paths], named)
-    named = roles(parquet_names(paths[0]))
+    named = roles(parquet_schema(paths[0]).names)
     return tabular_source([part for path in paths for part in parquet_partitions(path, named)], named)
 
 
@@ -169,7 +170,7 @@ def _refuse_names(roles: partial[Roles], but: str | None = None) -> None:
             raise ValueError(f"{role}= names a column, and the columns of these data have no names")
 
 
-def _files(data: Any, file_format: str | None) -> tuple[list[Path], str]:
+def files_of(data: Any, file_format: str | None) -> tuple[list[Path], str]:
     """Return the files that a path, glob, folder or list stands for, sorted, and what they hold."""
     given = [Path(path) for path in data] if isinstance(data, list) else [Path(data)]
     paths: list[Path] = []

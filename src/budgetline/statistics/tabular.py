@@ -69,7 +69,8 @@ class Roles:
         features = self.features if columns is None else [self.features[d] for d in columns]
         y = [_values(batch, name, where) for name in self.targets]
         weight, qid = (None if name is None else _values(batch, name, where) for name in (self.weight, self.qid))
-        target = y[0] if isinstance(self.target, str) else np.column_stack(y)
+        none = np.empty((batch.num_rows, 0))
+        target = y[0] if isinstance(self.target, str) else np.column_stack(y) if y else none
         return Chunk.of(_matrix(batch, features, where) if X is None else X, target, weight, qid, where)
 
 
@@ -196,10 +197,10 @@ def _decoder_bytes(group: Any, wanted: list[str]) -> int:
     return total
 
 
-def parquet_names(path: Path) -> list[str]:
-    """Return the names of a file's columns."""
+def parquet_schema(path: Path) -> Any:
+    """Return the Arrow schema of a file."""
     with _opened(path) as file:
-        return list(file.schema_arrow.names)
+        return file.schema_arrow
 
 
 def _opened(path: Path) -> Any:

@@ -1,0 +1,35 @@
+"""The command line: from files to models, reports and predictions. It needs typer and rich."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit code: 0, or 2 for what the user can mend, 1 for a bug, 130 if interrupted.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+
+    Examples
+    --------
+    >>> from budgetline.cli import main
+    >>> main(["--version"])
+    budgetline 0.1.0
+    0
+    """
+    try:
+        for package in ("typer", "rich"):
+            import_module(package)
+    except ImportError:
+        print("error: the command line needs typer and rich: pip install 'budgetline[cli]'", file=sys.stderr)
+        return 2
+    from budgetline.cli.app import run
+
+    return run(sys.argv[1:] if arguments is None else arguments)

@@ -1,0 +1,96 @@
+"""``budgetline profile``: what extractors cost, measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from budgetline.cli import options
+from budgetline.cli.data import read_groups
+from budgetline.cli.errors import Refused, refusing
+from budgetline.cli.screens import Screen
+from budgetline.cli.writing import check_output, write_text
+from budgetline.runtime import profile_costs
+
+
+def profile(
+    extractors: Annotated[
+        str, typer.Argument(metavar="MODULE:NAME", help="A mapping group -> function in a Python module.")
+    ],
+    sample: Annotated[
+        Path, typer.Argument(metavar="SAMPLE", help="Inputs: a .json list, .jsonl, or any text, one input per line.")
+    ],
+    groups: options.Groups = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="With --groups: the same groups at the costs measured."),
+    ] = None,
+    quantile: Annotated[float, typer.Option(min=0, max=1, help="Which quantile to show beside the median.")] = 0.95,
+    repeats: Annotated[int, typer.Option(min=1, help="How often every input is timed.")] = 3,
+    warmup: Annotated[int, typer.Option(min=0, help="Calls before, which do not count.")] = 1,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Of extractors that take many inputs.")] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure what each extractor costs, in seconds per input. This runs the code of MODULE."""
+    screen = Screen(as_json, quiet)
+    if (groups is None) != (output is None):
+        raise Refused("--groups and --output go together: the groups are written again, at the costs measured")
+    if output is not None:
+        check_output(output)
+    known = None if groups is None else read_groups(groups)
+    functions, inputs = _mapping(extractors), _inputs(sample)
+    with refusing():
+        found = profile_costs(
+            functions,
+            inputs,
+            quantile=quantile,
+            repeats=repeats,
+            warmup=warmup,
+            batch_size=batch_size,
+            progress=screen.progress,
+        )
+    screen.say(str(found))
+    if known is not None and output is not None:
+        with refusing(str(groups)):
+            text = known.with_costs(found.costs).to_yaml()
+        write_text(output, f"# Costs are seconds per input, measured with {sample}.\n{text}")
+        screen.note(f"wrote {output}")
+    written = None if output is None else str(output)
+    screen.document({"costs": found.costs, "seconds": found.seconds, "quantile": quantile, "written": written})
+
+
+def _mapping(text: str) -> Mapping[str, Any]:
+    """Import the mapping; modules in the current folder are found, as ``python -m`` finds them."""
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise Refused(f"{text!r} is not MODULE:NAME, such as extractors:EXTRACTORS")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    with refusing(module):
+        imported = import_module(module)
+    found = getattr(imported, name, None)
+    if not isinstance(found, Mapping):
+        raise Refused(f"{name!r} in module {module!r} is not a mapping of groups to functions")
+    return found
+
+
+def _inputs(path: Path) -> list[Any]:
+    with refusing(str(path)):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            inputs = json.loads(text)
+            if not isinstance(inputs, list):
+                raise Refused("it must hold a list of inputs")
+        else:
+            lines = [line for line in text.splitlines() if line.strip()]
+            inputs = [json.loads(line) for line in lines] if path.suffix == ".jsonl" else lines
+        if not inputs:
+            raise Refused("it holds no inputs")
+    return list(inputs)

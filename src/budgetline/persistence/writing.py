@@ -1,0 +1,163 @@
+"""From a fitted model to the fields and arrays of a file."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.estimators import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    GroupLassoPath,
+)
+from budgetline.estimators.base import SequenceEstimator
+from budgetline.objectives.families import ConvexLoss
+from budgetline.objectives.subsets import LinearSubset, QuadraticSubset
+from budgetline.persistence.settings import NotPlainError, plain_groups, to_plain
+from budgetline.staged import StagedModel
+
+KIND = "model"
+"""Kind of the files."""
+ESTIMATORS: dict[str, type[SequenceEstimator]] = {
+    cls.__name__: cls
+    for cls in (AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath)
+}
+SMALL, LARGEST_RATIO = 1 << 26, 1000
+"""A file may unfold into so many bytes, or into so many times its own size: its columns are counted, not stored."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def unfolded(n_features: int, n_targets: int, stages: int, lambdas: int) -> int:
+    """Return the bytes of a loaded model that grow with the number of columns of X."""
+    return 8 * n_features * (n_targets * (1 + stages + lambdas) + 2)
+
+
+def parts_of(model: Any) -> tuple[dict[str, Any], Arrays]:
+    """Return the fields and arrays that make up a fitted model; ``left_out`` names the settings without a plain form.
+
+    Everything that follows from something else is left out: costs and columns of the sequence follow from the groups
+    and the order. Coefficients are those of the columns of the sequence, in its order.
+    """
+    if isinstance(getattr(model, "loss", None), ConvexLoss) or isinstance(model._family, ConvexLoss):
+        raise TypeError("loss is a ConvexLoss: its functions cannot be saved, and predictions need them")
+    staged: StagedModel = model.staged_model_
+    columns = staged.subset.columns
+    settings, left_out = _settings(model)
+    names = getattr(model, "feature_names_in_", None)
+    fields = {
+        "estimator": type(model).__name__,
+        "version": _version(),
+        "settings": settings,
+        "left_out": left_out,
+        "feature_groups": plain_groups(model.feature_groups_),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "target_shape": [int(p) for p in model._target_shape],
+        "family": type(model._family).__name__,
+        "null_value": float(staged.sequence.null_value),
+        "n_passes": getattr(model, "n_passes_", None),
+        "alpha": getattr(model, "alpha_", None),
+        "classes": _plain_classes(model),
+    }
+    arrays: Arrays = {
+        "order": staged.sequence.order.astype("<i8"),
+        "gains": staged.sequence.gains,
+        "coef": staged.coef_path[..., columns],
+        "intercept": staged.intercept_path,
+        "null_intercept": staged.null_intercept,
+        "mean": staged.mean[model._columns_read],
+        "scale": staged.scale[model._columns_read],
+    }
+    more, subset = _subset_parts(staged)
+    fields["subset"] = subset
+    arrays |= more | _learned(model)
+    arrays = {name: _little_endian(array) for name, array in arrays.items()}
+    _keep_in_proportion(model, fields, arrays)
+    return fields, arrays
+
+
+def _settings(model: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings that have a plain form, and the names of those that have none."""
+    values = model.get_params(deep=False)
+    plain, left_out = {}, []
+    for name, value in values.items():
+        try:
+            plain[name] = to_plain(value)
+        except NotPlainError:
+            left_out.append(name)
+    if {"feature_groups", "costs"} & set(left_out):
+        # the groups as they were used say the same, and a later fit needs them
+        plain |= {"feature_groups": to_plain(model.feature_groups_), "costs": None}
+        left_out = [name for name in left_out if name not in ("feature_groups", "costs")]
+    return plain, left_out
+
+
+def _plain_classes(model: Any) -> Any:
+    classes = getattr(model, "classes_", None)
+    try:
+        return to_plain(classes)
+    except NotPlainError as error:
+        raise TypeError(f"classes_ cannot be saved: {error}") from error
+
+
+def _subset_parts(staged: StagedModel) -> tuple[Arrays, dict[str, Any]]:
+    """Return what predictions from any subset need."""
+    subset = staged.subset
+    if isinstance(subset, LinearSubset):
+        return {"U": subset.factor.U, "z": subset.factor.z, "kept": subset.factor.kept}, {"stages": [], "by_column": []}
+    if not isinstance(subset, QuadraticSubset):
+        raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
+    arrays: Arrays = {}
+    by_column = []
+    for k, expansion in enumerate(subset.expansions):
+        # sums are taken in the order of memory: to the last bit, products depend on it
+        by_column.append(bool(expansion.H.flags.f_contiguous and not expansion.H.flags.c_contiguous))
+        arrays[f"H{k}"] = expansion.H.T if by_column[-1] else expansion.H
+        arrays[f"theta{k}"], arrays[f"gradient{k}"] = expansion.theta, expansion.gradient
+    return arrays, {"stages": [int(e.stage) for e in subset.expansions], "by_column": by_column}
+
+
+def _learned(model: Any) -> Arrays:
+    """Return what only some estimators have: moments, the scores of folds, the path of the lasso."""
+    found: Arrays = {}
+    if hasattr(model, "moments_"):
+        found["moments"] = np.frombuffer(model.moments_.to_bytes(), dtype=np.uint8)
+    if hasattr(model, "cv_scores_"):
+        found["cv_scores"] = model.cv_scores_
+    if isinstance(model, GroupLassoPath):
+        P = model.staged_model_.null_intercept.size
+        path = model.path_coef_[..., model._columns_read]
+        found |= {
+            "lambdas": model.lambdas_,
+            "path_coef": path.reshape(len(path), P, -1),
+            "path_intercept": model.path_intercept_.reshape(len(path), P),
+            "dual_gaps": model.dual_gaps_,
+            "entry_lambdas": model.entry_lambdas_,
+        }
+    return found
+
+
+def _keep_in_proportion(model: Any, fields: dict[str, Any], arrays: Arrays) -> None:
+    """Store all columns where a few of very many would make a file that unfolds into far more than its own size."""
+    stages, P = arrays["intercept"].shape
+    lambdas = len(arrays.get("lambdas", ()))
+    most = max(SMALL, LARGEST_RATIO * sum(array.nbytes for array in arrays.values()))
+    if unfolded(fields["n_features"], P, stages, lambdas) > most:
+        arrays["coef"] = model.staged_model_.coef_path
+
+
+def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _version() -> str:
+    try:
+        return version("budgetline")
+    except PackageNotFoundError:  # run from a folder
+        return "unknown"

@@ -1,0 +1,300 @@
+"""From a fitted model, and the data it learned from, to the record of its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from budgetline.budgets import affordable
+from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
+from budgetline.evaluation.metrics import Metric, as_metric
+from budgetline.evaluation.stages import innermost
+from budgetline.inputs import check_known, check_target, check_weight
+from budgetline.objectives.families import SquaredError
+from budgetline.progress import Progress
+from budgetline.report.baselines import OWN, Baseline, baselines_of, varied
+from budgetline.report.content import (
+    CROSS_VALIDATED,
+    TRAINING,
+    Amount,
+    Curve,
+    Data,
+    Measure,
+    Method,
+    Rivals,
+    Setting,
+    Stage,
+    Task,
+)
+from budgetline.report.summary import Summary
+from budgetline.statistics import Moments, Source
+
+Float = NDArray[np.float64]
+
+SHARES = (0.1, 0.25, 0.5, 1.0)
+"""Methods are compared at these shares of the whole cost."""
+LABELS = {
+    "accuracy": ("accuracy", "percent"),
+    "roc_auc": ("ROC AUC", "fixed"),
+    "r2": ("R²", "fixed"),
+    "mse": ("mean squared error", "general"),
+    "log_loss": ("log loss", "fixed"),
+}
+"""How metrics are called in a report, and the style of their numbers."""
+LOSSES = {"SquaredError": "squared error", "Logistic": "log loss", "Softmax": "log loss", "Poisson": "Poisson deviance"}
+LONGEST_SETTING = 200
+"""Settings of more characters are cut."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What the data say: the model's curve on them, and its and the baselines' cross-validated ones."""
+
+    fitted: BudgetCurve
+    comparison: Comparison
+    baselines: tuple[Baseline, ...]
+
+    @property
+    def own(self) -> BudgetCurve:
+        """The cross-validated curve of the model's own way."""
+        return self.comparison.curves[OWN]
+
+
+def summarise(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    metric: Any = None,
+    cv: Any = 5,
+    baselines: bool = True,
+    sample_weight: Any = None,
+    random_state: int = 0,
+    title: str | None = None,
+    unit: str = "cost units",
+    progress: Progress = None,
+) -> Summary:
+    """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, or a pipeline or search that ends in one
+    X, y : the data that the model was fitted to, optional
+        With them the report has cross-validated values and a comparison; every fold learns its own order. Without them
+        it has the training curve alone.
+    metric : as in :func:`budget_curve`
+        Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
+    cv : int, splitter or iterable
+    baselines : bool
+        Whether to compare with other rules and baselines on the same folds.
+    sample_weight : array of shape (n,), optional
+    random_state : int
+        Seed of the baseline that orders the groups at random.
+    title : str, optional
+    unit : str
+        What costs are counted in, such as "dollars".
+    progress : bool or None
+        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor, summarise
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
+    >>> summarise(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
+    '16 of 524 points buy 95 % of what all 22 groups bring.'
+    """
+    inner = _check(model, X, y, metric, sample_weight, title, unit)
+    measure = as_metric(_default_metric(inner, X) if metric is None else metric)
+    judged = None
+    if X is not None:
+        rivals = tuple(baselines_of(inner, _is_squared(inner), random_state)) if baselines else ()
+        judged = _judge(model, X, y, measure, cv, rivals, sample_weight, progress)
+    given = f"{type(inner).__name__} of {len(inner.sequence_)} groups" if title is None else title
+    return _made(model, _data(inner, X, y, sample_weight), measure, judged, given, unit)
+
+
+def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title: str, unit: str) -> Summary:
+    """Put all parts together."""
+    inner = innermost(model)
+    chosen = set(inner.sequence_.groups)
+    return Summary(
+        title=title,
+        version=version("budgetline"),
+        date=date.today().isoformat(),
+        unit=unit,
+        task=_task(inner),
+        data=data,
+        settings=_settings(model, inner),
+        measure=_measure(inner, measure, judged),
+        sequence=_stages(inner, judged),
+        left_out=tuple(name for name in inner.feature_groups_.names if name not in chosen),
+        curves=_curves(inner, judged),
+        comparison=None if judged is None or not judged.baselines else _rivals(inner, judged),
+    )
+
+
+def _check(model: Any, X: Any, y: Any, metric: Any, sample_weight: Any, title: Any, unit: Any) -> Any:
+    """Check what was given; return the estimator at the end of pipelines and searches."""
+    check_is_fitted(model)
+    inner = innermost(model)
+    if not hasattr(inner, "staged_model_"):
+        raise TypeError(f"{type(inner).__name__} has no stages: a fitted estimator of budgetline is needed")
+    if isinstance(X, Moments | Source):
+        raise TypeError(f"X must be a table in memory, from which folds are drawn, not {type(X).__name__}")
+    if (X is None) != (y is None):
+        raise ValueError("give both of X and y, or none")
+    if X is None and sample_weight is not None:
+        raise ValueError("sample_weight belongs to X and y: give them, too")
+    if X is None and metric not in (None, "explained"):
+        raise ValueError(f"metric={metric!r} needs X and y: without them only 'explained' is known")
+    for name, value in (("title", title), ("unit", unit)):
+        if not (isinstance(value, str) and value.strip()) and (name, value) != ("title", None):
+            raise ValueError(f"{name} must be a text, got {value!r}")
+    return inner
+
+
+def _default_metric(inner: Any, X: Any) -> str:
+    if X is None or not hasattr(inner, "classes_"):
+        return "explained"
+    return "roc_auc" if inner.classes_.size == 2 else "accuracy"
+
+
+def _is_squared(inner: Any) -> bool:
+    return isinstance(inner._family, SquaredError)
+
+
+def _judge(
+    model: Any, X: Any, y: Any, measure: Metric, cv: Any, baselines: tuple[Baseline, ...], weight: Any, progress: Any
+) -> _Judged:
+    """Fit the model's way and the baselines on the same folds, and judge the fitted model on the data itself."""
+    estimators = {OWN: clone(model)} | {baseline.name: varied(model, baseline.settings) for baseline in baselines}
+    found = compare(estimators, X, y, metric=measure, cv=cv, reading="step", sample_weight=weight, progress=progress)
+    return _Judged(budget_curve(model, X, y, metric=measure, sample_weight=weight), found, baselines)
+
+
+def _task(inner: Any) -> Task:
+    classes = tuple(map(str, inner.classes_.tolist())) if hasattr(inner, "classes_") else ()
+    family = type(inner._family).__name__
+    kind = "classification" if classes else "regression"
+    return Task(kind, type(inner).__name__, LOSSES.get(family, str(getattr(inner._family, "name", family))), classes)
+
+
+def _data(inner: Any, X: Any, y: Any, sample_weight: Any) -> Data:
+    columns, groups = int(inner.n_features_in_), len(inner.feature_groups_)
+    if X is None:
+        rows = int(inner.moments_.n_samples) if hasattr(inner, "moments_") else None
+        return Data(rows, columns, groups, False, _training_target(inner))
+    n = int(_num_samples(X))
+    return Data(n, columns, groups, sample_weight is not None, _target(inner, y, check_weight(sample_weight, n)))
+
+
+def _target(inner: Any, y: Any, weight: Float | None) -> tuple[Amount, ...]:
+    """Return the means of the targets, or the frequencies of the classes."""
+    if hasattr(inner, "classes_"):
+        mass = np.bincount(check_known(y, _num_samples(y), inner.classes_), weight, inner.classes_.size)
+        return _amounts(inner, mass / mass.sum())
+    return _amounts(inner, np.average(check_target(y, _num_samples(y))[0], axis=0, weights=weight))
+
+
+def _training_target(inner: Any) -> tuple[Amount, ...]:
+    """Return the same as the model before any group knows it; weights of classes hide their frequencies."""
+    if getattr(inner, "class_weight", None) is not None:
+        return ()
+    method = "predict_proba" if hasattr(inner, "classes_") else "predict"
+    return _amounts(inner, np.ravel(inner._respond(inner.staged_model_.null_intercept[None], method)))
+
+
+def _amounts(inner: Any, values: Float) -> tuple[Amount, ...]:
+    if hasattr(inner, "classes_"):
+        names = [str(label) for label in inner.classes_.tolist()]
+    else:
+        names = ["mean"] if values.size == 1 else [f"{k} mean" for k in range(values.size)]
+    return tuple(map(Amount, names, _known(values)))
+
+
+def _settings(model: Any, inner: Any) -> tuple[Setting, ...]:
+    """Return the settings of the estimator as text; groups and costs are in the sequence."""
+    found = {"feature_groups": repr(inner.feature_groups_)}
+    found |= {name: repr(value) for name, value in inner.get_params(deep=False).items() if name not in found}
+    found.pop("costs", None)
+    if hasattr(inner, "alpha_"):
+        found["alpha_ (chosen)"] = f"{inner.alpha_:g}"
+    if model is not inner:
+        found["inside of"] = type(model).__name__
+    return tuple(Setting(name, _cut(text)) for name, text in found.items())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_SETTING else text[: LONGEST_SETTING - 1] + "…"
+
+
+def _measure(inner: Any, measure: Metric, judged: _Judged | None) -> Measure:
+    label, style = LABELS.get(measure.name, (measure.name, "general"))
+    if measure.name == "explained":
+        label, style = f"explained {'variance' if _is_squared(inner) else 'deviance'}", "percent"
+    folds = 0 if judged is None else len(judged.own.folds)
+    return Measure(measure.name, label, style, bool(measure.greater_is_better), folds)
+
+
+def _stages(inner: Any, judged: _Judged | None) -> tuple[Stage, ...]:
+    sequence = inner.sequence_
+    widths = dict(zip(inner.feature_groups_.names, map(len, inner.feature_groups_.columns), strict=True))
+    gains, explained = _known(sequence.gains), _known(sequence.explained)
+    found = []
+    for k, (group, cost, spent) in enumerate(
+        zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
+    ):
+        agreement = None if judged is None else sum(_buys(fold, group, spent) for fold in judged.own.folds)
+        found.append(Stage(k + 1, group, widths[group], cost, spent, gains[k], explained[k], agreement))
+    return tuple(found)
+
+
+def _buys(fold: BudgetCurve, group: str, budget: float) -> bool:
+    """Return whether a fold's own sequence has bought a group at a budget."""
+    return group in fold.groups[: int(affordable(fold.costs, budget))]
+
+
+def _curves(inner: Any, judged: _Judged | None) -> tuple[Curve, ...]:
+    fitted = BudgetCurve.of(inner) if judged is None else judged.fitted
+    costs = tuple(fitted.costs.tolist())
+    curves = [Curve(TRAINING, "this model on the data it learned from", costs, _known(fitted.values), ())]
+    if judged is not None:
+        own = judged.own
+        errors = () if own.errors is None else _known(own.errors)
+        label = f"mean of {len(own.folds)} folds, each with its own order"
+        curves.append(Curve(CROSS_VALIDATED, label, tuple(own.costs.tolist()), _known(own.values), errors))
+    return tuple(curves)
+
+
+def _rivals(inner: Any, judged: _Judged) -> Rivals:
+    """Return timeliness and values at shares of the whole cost, of the model's own way first."""
+    total = float(inner.sequence_.costs.sum())
+    budgets = tuple(share * total for share in SHARES)
+    notes = {OWN: "as it was fitted; every fold learns its own order"} | {b.name: b.note for b in judged.baselines}
+    found = []
+    for name, row in judged.comparison.summary().items():
+        values, errors = _at(judged.comparison.curves[name], budgets)
+        timeliness, error = _known([row["timeliness"], row["error"]])
+        found.append(Method(name, notes[name], timeliness, error, values, errors or (None,) * len(values)))
+    return Rivals(SHARES, budgets, tuple(found))
+
+
+def _at(curve: BudgetCurve, budgets: ArrayLike) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    """Return the mean over folds at each budget, and its standard error, nothing where there is but one fold."""
+    mean = BudgetCurve.mean(curve.folds, grid=budgets)
+    where = affordable(mean.costs, budgets) - 1
+    return _known(mean.values[where]), () if mean.errors is None else _known(mean.errors[where])
+
+
+def _known(values: ArrayLike) -> tuple[float | None, ...]:
+    """Return numbers as plain floats, None for those that are not finite."""
+    return tuple(value if np.isfinite(value) else None for value in np.asarray(values, dtype=np.float64).tolist())

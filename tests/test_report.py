@@ -1,0 +1,550 @@
+"""The report: its figures against curves and comparisons made here, its renderings, and text that attacks them."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    FeatureGroups,
+    GroupLassoPath,
+    Moments,
+    RandomOrder,
+    Summary,
+    budget_curve,
+    compare,
+    cross_val_budget_curve,
+    files,
+    open_source,
+    summarise,
+    timeliness,
+)
+from budgetline.datasets import load_heart, load_nhanes
+
+GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
+COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
+EVIL = "</script><script>alert(1)</script>"
+NASTY = [EVIL, "<!--<script>", "a\u2028b\u2029c", 'it\'s "q" & <b>|`*_[x](y)#\n$title']
+
+
+def regression_data(seed=0, n=120):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6)) @ rng.standard_normal((6, 6)) + 3
+    return X, X @ rng.standard_normal(6) + 2 * rng.standard_normal(n)
+
+
+def class_data(classes, seed=0, n=150):
+    X, score = regression_data(seed, n)
+    return X, np.array(["no", "yes", "perhaps", "never"])[
+        np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    ]
+
+
+@pytest.fixture(scope="module")
+def heart():
+    return load_heart()
+
+
+@pytest.fixture(scope="module")
+def heart_model(heart):
+    return AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
+
+
+@pytest.fixture(scope="module")
+def heart_summary(heart, heart_model):
+    return summarise(heart_model, heart.data, heart.target, unit="dollars", title="Heart")
+
+
+@pytest.fixture(scope="module")
+def regression():
+    X, y = regression_data()
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-3).fit(X, y)
+    return model, X, y
+
+
+def curve_of(summary, kind):
+    (found,) = [curve for curve in summary.curves if curve.kind == kind]
+    return found
+
+
+# -- the figures -------------------------------------------------------------------------------------------------
+
+
+def test_the_sequence_is_the_models(heart_model, heart_summary, heart):
+    sequence = heart_model.sequence_
+    assert [s.group for s in heart_summary.sequence] == list(sequence.groups)
+    for field in ("cost", "cumulative_cost", "gain", "explained"):
+        assert [getattr(s, field) for s in heart_summary.sequence] == sequence.to_dict()[field]
+    widths = dict(zip(heart.feature_groups.names, map(len, heart.feature_groups.columns), strict=True))
+    assert [s.columns for s in heart_summary.sequence] == [widths[name] for name in sequence.groups]
+    assert heart_summary.total_cost == pytest.approx(323.97)
+    assert heart_summary.data.rows == 303
+    assert heart_summary.data.columns == 20
+    assert [a.name for a in heart_summary.data.target] == ["0", "1"]
+    np.testing.assert_allclose([a.value for a in heart_summary.data.target], np.bincount(heart.target) / 303)
+
+
+def test_the_curves_are_those_of_the_library(heart, heart_model, heart_summary):
+    assert heart_summary.measure.name == "roc_auc"
+    fitted = budget_curve(heart_model, heart.data, heart.target, metric="roc_auc")
+    training = curve_of(heart_summary, "training")
+    np.testing.assert_array_equal(training.costs, fitted.costs)
+    np.testing.assert_array_equal(training.values, fitted.values)
+    truth = cross_val_budget_curve(clone(heart_model), heart.data, heart.target, metric="roc_auc", cv=5)
+    found = curve_of(heart_summary, "cross-validated")
+    np.testing.assert_allclose(found.costs, truth.costs)
+    np.testing.assert_allclose(found.values, truth.values)
+    np.testing.assert_allclose(found.errors, truth.errors, atol=1e-15)
+    for budget in (0, 0.5, 3, 17, 93.3, 150, 323.97, 1e9):
+        assert found.at(budget)[0] == pytest.approx(truth.at(budget))
+    for stage, entry in enumerate(heart_summary.sequence, start=1):
+        assert heart_summary.at_stage(stage)[0] == pytest.approx(truth.at(entry.cumulative_cost))
+        agree = [
+            entry.group in fold.groups[1:][: np.sum(fold.costs[1:] <= entry.cumulative_cost + 1e-9)]
+            for fold in truth.folds
+        ]
+        assert entry.agreement == sum(agree)
+
+
+def test_the_comparison_is_that_of_the_library(heart, heart_model, heart_summary):
+    own = {name: getattr(heart_model, name) for name in ("feature_groups", "alpha")}
+    methods = {
+        "this model": AnytimeClassifier(**own),
+        "Newton step (score)": AnytimeClassifier(**own, rule="score"),
+        "each group alone": AnytimeClassifier(**own, rule="static"),
+        "costs ignored": AnytimeClassifier(**own, cost_sensitive=False),
+        "cheapest first": AnytimeClassifier(**own, schedule="cheapest"),
+        "random order": AnytimeClassifier(**own, schedule=RandomOrder(0)),
+    }
+    truth = compare(methods, heart.data, heart.target, metric="roc_auc", cv=5, reading="step")
+    found = heart_summary.comparison
+    assert [m.name for m in found.methods] == list(methods)
+    assert found.shares == (0.1, 0.25, 0.5, 1.0)
+    np.testing.assert_allclose(found.budgets, np.array(found.shares) * 323.97)
+    for method in found.methods:
+        row, curve = truth.summary()[method.name], truth.curves[method.name]
+        assert (method.timeliness, method.timeliness_error) == pytest.approx((row["timeliness"], row["error"]))
+        by_hand = np.array([[fold.at(budget) for budget in found.budgets] for fold in curve.folds])
+        np.testing.assert_allclose(method.values, by_hand.mean(axis=0))
+        np.testing.assert_allclose(method.errors, by_hand.std(axis=0, ddof=1) / np.sqrt(5), atol=1e-15)
+        assert method.timeliness == pytest.approx(np.mean([timeliness(f, 323.97, reading="step") for f in curve.folds]))
+
+
+def test_the_headline_is_computed(heart_summary):
+    spent, total, share = map(
+        float, re.match(r"([\d.]+) of ([\d.]+) dollars buy (\d+) %", heart_summary.headline).groups()
+    )
+    curve = curve_of(heart_summary, "cross-validated")
+    improvement = [curve.at(stage.cumulative_cost)[0] - 0.5 for stage in heart_summary.sequence]
+    shares = np.array(improvement) / improvement[-1]
+    first = int(np.argmax(shares >= 0.8))
+    assert spent == heart_summary.sequence[first].cumulative_cost
+    assert total == 323.97
+    assert share == round(100 * shares[first])
+
+
+def test_the_report_says_when_more_is_not_better():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 30))
+    y = X[:, 0] + 0.5 * rng.standard_normal(60)
+    model = AnytimeRegressor(alpha=0).fit(X, y)
+    summary = summarise(model, X, y, baselines=False)
+    truth = cross_val_budget_curve(clone(model), X, y)
+    best = truth.costs[np.argmax(truth.values)]
+    assert truth.values.max() > truth.values[-1] + truth.errors[-1]
+    assert f"More is not better here: it is best after {best:.0f} group" in summary.to_markdown()
+    assert "at least as much as all 30 groups" in summary.headline
+
+
+def test_the_warning_is_not_there_without_need(heart_summary):
+    assert "More is not better" not in heart_summary.to_markdown()
+
+
+def test_regression_with_weights_and_another_metric(regression):
+    model, X, y = regression
+    w = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    cv = KFold(4, shuffle=True, random_state=1)
+    summary = summarise(model, X, y, metric="mse", cv=cv, sample_weight=w, baselines=False)
+    truth = cross_val_budget_curve(clone(model), X, y, metric="mse", cv=cv, sample_weight=w)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values, rtol=1e-8)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").errors, truth.errors, rtol=1e-6)
+    assert summary.comparison is None
+    assert not summary.measure.greater_is_better
+    assert summary.measure.folds == 4
+    assert summary.data.weighted
+    assert summary.data.target[0].value == pytest.approx(np.average(y, weights=w))
+    assert "less is better" in summary.to_markdown()
+    assert " buy " in summary.headline
+
+
+def test_classes(regression):
+    X, y = class_data(3)
+    model = AnytimeClassifier(GROUPS, COSTS, alpha=1e-2).fit(X, y)
+    summary = summarise(model, X, y, cv=3)
+    assert (summary.measure.name, summary.task.kind, summary.task.loss) == ("accuracy", "classification", "log loss")
+    assert summary.task.classes == ("no", "perhaps", "yes")
+    truth = cross_val_budget_curve(clone(model), X, y, metric="accuracy", cv=3)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values)
+    plain = summarise(model)
+    frequency = {label: np.mean(y == label) for label in model.classes_}
+    for source in (summary, plain):
+        np.testing.assert_allclose(
+            [a.value for a in source.data.target], [frequency[a.name] for a in source.data.target], rtol=1e-6
+        )
+
+
+def test_without_data(regression):
+    model, _, y = regression
+    summary = summarise(model)
+    assert [curve.kind for curve in summary.curves] == ["training"]
+    np.testing.assert_array_equal(summary.curves[0].values[1:], model.sequence_.explained)
+    assert (summary.comparison, summary.measure.folds, summary.data.rows) == (None, 0, 120)
+    assert summary.data.target[0].value == pytest.approx(y.mean())
+    assert "too good" in summary.to_markdown()
+    assert {s.name: s.value for s in summary.settings}["alpha"] == "0.001"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: make_pipeline(StandardScaler(), AnytimeRegressor(GROUPS, COSTS)),
+        lambda: GridSearchCV(AnytimeRegressor(GROUPS, COSTS), {"alpha": [1e-3, 1e-1]}, cv=3),
+        lambda: AnytimeRegressorCV(GROUPS, COSTS, cv=3),
+        lambda: GroupLassoPath(GROUPS, COSTS),
+        lambda: AnytimeRegressor(GROUPS, COSTS, rule="omp", schedule="doubling"),
+        lambda: AnytimeRegressor(GROUPS, COSTS, max_groups=2),
+    ],
+)
+def test_every_kind_of_model(make):
+    X, y = regression_data()
+    model = make().fit(X, y)
+    summary = summarise(model, X, y, cv=3)
+    truth = cross_val_budget_curve(make(), X, y, cv=3)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values, rtol=1e-6, atol=1e-10)
+    assert len(summary.comparison.methods) >= 5
+    assert Summary.from_json(summary.to_json()) == summary
+    assert summary.to_html().endswith("</html>\n")
+
+
+def test_a_model_of_counts():
+    X, y = regression_data()
+    model = AnytimeRegressor(GROUPS, COSTS, loss="poisson", alpha=1e-2).fit(
+        X, np.random.default_rng(0).poisson(2, len(y))
+    )
+    summary = summarise(model)
+    assert summary.task.loss == "Poisson deviance"
+    assert summary.measure.label == "explained deviance"
+
+
+def test_groups_left_out_are_named(regression):
+    _, X, y = regression
+    summary = summarise(AnytimeRegressor(GROUPS, COSTS, max_groups=2).fit(X, y))
+    assert set(summary.left_out) == set(GROUPS) - {stage.group for stage in summary.sequence}
+    assert ", ".join(summary.left_out) in summary.to_markdown()
+
+
+def test_free_groups(regression):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0}).fit(X, y)
+    summary = summarise(model, X, y, cv=3, baselines=False)
+    truth = cross_val_budget_curve(clone(model), X, y, cv=3)
+    assert summary.at_stage(0)[0] == pytest.approx(0)
+    assert summary.at_stage(1)[0] == pytest.approx(truth.at(0)) != 0
+    free = summarise(AnytimeRegressor(GROUPS, dict.fromkeys(GROUPS, 0.0)).fit(X, y), X, y, cv=3)
+    assert free.headline == "Every group is free: there is nothing to decide."
+    assert Summary.from_json(free.to_json()) == free
+    assert free.to_html()
+
+
+def share_of_spread(y_true, y_pred):
+    """Unknown before any group on the folds, and infinite on all the data."""
+    if np.ptp(y_pred) == 0:
+        return np.inf if len(y_true) == 120 else np.nan
+    return np.ptp(y_pred) / np.ptp(y_true)
+
+
+def test_what_is_not_finite_is_unknown(regression):
+    model, X, y = regression
+    summary = summarise(model, X, y, metric=share_of_spread, cv=3)
+    for kind in ("training", "cross-validated"):
+        curve = curve_of(summary, kind)
+        assert {value is None for cost, value in zip(curve.costs, curve.values, strict=True) if cost == 0} == {True}
+        assert None not in curve.values[2:]
+    assert "no improvement" in summary.headline
+    record = re.search(r'id="record">(.*?)<', summary.to_html())[1]
+    for text in (summary.to_json(), summary.to_markdown(), record):
+        assert not re.search(r"\b(NaN|nan|Infinity|inf)\b", text)
+    assert Summary.from_json(summary.to_json()) == summary
+
+
+def test_a_constant_target(regression):
+    _, X, y = regression
+    summary = summarise(AnytimeRegressor(GROUPS, COSTS).fit(X, np.ones(len(y))))
+    assert "no improvement" in summary.headline
+    assert summary.to_html()
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_checked(regression):
+    model, X, y = regression
+    for arguments, message in (
+        ({"X": X}, "both of X and y"),
+        ({"sample_weight": y}, "sample_weight belongs"),
+        ({"metric": "r2"}, "metric='r2' needs X and y"),
+        ({"unit": ""}, "unit must be a text"),
+        ({"title": 3}, "title must be a text"),
+        ({"X": X, "y": y, "random_state": -1}, "random_state must be"),
+        ({"X": X, "y": y, "metric": "nonsense"}, "unknown metric"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            summarise(model, **arguments)
+    with pytest.raises(TypeError, match="StandardScaler has no stages"):
+        summarise(StandardScaler().fit(X))
+    for data in (Moments.of(X, y), open_source((X, y))):
+        with pytest.raises(TypeError, match="X must be a table in memory"):
+            summarise(model, data, y)
+
+
+# -- the record --------------------------------------------------------------------------------------------------
+
+
+def test_round_trips(heart_summary, regression):
+    for summary in (heart_summary, summarise(regression[0])):
+        assert Summary.from_dict(summary.to_dict()) == summary
+        assert Summary.from_json(summary.to_json()) == summary
+        assert Summary.from_json(summary.to_json().encode()) == summary
+        assert json.loads(summary.to_json()) == summary.to_dict()
+        hash(summary)
+
+
+def spoil(content, path, value):
+    *parents, last = path
+    for key in parents:
+        content = content[key]
+    if value is KeyError:
+        del content[last]
+    else:
+        content[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["title"], 3, "title must be of type str"),
+        (["title"], KeyError, "title is missing"),
+        (["extra"], 3, "extra is not a field"),
+        (["schema"], 99, "schema is 99"),
+        (["schema"], KeyError, "schema must be"),
+        (["schema"], True, "schema must be"),
+        (["task", "classes"], "ab", r"task\.classes must be a list"),
+        (["task"], None, "task must be a mapping"),
+        (["data", "weighted"], 1, r"data\.weighted must be of type bool"),
+        (["data", "columns"], True, r"data\.columns must be of type int"),
+        (["sequence", 3, "cost"], "1", r"sequence\[3\]\.cost must be of type float"),
+        (["sequence", 3, "cost"], float("nan"), r"sequence\[3\]\.cost must be finite"),
+        (["sequence", 3, "cost"], 10**400, r"sequence\[3\]\.cost is too large"),
+        (["sequence", 2, "step"], 7, "sequence must have the steps"),
+        (["sequence", 0, "cumulative_cost"], 0.25, "curves: the training one must have the costs"),
+        (["curves", 0, "costs", 0], 1.0, r"curves\[0\]\.costs must start at 0"),
+        (["curves", 1, "costs", 1], 1e9, r"curves\[1\]\.costs must not decrease"),
+        (["curves", 1, "values"], [], r"curves\[1\]\.values must have one entry"),
+        (["curves", 1, "errors"], [1.0], r"curves\[1\]\.errors must have one entry"),
+        (["curves", 1, "kind"], "training", "curves must be of different kinds"),
+        (["curves"], [], "curves must hold one of kind 'training'"),
+        (["comparison", "methods"], [], r"comparison\.methods must not be empty"),
+        (["comparison", "budgets"], [], r"comparison\.budgets must have"),
+        (["comparison", "methods", 1, "values"], [1.0], r"comparison\.methods: 'Newton step \(score\)' must have"),
+    ],
+)
+def test_bad_content_is_named(heart_summary, path, value, message):
+    content = heart_summary.to_dict()
+    spoil(content, path, value)
+    with pytest.raises(ValueError, match=message):
+        Summary.from_dict(content)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", b"\xff", "[" * 10**6])
+def test_what_is_no_report_is_refused(text):
+    with pytest.raises(ValueError, match="a report must be"):
+        Summary.from_json(text)
+
+
+def test_writing(heart_summary, tmp_path, monkeypatch):
+    for suffix, render in ((".html", "to_html"), (".md", "to_markdown"), (".json", "to_json"), (".HTML", "to_html")):
+        path = tmp_path / f"report{suffix}"
+        heart_summary.write(path)
+        assert path.read_text(encoding="utf-8") == getattr(heart_summary, render)()
+    with pytest.raises(ValueError, match=r"written as \.html, \.md, \.json, not as .*report\.pdf"):
+        heart_summary.write(tmp_path / "report.pdf")
+    before = (tmp_path / "report.html").read_bytes()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(OSError, match="disk is full"):
+        replace(heart_summary, title="other").write(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_bytes() == before
+    assert {p.name for p in tmp_path.iterdir()} == {"report.html", "report.md", "report.json", "report.HTML"}
+
+
+# -- renderings --------------------------------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    """Collects tags, the text of scripts and the rows of tables."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.scripts, self.rows, self.attributes, self.open = [], [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+def page_of(summary):
+    reader = Reader()
+    reader.feed(summary.to_html())
+    return reader
+
+
+def test_the_page_needs_nothing_else(heart_summary):
+    page = heart_summary.to_html()
+    assert not re.search(r"https?:|url\(|@import|//[a-z]", page, re.IGNORECASE)
+    reader = page_of(heart_summary)
+    assert not {"link", "img", "iframe", "object", "embed", "base"} & set(reader.tags)
+    assert not {"src", "href", "srcset", "style"} & {name for name, _ in reader.attributes}
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert len(page.encode()) < 100_000
+
+
+def test_the_page_embeds_the_record(heart_summary):
+    reader = page_of(heart_summary)
+    assert len(reader.scripts) == 2
+    embedded = json.loads(reader.scripts[0])
+    assert {"schema": 1, **embedded} == heart_summary.to_dict()
+
+
+def markdown_rows(text):
+    lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| ---:"))]
+    return [[re.sub(r"\\(.)", r"\1", cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_markdown_and_page_have_the_same_tables(heart_summary):
+    rows = page_of(heart_summary).rows
+    assert rows == markdown_rows(heart_summary.to_markdown())
+    assert len(rows) > 1 + 9 + 1 + 10 + 1 + 6
+
+
+def test_the_tables_have_the_figures(heart_summary):
+    text = heart_summary.to_markdown()
+    rows = markdown_rows(text)
+    curve = curve_of(heart_summary, "cross-validated")
+    for stage in heart_summary.sequence:
+        (order,) = [row for row in rows if len(row) == 8 and row[:2] == [str(stage.step), stage.group]]
+        assert float(order[3]) == stage.cost
+        assert float(order[4]) == pytest.approx(stage.cumulative_cost)
+        assert float(order[5]) == pytest.approx(stage.gain, rel=1e-4)
+        assert float(order[6].removesuffix(" %")) / 100 == pytest.approx(stage.explained, abs=5.1e-4)
+        value, error = curve.at(stage.cumulative_cost)
+        bought = [row for row in rows if len(row) == 7 and row[1].split(" and ")[0] == stage.group]
+        assert bought[0][2] == f"{value:.3f} ± {error:.3f}"
+    for method in heart_summary.comparison.methods:
+        (row,) = [row for row in rows if row[0] == method.name]
+        assert row[1] == f"{method.timeliness:.3f} ± {method.timeliness_error:.3f}"
+        assert row[2:6] == [f"{v:.3f} ± {e:.3f}" for v, e in zip(method.values, method.errors, strict=True)]
+    assert heart_summary.headline in text
+
+
+@pytest.fixture(scope="module")
+def attacked():
+    X, y = class_data(2)
+    X = np.column_stack([X, X[:, 0] ** 2])[:, :4]
+    y = np.where(y == "yes", EVIL, "<!-- no")
+    model = AnytimeClassifier(FeatureGroups({name: [k] for k, name in enumerate(NASTY)}), alpha=1e-2).fit(X, y)
+    return summarise(model, X, y, cv=3, title=EVIL, unit="<img src=x onerror=alert(1)>")
+
+
+def test_names_cannot_break_out(attacked, heart_summary):
+    page, plain = page_of(attacked), page_of(heart_summary)
+    # one row more or less per group or class is all that may differ
+    rows = {"tr", "td", "th"}
+    assert [t for t in page.tags if t not in rows] == [t for t in plain.tags if t not in rows]
+    assert {"schema": 1, **json.loads(page.scripts[0])} == attacked.to_dict()
+    assert page.scripts[1] == plain.scripts[1]
+    raw = re.search(r'id="record">(.*?)</script>', attacked.to_html(), re.DOTALL)[1]
+    assert not re.search(r"[<>&\u2028\u2029]", raw)
+    assert [name for name in NASTY if all(name not in row for row in page.rows)] == []
+    assert Summary.from_json(attacked.to_json()) == attacked
+
+
+def test_names_stay_in_their_cells_of_markdown(attacked):
+    text = attacked.to_markdown()
+    assert not re.search(r"(?<!\\)<", text)
+    header = markdown_rows(text)[0]
+    assert {len(row) for row in markdown_rows(text)[1 : 1 + len(NASTY)]} == {len(header)}
+    assert " ".join(NASTY[3].split()) in {row[1] for row in markdown_rows(text)}
+
+
+def test_lone_surrogates_are_written(attacked, tmp_path):
+    strange = replace(attacked, title="half \ud800 a pair")
+    for suffix in (".html", ".md", ".json"):
+        strange.write(tmp_path / f"r{suffix}")
+    assert Summary.from_json((tmp_path / "r.json").read_text()) == strange
+
+
+def test_the_policy_allows_only_our_script(heart_summary):
+    reader = page_of(heart_summary)
+    policy = next(value for name, value in reader.attributes if name == "content" and "default-src" in value)
+    digest = base64.b64encode(hashlib.sha256(reader.scripts[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none';")
+
+
+def test_the_notes_say_what_the_band_means(heart_summary):
+    for text in (heart_summary.to_markdown(), heart_summary.to_html()):
+        assert "Each fold learns its own order" in text
+        assert "one standard error on either side" in text
+
+
+def test_nhanes_at_full_size():
+    nhanes = load_nhanes()
+    model = AnytimeRegressor(nhanes.feature_groups, alpha=1e-2).fit(nhanes.data, nhanes.target)
+    summary = summarise(model, nhanes.data, nhanes.target)
+    truth = cross_val_budget_curve(clone(model), nhanes.data, nhanes.target)
+    for budget in (0, 16, 30, 131, 524):
+        assert curve_of(summary, "cross-validated").at(budget)[0] == pytest.approx(truth.at(budget), rel=1e-6, abs=1e-9)
+    assert len(summary.to_html().encode()) < 200_000
