@@ -42,7 +42,7 @@ def run(extractor: Extractor, columns: Columns, raws: list[Any], stop: Stop = ne
     """Call an extractor on inputs; between inputs and before another try it may be told to stop."""
     if extractor.batch:
         for _ in range(1 + extractor.retries):
-            found = _checked_rows(columns, attempt(extractor.function, list(raws)), len(raws))
+            found = _checked_rows(columns, attempt(extractor.function, raws), len(raws))
             if (isinstance(found, Result) and not found.faults) or stop():
                 break
         return found
@@ -135,9 +135,8 @@ def _checked_rows(columns: Columns, value: Any, n: int) -> Result | Fault:
         return _raised_or_pressed(error)
     if isinstance(values, Fault):
         return values
-    flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(flat @ flat):  # four times as fast as looking at each
+        if np.isfinite(values.sum()):  # faster than looking at each
             return Result(values, {})
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist()
     if not bad:

@@ -26,8 +26,9 @@ class Extractor:
     ----------
     function : callable
         ``function(raw)`` returns the values of the group's columns, in the order of the group: a sequence of numbers,
-        one number if there is one column, or a mapping column name -> number. With ``batch=True`` it takes a list of
-        raw inputs and returns a table with one row each (an array, a data frame or a mapping of columns).
+        one number if there is one column, or a mapping column name -> number. With ``batch=True`` it takes the list
+        of raw inputs, which it must not change, and returns a table with one row each (an array, a data frame or a
+        mapping of columns).
     mode : {"cooperative", "thread", "process", "async"}, optional
         Where it runs, and what happens when it is late. Default: ``"async"`` for an async function, otherwise the mode
         of the runner.
@@ -93,7 +94,7 @@ class Columns:
 
     def rows(self, value: Any, n: int) -> Float | Fault:
         """Read the values of n inputs as an array of shape (n, width); they need not be finite."""
-        by_name = _entries(value) or column_names(value)
+        by_name = None if type(value) is np.ndarray else _entries(value) or column_names(value)
         if by_name is not None:
             value = self._ordered(value, by_name)
             if isinstance(value, Fault):

@@ -65,31 +65,37 @@ class ManyRows:
         return found
 
     def path(self, groups: int, choose: Choose) -> Float:
-        """Return the scores (n, 1 + stages, P) from the first 0, 1, … groups of the sequence that each row has."""
+        """Return the scores (1 + stages, n, P) from the first 0, 1, … groups of the sequence that each row has."""
         stages = len(self._ends) - 1
         P = choose(0).intercept.size
-        found = np.empty((self._n, 1 + stages, P))
+        found = np.empty((1 + stages, self._n, P))
         for own, rows in self._patterns(groups):
             models = [choose(own & ((1 << j) - 1)) for j in range(1 + stages)]
             coef = np.zeros((1 + stages, P, self._ends[-1]))
             for j, model in enumerate(models):
                 coef[j, :, : model.coef.shape[1]] = model.coef
             intercept = np.stack([model.intercept for model in models])
-            self._multiply(own, rows, coef.reshape(-1, self._ends[-1]).T.copy(), intercept, found)
+            self._multiply(own, rows, coef, intercept, found)
         return found
 
     def _multiply(self, groups: int, rows: NDArray[np.intp] | None, coef: Float, intercept: Float, out: Float) -> None:
+        """Write X·coef' + intercept of all stages into the rows of ``out``, a few of them at a time."""
         n = self._n if rows is None else rows.size
         steps = list(self._steps(groups))
+        flat = coef.reshape(-1, self._ends[-1])
 
         def work(lane: list[slice]) -> None:
-            gathered = np.zeros((PATH_ROWS, self._ends[-1]))
+            gathered = np.zeros((self._ends[-1], PATH_ROWS))  # transposed: columns come one after the other
             for part in lane:
                 where = part if rows is None else rows[part]
-                X = gathered[: part.stop - part.start]
+                X = gathered[:, : part.stop - part.start]
                 for j in steps:
-                    X[:, self._ends[j] : self._ends[j + 1]] = self._tables[j][where]
-                out[where] = (X @ coef).reshape(len(X), *intercept.shape) + intercept
+                    X[self._ends[j] : self._ends[j + 1]] = self._tables[j][where].T
+                scores = (flat @ X).reshape(*intercept.shape, -1).transpose(0, 2, 1)
+                if rows is None:
+                    np.add(scores, intercept[:, None, :], out=out[:, part])
+                else:
+                    out[:, where] = scores + intercept[:, None, :]
 
         in_lanes(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
 

@@ -304,8 +304,8 @@ class Request:
         if path and isinstance(self._features, ManyRows):
             every = self._features.path(used, self._work.models.solve)
             values, _ = self._work.respond(every.reshape(-1, every.shape[-1]))
-            along = np.moveaxis(values.reshape(*every.shape[:2], *values.shape[1:]), 1, 0)
-            scores = every[:, -1]
+            along = values.reshape(*every.shape[:2], *values.shape[1:])
+            scores = every[-1]
         else:
             scores = self._features.scores(used, self._model)
         value, probabilities = self._work.respond(scores)
