@@ -345,9 +345,7 @@ def deadline_section(results: Results, effort: Effort) -> list[str]:
         f"{effort.requests} test images, one at a time, cooperative mode; a group is skipped when the 95 % quantile "
         "of its time, and the runner's own time for an answer, do not fit; then the answer may be that of the class "
         "frequencies alone. Times are those of the whole call. The usual pipeline computes all groups and knows no "
-        "deadline. An answer that is late counts as wrong in the last column. With so many columns and ten classes, "
-        "the model of a set that is no prefix takes seconds to solve, so that a run stops at the first group that it "
-        "would have to skip: a dear group early in the order costs the cheap ones after it.\n",
+        "deadline. An answer that is late counts as wrong in the last column.\n",
         *deadline_table(results, effort),
         "",
         "Right and in time, difference ± its standard error; “level” is within two of them:\n",

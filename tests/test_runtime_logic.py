@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor, FixedOrder
 from budgetline.runtime import Fault
 from budgetline.runtime.calls import Result
+from budgetline.runtime.clock import Estimate
 from budgetline.runtime.lanes import Message
 from runtime_extractors import (
     COLUMNS,
@@ -366,3 +367,17 @@ def test_a_closed_runner_refuses():
         runner.start()
     with pytest.raises(RuntimeError, match="closed"), runner:
         pass
+
+
+def test_estimates_settle_where_one_time_in_twenty_is_longer():
+    rng = np.random.default_rng(0)
+    estimate = Estimate()
+    estimate.update(0.0)
+    assert estimate.seconds == 0.0
+    times = rng.lognormal(size=20_000)
+    seen = []
+    for time in times:
+        estimate.update(time)
+        seen.append(estimate.seconds)
+    assert 0.9 < np.median(seen[1000:]) / np.quantile(times, 0.95) < 1.1
+    assert Estimate(float("inf")).seconds == float("inf")

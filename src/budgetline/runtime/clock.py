@@ -51,7 +51,10 @@ class Clock:
 
 
 class Estimate:
-    """How long something takes: a running mean in which one slow moment counts little."""
+    """How long something takes at most, nearly always: a running 95 % quantile of its times.
+
+    Up by a fifth when a time is above it, down by a hundredth when not: in balance where one in twenty is above.
+    """
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -59,6 +62,6 @@ class Estimate:
     def update(self, seconds: float) -> None:
         """Take note of one more time."""
         if 0 < self.seconds < math.inf:
-            self.seconds += (min(seconds, 4 * self.seconds) - self.seconds) / 8
+            self.seconds *= 1.2 if seconds > self.seconds else 0.99
         else:
             self.seconds = seconds
