@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,14 @@ def printed_case() -> Measurements:
 
 def as_printed(X: np.ndarray, y: np.ndarray, groups: list[list[int]], costs: np.ndarray, rule: str) -> list[int]:
     """Algorithm 1 of the paper (and its FR variant), every model refitted from the data."""
-    alpha, n = 1e-5, len(X)
+    return list(printed_steps(X, y, groups, costs, rule))
+
+
+def printed_steps(
+    X: np.ndarray, y: np.ndarray, groups: list[list[int]], costs: np.ndarray, rule: str, alpha: float = 1e-5
+) -> Iterator[int]:
+    """The same, yielding each group when it has been chosen."""
+    n = len(X)
     X = (X - X.mean(0)) / X.std(0)
     y = y - y.mean()
 
@@ -172,18 +179,18 @@ def as_printed(X: np.ndarray, y: np.ndarray, groups: list[list[int]], costs: np.
     chosen: list[int] = []
     while len(order) < len(groups):
         residual = y - X[:, chosen] @ refit(chosen) if chosen else y
+        before = explained(chosen) if chosen and rule == "fr" else 0.0
         rates = np.full(len(groups), -np.inf)
         for g in set(range(len(groups))) - set(order):
             if rule == "fr":
-                rates[g] = explained(chosen + groups[g]) / costs[g]
-                rates[g] -= explained(chosen) / costs[g] if chosen else 0.0
+                rates[g] = (explained(chosen + groups[g]) - before) / costs[g]
             else:
                 A = X[:, groups[g]]
                 b = A.T @ residual / n
                 rates[g] = b @ np.linalg.solve(A.T @ A / n + alpha * np.eye(len(b)), b) / costs[g]
         order.append(int(np.argmax(rates)))
         chosen = chosen + groups[order[-1]]
-    return order
+        yield order[-1]
 
 
 CASES = {

@@ -211,7 +211,14 @@ PUBLIC = {
         "timeliness",
         "to_onnx",
     },
-    "budgetline.datasets": {"load_heart", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"},
+    "budgetline.datasets": {
+        "load_heart",
+        "load_mfeat",
+        "load_nhanes",
+        "load_thyroid",
+        "make_agricultural",
+        "make_yahoo",
+    },
 }
 OBJECTS = [(module, name) for module, names in PUBLIC.items() for name in sorted(names)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import budgetline.datasets
-from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.datasets.archive import read_archive
 from budgetline.datasets.encoding import Column, drop_redundant, encode_feature
 from budgetline.datasets.heart import KINDS, MEMBERS
@@ -18,6 +18,7 @@ LOADERS = {
     "all sites": lambda **options: load_heart(sites="all", **options),
     "thyroid": load_thyroid,
     "nhanes": load_nhanes,
+    "mfeat": load_mfeat,
     "nhanes without DIQ": lambda **options: load_nhanes(drop=("DIQ",), **options),
 }
 
@@ -31,8 +32,8 @@ def columns_of(groups, name):
     return groups.columns[groups.names.index(name)]
 
 
-def test_the_package_exports_five_names():
-    exported = {"load_heart", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"}
+def test_the_package_exports_six_names():
+    exported = {"load_heart", "load_mfeat", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"}
     assert set(budgetline.datasets.__all__) == exported
 
 
@@ -99,6 +100,7 @@ def test_description_names_source_licence_groups_and_costs(load):
         "Quinlan",
         "Turney",
         "Kachuee",
+        "Duin",
         "CC BY 4.0",
         "public domain",
     ],
@@ -109,9 +111,9 @@ def test_attribution_ships_with_the_data(credit):
 
 def test_shipped_files_are_small_and_hold_no_objects():
     sizes = {f.name: len(f.read_bytes()) for f in files("budgetline.datasets").joinpath("data").iterdir()}
-    assert set(sizes) == {"SOURCES.md", "heart.npz", "thyroid.npz", "nhanes.npz"}
-    assert sum(sizes.values()) < 1_500_000
-    for name in ("heart", "thyroid", "nhanes"):
+    assert set(sizes) == {"SOURCES.md", "heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"}
+    assert sum(sizes.values()) < 2_000_000
+    for name in ("heart", "thyroid", "nhanes", "mfeat"):
         assert all(array.dtype.kind in "biufU" for array in read_archive(name).values())
 
 
@@ -250,6 +252,28 @@ def test_nhanes_unknown_component_is_named_with_the_known_ones():
 def test_nhanes_cannot_drop_everything():
     with pytest.raises(ValueError, match="drop leaves no component"):
         load_nhanes(drop=load_nhanes().feature_groups.names)
+
+
+# -- mfeat -----------------------------------------------------------------------------------------------
+
+
+def test_mfeat_families_digits_and_costs():
+    digits = load_mfeat(as_frame=True)
+    groups = digits.feature_groups
+    sizes = {"fou": 76, "fac": 216, "kar": 64, "pix": 240, "zer": 47, "mor": 6}
+    assert dict(zip(groups.names, map(len, groups.columns), strict=True)) == sizes
+    assert dict(zip(groups.names, groups.costs.tolist(), strict=True)) == sizes  # one per feature, as DESCR says
+    assert all(column.startswith(name) for name, c in zip(groups.names, groups.columns, strict=True) for column in c)
+    assert np.bincount(digits.target).tolist() == [200] * 10
+    assert set(digits.group_titles) == set(groups.names)
+
+
+def test_mfeat_pixels_look_like_digits():
+    digits = load_mfeat()
+    pixels = digits.data[:, list(columns_of(digits.feature_groups, "pix"))]
+    assert set(np.unique(pixels)) == set(range(7))
+    zeros, ones = (pixels[digits.target == digit].mean(axis=0).reshape(16, 15) for digit in (0, 1))
+    assert zeros[8, 7] < 1 < 3 < ones[8, 7]  # a hole in the middle, a stroke through it
 
 
 def test_no_module_reads_outside_the_package():

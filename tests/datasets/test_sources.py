@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.datasets.archive import read_archive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,13 +88,25 @@ def test_nhanes_values_and_groups_are_the_prepared_ones():
 
 
 @needs_raw_data
+def test_mfeat_values_are_those_of_uci_but_for_rounding():
+    digits = load_mfeat()
+    groups = digits.feature_groups
+    for name, columns in zip(groups.names, groups.columns, strict=True):
+        with gzip.open(RAW / "mfeat" / f"mfeat-{name}.csv.gz", "rt", newline="") as file:
+            raw = np.array(list(csv.reader(file))[1:], dtype=float)
+        np.testing.assert_array_equal(digits.target, raw[:, -1])
+        off = np.abs(digits.data[:, list(columns)] - raw[:, :-1]).max(axis=0) / raw[:, :-1].std(axis=0)
+        assert off.max() <= (5e-4 if name in ("fou", "kar", "zer") else 0)
+
+
+@needs_raw_data
 def test_the_build_tool_gives_the_shipped_files(tmp_path):
     tool = tmp_path / "tools" / "build_datasets.py"
     tool.parent.mkdir()
     tool.write_bytes((ROOT / "tools" / "build_datasets.py").read_bytes())
     subprocess.run([sys.executable, str(tool), str(RAW)], check=True, capture_output=True)
     built = tmp_path / "src" / "budgetline" / "datasets" / "data"
-    for name in ("heart", "thyroid", "nhanes"):
+    for name in ("heart", "thyroid", "nhanes", "mfeat"):
         with np.load(built / f"{name}.npz", allow_pickle=False) as archive:
             shipped = read_archive(name)
             assert set(archive.files) == set(shipped)
@@ -105,5 +117,5 @@ def test_the_build_tool_gives_the_shipped_files(tmp_path):
 def test_checksums_in_the_attribution_match():
     folder = files("budgetline.datasets").joinpath("data")
     sources = folder.joinpath("SOURCES.md").read_text(encoding="utf-8")
-    for name in ("heart.npz", "thyroid.npz", "nhanes.npz"):
+    for name in ("heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"):
         assert f"{name}: {hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest()}" in sources

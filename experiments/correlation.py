@@ -1,0 +1,243 @@
+"""Why FR and OMP hardly differ on the generated data: how the groups depend on each other decides.
+
+``python experiments/correlation.py --write docs/results/correlation.md`` (about 4 minutes on two cores); ``--quick``
+runs a tiny version. Every sentence about who wins is computed from the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import numpy as np
+from matplotlib.figure import Figure
+from page import BLUE, ORANGE, Page, panels, run
+from scipy.linalg import cholesky
+from scipy.stats import norm
+from tables import verdict
+
+from budgetline import AnytimeRegressor, FeatureGroups, Moments, budget_curve, stopping_cost, timeliness
+from budgetline.datasets import agricultural, load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural
+
+RIDGE, STOP = 1e-7, 0.97
+NOISE, POSITIVE = 0.03, 0.239
+"""Of the score behind the labels, and the share of the second label: those of the generator."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run: rows for training and as many for testing, seeds, and the settings."""
+
+    rows: int = 10_000
+    seeds: int = 8
+    weights: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+    factors: tuple[int, ...] = (8, 2)
+    shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+
+
+QUICK = Effort(rows=1000, seeds=2, weights=(0.0, 4.0), factors=(2,), shares=(0.0, 0.75))
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of every seed: held-out timeliness of FR and OMP, and how redundant groups were when OMP took them."""
+
+    fr: np.ndarray
+    omp: np.ndarray
+    redundancy: np.ndarray
+
+    @property
+    def gap(self) -> np.ndarray:
+        """FR − OMP."""
+        return self.fr - self.omp
+
+
+def shared_factors(seed: int, rows: int, weight: float, factors: int) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
+    """Return the generator's data with other constants: how much all groups share, and through how many factors."""
+    with (
+        patch.object(agricultural, "SHARED_WEIGHT", weight),
+        patch.object(agricultural, "N_SHARED_FACTORS", factors),
+    ):
+        field = make_agricultural(rows, random_state=seed)
+    return field.data, field.target.astype(float), field.feature_groups
+
+
+def derived_groups(seed: int, rows: int, share: float) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
+    """Return data in which half of the groups repeat, up to ``share`` of their variance, one of the other half each.
+
+    Groups of the generator without shared factors are independent. Half of them, drawn at random, become
+    √share · (random combinations of another group's columns) + √(1 − share) · (their own columns). The label is a
+    threshold of a linear score with geometrically decreasing weights of the groups, as in the generator.
+    """
+    X, _, groups = shared_factors(seed, rows, 0.0, 8)
+    rng = np.random.default_rng(seed)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    columns = [list(c) for c in groups.columns]
+    drawn = rng.permutation(len(columns))
+    derived, others = np.split(drawn, [len(columns) // 2])
+    for g in derived:
+        parent = X[:, columns[rng.choice(others)]]
+        repeated = parent @ rng.standard_normal((parent.shape[1], len(columns[g])))
+        X[:, columns[g]] = np.sqrt(share) * repeated / repeated.std(axis=0) + np.sqrt(1 - share) * X[:, columns[g]]
+    strength = rng.permutation(np.exp(-np.arange(len(columns)) / agricultural.SIGNAL_DECAY))
+    score = np.zeros(rows)
+    for members, weight in zip(columns, strength, strict=True):
+        part = X[:, members] @ rng.standard_normal(len(members))
+        score += weight * part / part.std()
+    noisy = np.sqrt(1 - NOISE) * score / score.std() + np.sqrt(NOISE) * rng.standard_normal(rows)
+    return X, (noisy > norm.isf(POSITIVE)).astype(float), groups
+
+
+def redundancy(moments: Moments, model: AnytimeRegressor) -> float:
+    """Return the share of a group's variance that the groups before it explain, mean over columns in the order used."""
+    columns = [c for g in model.order_ for c in model.feature_groups_.columns[g]]
+    sizes = [len(model.feature_groups_.columns[g]) for g in model.order_]
+    scatter = moments.scatter[np.ix_(columns, columns)]
+    scale = np.sqrt(np.diag(scatter))
+    kept = scale > 0
+    C = (scatter / np.where(kept, np.outer(scale, scale), 1.0))[np.ix_(kept, kept)]
+    U = cholesky(C + 1e-9 * np.eye(len(C)))  # the last block of U'U is what is left of a group
+    group = np.repeat(np.arange(len(sizes)), sizes)[kept]
+    left = np.sum(U**2 * (group[:, None] == group), axis=0)
+    return float(1 - left.mean())
+
+
+def measure(make: Callable[[int], tuple[np.ndarray, np.ndarray, FeatureGroups]], seeds: int) -> Found:
+    """Fit both rules on the first half of the rows of every seed and judge them on the second."""
+    results = []
+    for seed in range(seeds):
+        X, y, groups = make(seed)
+        half = len(y) // 2
+        train, test = Moments.of(X[:half], y[:half]), Moments.of(X[half:], y[half:])
+        models = {r: AnytimeRegressor(groups, rule=r, alpha=RIDGE).fit_moments(train) for r in ("fr", "omp")}
+        stop = stopping_cost(models["omp"], STOP)
+        scores = [timeliness(budget_curve(model, test), stop) for model in models.values()]
+        results.append([*scores, redundancy(train, models["omp"])])
+    return Found(*np.array(results).T)
+
+
+def in_sample(X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float) -> tuple[float, float]:
+    """Return the redundancy of real data and FR − OMP on their training curves, over the whole cost."""
+    moments = Moments.of(X, Y)
+    models = {r: AnytimeRegressor(groups, rule=r, alpha=alpha).fit_moments(moments) for r in ("fr", "omp")}
+    return redundancy(moments, models["omp"]), timeliness(models["fr"]) - timeliness(models["omp"])
+
+
+def real() -> dict[str, tuple[float, float]]:
+    """Return the same two numbers for real data, squared loss, costs as loaded."""
+    found = {}
+    sets = {
+        "NHANES": load_nhanes(),
+        "NHANES without DIQ": load_nhanes(drop=("DIQ",)),
+        "heart": load_heart(),
+        "thyroid": load_thyroid(),
+        "mfeat": load_mfeat(),
+    }
+    for name, data in sets.items():
+        labels = np.unique(data.target)
+        Y = data.target.astype(float) if "NHANES" in name else (data.target[:, None] == labels).astype(float)
+        found[name] = in_sample(data.data, Y, data.feature_groups, 1e-3)
+    return found
+
+
+# -- the page --------------------------------------------------------------------------------------------------
+
+HEAD = """\
+# Between-group correlation decides whether FR beats OMP
+
+Made by `python experiments/correlation.py --write docs/results/correlation.md`.
+
+In the paper FR is ahead of OMP by 0.002 to 0.012 of timeliness; on our generated data by less than 0.001
+([tables](tables.md)). The two rules differ in one matrix. OMP scores a group by r_g' C_g⁻¹ r_g, FR by r_g' (C_g −
+C_gS C_S⁻¹ C_Sg)⁻¹ r_g: FR takes out of a group what the chosen groups S explain of it, OMP does not. OMP thus
+underestimates groups that depend on the chosen ones. Where groups are independent, both scores are the same; where
+all groups are explained to the same share, OMP underestimates all of them alike, and the order is the same, too. The
+rules part where groups depend on the chosen ones to different degrees and still carry something of their own.
+
+So we vary that, and nothing else; the defaults of the generators stay as they are. All data have the Agricultural
+shape. Timeliness is held-out, linear reading, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a group's
+variance that the groups before it explain, mean over columns, in OMP's order.
+"""
+
+
+def line(label: str, found: Found) -> str:
+    """Return a row of a table."""
+    return (
+        f"| {label} | {found.redundancy.mean():.2f} | {found.omp.mean():.4f} | {found.gap.mean():+.5f} | "
+        f"{found.gap.max():+.5f} | {verdict(found.gap)} |"
+    )
+
+
+def table(head: str, rows: dict[str, Found]) -> list[str]:
+    """Return a table with one line per setting."""
+    lines = [f"| {head} | redundancy | OMP | FR − OMP, mean | largest | FR > OMP |", "|---" * 6 + "|"]
+    return [*lines, *(line(label, found) for label, found in rows.items()), ""]
+
+
+def figure(shared: dict[tuple[int, float], Found], derived: dict[float, Found]) -> Figure:
+    """Draw FR − OMP against both settings."""
+    picture, axes = panels(2)
+    for factors, style in zip(
+        dict.fromkeys(k[0] for k in shared), ({"color": BLUE}, {"color": ORANGE, "ls": "--"}), strict=False
+    ):
+        mine = {w: found for (f, w), found in shared.items() if f == factors}
+        _errorbars(axes[0], list(mine), list(mine.values()), label=f"{factors} shared factors", **style)
+    _errorbars(axes[1], list(derived), list(derived.values()), color=BLUE)
+    axes[0].set(title="All groups share factors", xlabel="weight of the shared factors (1 is the default)")
+    axes[1].set(title="Half of the groups repeat another", xlabel="share of their variance that is repeated")
+    axes[0].legend()
+    for ax in axes:
+        ax.axhline(0, color="#bbbbbb", linewidth=0.8, zorder=0)
+        ax.set_ylabel("timeliness, FR − OMP")
+    return picture
+
+
+def _errorbars(ax, x: list[float], found: list[Found], **style) -> None:  # type: ignore[no-untyped-def]
+    mean = [f.gap.mean() for f in found]
+    error = [f.gap.std(ddof=1) / np.sqrt(f.gap.size) for f in found]
+    ax.errorbar(x, mean, error, marker="o", markersize=4, capsize=2, **style)
+
+
+def report(effort: Effort) -> Page:
+    """Run everything."""
+    rows = 2 * effort.rows
+    shared = {
+        (f, w): measure(lambda seed, f=f, w=w: shared_factors(seed, rows, w, f), effort.seeds)
+        for f in effort.factors
+        for w in effort.weights
+    }
+    derived = {s: measure(lambda seed, s=s: derived_groups(seed, rows, s), effort.seeds) for s in effort.shares}
+    peak = max(derived, key=lambda s: derived[s].gap.mean())
+    largest = max(found.gap.max() for found in (*shared.values(), *derived.values()))
+    top = max(float(found.gap.mean()) for found in (*shared.values(), *derived.values()))
+    page = Page([HEAD, f"{effort.seeds} seeds, {effort.rows:,} training and {effort.rows:,} test rows each.", ""])
+    page.show("correlation", figure(shared, derived), "FR − OMP against the dependence between groups")
+    page.add("## All groups share factors (the generator, two constants varied)", "")
+    page.add(*table("factors, weight", {f"{f}, {w:g}": found for (f, w), found in shared.items()}))
+    page.add("## Half of the groups repeat another, up to a share of their variance", "")
+    page.add(*table("share", {f"{s:g}": found for s, found in derived.items()}))
+    page.add(
+        f"With repeated groups the mean gap is largest at a share of {peak:g} ({derived[peak].gap.mean():+.4f}), and "
+        f"{derived[min(derived)].gap.mean():+.5f} at {min(derived):g}. The largest of a single data set is "
+        f"{largest:+.4f}. The paper's gaps are +0.0019 to +0.0063 (Yahoo!) and +0.0119 (Agricultural); the "
+        "largest mean "
+        f"here, {top:+.4f}, {'reaches' if top >= 0.0019 else 'does not reach'} the former and "
+        f"{'reaches' if top >= 0.0119 else 'does not reach'} the latter.",
+        "",
+        "What the paper's Agricultural data look like inside is not known; features computed from the same "
+        "measurements "
+        "would have groups that repeat each other unevenly. That is a guess, the table is not.",
+        "",
+        "## Real data, squared loss, in sample, whole cost",
+        "",
+        "| data | redundancy | FR − OMP |",
+        "|---|---|---|",
+        *(f"| {name} | {redundant:.2f} | {gap:+.5f} |" for name, (redundant, gap) in real().items()),
+        "",
+    )
+    return page
+
+
+if __name__ == "__main__":
+    run(report, Effort(), QUICK, __doc__)

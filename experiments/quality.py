@@ -1,0 +1,407 @@
+"""Quality at equal budget: ours beside what people would use instead, on real data with real costs.
+
+``python experiments/quality.py --write docs/results/quality.md`` (about 8 minutes on two cores, with all the peers of
+``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
+the numbers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from page import BLUE, GREY, ORANGE, RED, Page, panels, run
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
+from sklearn.utils import Bunch
+
+from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from peers.choices import ORDERS, SETS, SINGLE_TARGET, Training, boosted, filled, prefix, shuffled
+
+SHARES = (0.10, 0.25, 0.50)
+RANDOM, TREES, REPLANNED = "random", "LightGBM CEGB", "fr, a plan for the budget"
+OURS = ("fr", "omp", "score", REPLANNED)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data, the metric, whether the model is logistic (else ridge), the ridge constant, and repeats of the folds."""
+
+    name: str
+    load: Callable[[], Bunch]
+    metric: str
+    classes: bool
+    alpha: float
+    repeats: int
+
+
+# The ridge constants are those of real.py and classification.py: fixed, not tuned.
+TASKS = (
+    Task("NHANES", load_nhanes, "R²", False, 1e-2, 2),
+    Task("NHANES without DIQ", lambda: load_nhanes(drop=("DIQ",)), "R²", False, 1e-2, 2),
+    Task("heart", load_heart, "AUC", True, 1e-2, 10),
+    Task("thyroid", load_thyroid, "AUC", True, 1e-4, 2),
+    Task("mfeat", load_mfeat, "accuracy", False, 1e-2, 2),
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run: at most so many repeats, folds, random orders; trees; and every ``thin``-th row."""
+
+    tasks: tuple[str, ...] = tuple(task.name for task in TASKS)
+    repeats: int = 10
+    folds: int = 5
+    orders: int = 10
+    tradeoffs: int = 5
+    rounds: int = 50
+    thin: int = 1
+
+
+QUICK = Effort(tasks=("NHANES without DIQ", "heart"), repeats=1, folds=2, orders=2, tradeoffs=2, rounds=3, thin=4)
+
+
+# -- one fold --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Fold:
+    """One split: standardised columns with groups as neighbours, and the scores of sets of groups, kept."""
+
+    train: Training
+    held: np.ndarray
+    truth: np.ndarray
+    metric: str
+    known: dict[frozenset[int], tuple[float, float]] = field(default_factory=dict)
+
+    def score(self, groups: list[int]) -> float:
+        """Refit on these groups, the same way for every method, and judge on the held-out rows."""
+        return self.scores(groups)[0]
+
+    def scores(self, groups: list[int]) -> tuple[float, float]:
+        """Return the metric on the held-out rows and on the training rows."""
+        key = frozenset(groups)
+        if key not in self.known:
+            columns = np.flatnonzero(np.isin(self.train.problem.labels, list(key)))
+            found = self.predict(columns, self.held), self.predict(columns, self.train.A)
+            self.known[key] = self.judge(found[0]), self.judge(found[1], self.train.y)
+        return self.known[key]
+
+    def predict(self, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return numbers, or probabilities of the classes."""
+        train, held = self.train, rows[:, columns]
+        A, y = train.A[:, columns], train.y
+        if train.classes:
+            if not columns.size:
+                return np.tile(np.unique(y, return_counts=True)[1] / len(y), (len(held), 1))
+            # C as in our objective: the mean loss plus alpha/2 ‖w‖².
+            model = LogisticRegression(C=1 / (train.alpha * len(y)), tol=1e-6, max_iter=5000).fit(A, y)
+            return np.asarray(model.predict_proba(held))
+        T = train.numbers
+        w = np.linalg.solve(A.T @ A / len(y) + train.alpha * np.eye(columns.size), A.T @ T / len(y))
+        return np.asarray(held @ w + self.means)
+
+    @property
+    def means(self) -> np.ndarray:
+        """Means of the numbers that stand for the target."""
+        y = self.train.y
+        return np.array([y.mean()]) if y.dtype.kind == "f" else np.unique(y, return_counts=True)[1] / len(y)
+
+    def judge(self, predicted: np.ndarray, truth: np.ndarray | None = None) -> float:
+        """Return the metric of predictions, for the held-out rows unless ``truth`` is given."""
+        y = self.truth if truth is None else truth
+        if self.metric == "R²":
+            return float(1 - np.mean((y - predicted.ravel()) ** 2) / y.var())
+        classes = np.unique(self.train.y)
+        if self.metric == "accuracy":
+            return float(np.mean(classes[predicted.argmax(axis=1)] == y))
+        if classes.size == 2:
+            return float(roc_auc_score(y, predicted[:, 1]))
+        return float(roc_auc_score(y, predicted, multi_class="ovr", labels=classes))
+
+
+def folds_of(task: Task, effort: Effort) -> tuple[list[Fold], Bunch]:
+    """Cut the data; every method sees the same folds, and columns standardised on the training rows."""
+    data = task.load()
+    X, y, groups = data.data[:: effort.thin], data.target[:: effort.thin], data.feature_groups
+    y = y.astype(float) if task.metric == "R²" else y
+    layout = groups.resolve(None, X.shape[1])
+    X = X[:, np.concatenate(layout.columns)]
+    sizes, costs = np.array([c.size for c in layout.columns]), np.array(groups.costs)
+    kind = RepeatedKFold if task.metric == "R²" else RepeatedStratifiedKFold
+    cv = kind(n_splits=effort.folds, n_repeats=min(task.repeats, effort.repeats), random_state=0)
+    found = []
+    for rows, held in cv.split(X, y):
+        mean, scale = X[rows].mean(axis=0), X[rows].std(axis=0)
+        scale = np.where(scale > 1e-12, scale, np.inf)  # what is constant here tells nothing
+        A, B = (X[rows] - mean) / scale, (X[held] - mean) / scale
+        train = Training(A, y[rows], sizes, costs, costs.sum() * np.array(SHARES), task.alpha, task.classes)
+        found.append(Fold(train, B, y[held], task.metric))
+    return found, data
+
+
+# -- all folds -------------------------------------------------------------------------------------------------
+
+Scores = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Scores (folds, budgets) of every method, for prefixes, fixed budgets and trees, and what was bought."""
+
+    task: Task
+    data: Bunch
+    anytime: Scores
+    fixed: Scores
+    trees: Scores
+    bought: dict[tuple[str, str], list[list[frozenset[int]]]]
+    training: dict[tuple[str, str], np.ndarray]
+    missing: list[str]
+    factor: float
+
+    def error(self, gap: np.ndarray) -> np.ndarray:
+        """Return the standard error of means over folds, corrected for their shared training rows."""
+        return np.asarray(gap.std(axis=0, ddof=1) * self.factor)
+
+
+def available(package: str) -> bool:
+    """Tell whether a peer is installed."""
+    return importlib.util.find_spec(package) is not None
+
+
+def methods_for(task: Task, fold: Fold) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Return the orders and the sets that this task takes and this machine has, and those it has not."""
+    orders = {
+        name: method
+        for name, method in ORDERS.items()
+        if (name != "score" or task.classes) and (name not in SINGLE_TARGET or fold.train.single)
+    }
+    missing = [name for name, (package, _) in {**orders, **SETS}.items() if not available(package)]
+    return (
+        {name: method for name, (package, method) in orders.items() if available(package)},
+        {name: method for name, (package, method) in SETS.items() if available(package)},
+        missing,
+    )
+
+
+def measure(task: Task, effort: Effort) -> Result:
+    """Let every method choose on every fold, and judge what it bought."""
+    folds, data = folds_of(task, effort)
+    orders, sets, missing = methods_for(task, folds[0])
+    scores: dict[tuple[str, str], list[list[float]]] = {}
+    bought: dict[tuple[str, str], list[list[frozenset[int]]]] = {}
+    training: dict[tuple[str, str], list[list[float]]] = {}
+
+    def keep(reading: str, name: str, fold: Fold, chosen: list[list[int]]) -> None:
+        scores.setdefault((reading, name), []).append([fold.score(groups) for groups in chosen])
+        training.setdefault((reading, name), []).append([fold.scores(groups)[1] for groups in chosen])
+        bought.setdefault((reading, name), []).append([frozenset(groups) for groups in chosen])
+
+    for number, fold in enumerate(folds):
+        print(f"… {task.name}: fold {number + 1} of {len(folds)}", file=sys.stderr, flush=True)
+        costs, budgets = fold.train.costs, fold.train.budgets
+        for name, method in orders.items():
+            order = method(fold.train)
+            keep("anytime", name, fold, [prefix(order, costs, b) for b in budgets])
+            keep("fixed", name, fold, [filled(order, costs, b) for b in budgets])
+        for name, method in sets.items():
+            keep("fixed", name, fold, method(fold.train))
+        for reading, buy in (("anytime", prefix), ("fixed", filled)):
+            draws = [shuffled(seed)(fold.train) for seed in range(effort.orders)]
+            drawn = [[fold.score(buy(order, costs, b)) for b in budgets] for order in draws]
+            scores.setdefault((reading, RANDOM), []).append(np.mean(drawn, axis=0).tolist())
+        if available("lightgbm"):
+            found = boosted(fold.train, fold.held, effort.tradeoffs, effort.rounds)
+            row = [fold.score([]) if p is None else fold.judge(as_probabilities(p, fold)) for p, _ in found]
+            scores.setdefault(("trees", TREES), []).append(row)
+    missing += [] if available("lightgbm") else [TREES]
+    read = {r: {n: np.array(s) for (k, n), s in scores.items() if k == r} for r in ("anytime", "fixed", "trees")}
+    factor = float(np.sqrt(1 / len(folds) + 1 / (effort.folds - 1)))
+    fits = {key: np.array(values) for key, values in training.items()}
+    return Result(task, data, read["anytime"], read["fixed"], read["trees"], bought, fits, missing, factor)
+
+
+def as_probabilities(predicted: np.ndarray, fold: Fold) -> np.ndarray:
+    """Give two classes two columns."""
+    binary = predicted.ndim == 1 and fold.metric != "R²"
+    return np.column_stack([1 - predicted, predicted]) if binary else predicted
+
+
+# -- the report ------------------------------------------------------------------------------------------------
+
+HEAD = """\
+# Quality at equal budget
+
+Made by `python experiments/quality.py --write docs/results/quality.md`, after `pip install 'budgetline[peers]'`.
+
+Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups; what it chose is then
+refitted in the same way for all, ridge (NHANES; mfeat on 0/1 indicators) or logistic regression (heart, thyroid), on
+columns standardised on the training rows. So only the choice differs. LightGBM is nonlinear, predicts itself and stands
+apart. AUC of three classes is the mean of each against the rest.
+
+Two questions. *Anytime*: one order, learned before the budget is known; a budget buys the longest prefix that it pays
+for. *Fixed budget*: the budget is known; what does not fit is passed over and cheaper groups may follow. `fr` answers
+the second with `max_cost` (a plan for the budget).
+
+How the peers are used: the group lasso is weighted by cost and groups come in the order in which they enter (celer
+where there is one target, ours also for several; skglm solves the same problem as celer and is not shown twice; classes
+are 0/1 indicators under squared error). Orthogonal matching
+pursuit, LassoLars, forward selection and fastcan choose single columns and know no costs: a group is bought when its
+first column enters (with several classes, in any class). abess has the best set of each number of groups, without
+costs; of those that fit, the one with the smallest training loss. LightGBM spreads the cost of a group over its columns
+and takes, of a grid of trade-offs, the one with the smallest training loss whose groups fit. Random is the mean of
+random orders.
+
+Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
+rows that folds share (Nadeau and Bengio).
+
+Every exception to "at least as good within one standard error" is listed with the metric on the training rows and what
+was spent. Where ours fits the training rows better and new rows worse, the choice itself may have overfitted. Where the
+peer fits the training rows better too, taking the best gain per cost, group by group, was not the best use of that
+budget, or a prefix left money unspent.
+"""
+
+
+def table(result: Result, scores: Scores, own: str) -> list[str]:
+    """Return scores, and the differences of ours to each."""
+    heads = [f"{share:.0%}" for share in SHARES]
+    cells = [*(f"at {h}" for h in heads), *(f"{own} − it, {h}" for h in heads)]
+    lines = [f"| method | {' | '.join(cells)} |", "|---" * (len(cells) + 1) + "|"]
+    for name, values in scores.items():
+        gap = scores[own] - values if own in scores else np.zeros_like(values)
+        row = [f"{m:.3f} ± {e:.3f}" for m, e in zip(values.mean(axis=0), result.error(values), strict=True)]
+        if name != own:
+            row += [f"{m:+.3f} ± {e:.3f}" for m, e in zip(gap.mean(axis=0), result.error(gap), strict=True)]
+        lines.append(f"| {name} | {' | '.join(row + [''] * (len(cells) - len(row)))} |")
+    return [*lines, ""]
+
+
+def exceptions(result: Result, reading: str, own: str) -> list[str]:
+    """Return a line for every peer that is better than ours by more than one standard error, and what was bought."""
+    scores: Scores = getattr(result, reading)
+    lines = []
+    for name in (n for n in scores if n not in OURS):
+        gap = scores[own] - scores[name]
+        for b, share in enumerate(SHARES):
+            mean, error = float(gap[:, b].mean()), float(result.error(gap)[b])
+            if mean < -max(error, 1e-9):
+                lines.append(
+                    f"- **{share:.0%}: {name} is better by {-mean:.3f} ± {error:.3f}.** {own} buys "
+                    f"{usual(result, reading, own, b)}; {name} {usual(result, reading, name, b)}. "
+                    + cause(result, reading, own, name, b)
+                )
+    return lines
+
+
+def cause(result: Result, reading: str, own: str, name: str, b: int) -> str:
+    """Return how both fit the training rows and what they spent, which is what an explanation starts from."""
+    if (reading, name) not in result.training:
+        return ""
+    mine, theirs = (float(result.training[reading, n][:, b].mean()) for n in (own, name))
+    budget = SHARES[b] * float(np.sum(result.data.feature_groups.costs))
+    costs = np.array(result.data.feature_groups.costs)
+    spent = [float(np.mean([costs[list(f[b])].sum() for f in result.bought[reading, n]])) for n in (own, name)]
+    reason = (
+        "ours fits the training rows better and new rows worse"
+        if mine >= theirs
+        else ("its groups fit the training rows better too")
+    )
+    return (
+        f"On the training rows {mine:.3f} and {theirs:.3f}; spent on average {spent[0]:.1f} and {spent[1]:.1f} of "
+        f"{budget:.1f}; {reason}."
+    )
+
+
+def usual(result: Result, reading: str, name: str, b: int) -> str:
+    """Return what a method buys most often at a budget."""
+    if (reading, name) not in result.bought:
+        return "buys at random"
+    sets = Counter(fold[b] for fold in result.bought[reading, name])
+    chosen, count = sets.most_common(1)[0]
+    groups = result.data.feature_groups
+    names = ", ".join(groups.names[g] for g in sorted(chosen)) or "nothing"
+    cost = sum(float(groups.costs[g]) for g in chosen)
+    return f"{names} (cost {cost:g}, in {count} of {sum(sets.values())} folds)"
+
+
+def claim(result: Result, reading: str, own: str) -> list[str]:
+    """Return whether ours is at least as good as every linear peer within one standard error."""
+    found = exceptions(result, reading, own)
+    peers = [n for n in getattr(result, reading) if n not in OURS]
+    held = len(peers) * len(SHARES) - len(found)
+    text = f"`{own}` is at least as good within one standard error in {held} of {len(peers) * len(SHARES)} comparisons"
+    return [text + (":" if found else "."), "", *found, *([""] if found else [])]
+
+
+def overview(results: list[Result]) -> Any:
+    """Draw the paired differences of every peer to ours, at every budget."""
+    figure, axes = panels(len(results), width=9.6, height=3.6)
+    for ax, result in zip(axes, results, strict=True):
+        peers = [n for n in result.anytime if n not in OURS and n != RANDOM]
+        for b, (share, colour) in enumerate(zip(SHARES, (ORANGE, BLUE, RED), strict=True)):
+            gaps = np.column_stack([(result.anytime["fr"] - result.anytime[n])[:, b] for n in peers])
+            at = np.arange(len(peers)) + 0.22 * (b - 1)
+            style = {"color": colour, "label": f"{share:.0%} of the cost", "markersize": 4, "elinewidth": 1}
+            ax.errorbar(gaps.mean(axis=0), at, xerr=result.error(gaps), fmt="os^"[b], **style)
+        ax.axvline(0, color=GREY, linewidth=0.8)
+        ax.set_yticks(range(len(peers)), peers, fontsize=7)
+        ax.invert_yaxis()
+        ax.set_title(result.task.name, fontsize=9)
+        ax.set_xlabel(f"{result.task.metric}: fr − peer", fontsize=8)
+        ax.tick_params(axis="x", labelsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def section(result: Result) -> list[str]:
+    """Return everything about one task."""
+    groups, task = result.data.feature_groups, result.task
+    n, D = result.data.data.shape
+    count = len(next(iter(result.anytime.values())))
+    lines = [
+        f"## {task.name}: {task.metric}",
+        "",
+        f"{n:,} × {D}, {len(groups.names)} groups of total cost {float(np.sum(groups.costs)):g}; {count} folds; ridge "
+        f"constant {task.alpha:g}.",
+        "",
+        "### Anytime: prefixes of one order",
+        "",
+        *table(result, result.anytime, "fr"),
+        *claim(result, "anytime", "fr"),
+        "",
+        "### Fixed budget",
+        "",
+        *table(result, result.fixed, REPLANNED),
+        *claim(result, "fixed", REPLANNED),
+        "",
+    ]
+    if result.trees:
+        lines += [
+            "Nonlinear, apart:",
+            "",
+            *table(result, {**result.trees, REPLANNED: result.fixed[REPLANNED]}, REPLANNED),
+        ]
+    return lines + ([f"Not installed: {', '.join(result.missing)}.", ""] if result.missing else [])
+
+
+def report(effort: Effort) -> Page:
+    """Run everything and return the page."""
+    results = [measure(task, effort) for task in TASKS if task.name in effort.tasks]
+    page = Page([HEAD])
+    page.show("quality", overview(results), "differences of fr to every peer at three budgets, with standard errors")
+    for result in results:
+        page.add(*section(result))
+    return page
+
+
+if __name__ == "__main__":
+    run(report, Effort(), QUICK, __doc__)
