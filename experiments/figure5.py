@@ -140,9 +140,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     for above, below in CLAIMS:
         cells = [verdict(timeliness_gap(p.found, above, below)) for p in shown]
         page.add(f"| {above} > {below} | {' | '.join(cells)} |")
-    page.add(
-        "", "Whether accuracy and NDCG@5 reverse nothing that explained variance decides:", ""
-    )
+    page.add("", "Whether accuracy and NDCG@5 reverse nothing that explained variance decides:", "")
     for plain, natural in zip(shown[::2], shown[1::2], strict=True):
         words = [[verdict(timeliness_gap(p.found, *pair)).split("**")[1] for pair in CLAIMS] for p in (plain, natural)]
         turned = [" > ".join(pair) for pair, a, b in zip(CLAIMS, *words, strict=True) if {a, b} == REVERSED]

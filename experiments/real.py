@@ -94,22 +94,6 @@ def indicators(load: Callable[[], Bunch]) -> Callable[[], Bunch]:
     return loaded
 
 
-CODED = ("DBD895", "DBD900", "DBD905", "DBD910", "PAD680", "WHD010", "WHD020")
-"""Variables of NHANES that hold 7777 (refused), 9999 (do not know) and 5555 (more than 21 meals) beside numbers."""
-
-
-def nhanes(drop: tuple[str, ...] = ()) -> Bunch:
-    """Return NHANES with the codes 7777 and 9999 as the median, and 5555 as 22 meals."""
-    data = load_nhanes(drop=drop)
-    X = data.data.copy()
-    for name in CODED:
-        column = X[:, data.feature_names.index(name)]
-        column[column == 5555] = 22
-        unknown = np.isin(column, (7777, 9999))
-        column[unknown] = np.median(column[~unknown])
-    return Bunch(**{**data, "data": X})
-
-
 def equal_costs() -> Bunch:
     """Return mfeat at a cost of 1 per family."""
     data = indicators(load_mfeat)()
@@ -117,8 +101,8 @@ def equal_costs() -> Bunch:
 
 
 TASKS = (
-    Task("NHANES", "nhanes", nhanes, False, "inconvenience"),
-    Task("NHANES without DIQ", "nhanes_without_diq", lambda: nhanes(("DIQ",)), False, "inconvenience"),
+    Task("NHANES", "nhanes", load_nhanes, False, "inconvenience"),
+    Task("NHANES without DIQ", "nhanes_without_diq", lambda: load_nhanes(drop=("DIQ",)), False, "inconvenience"),
     Task("heart (logistic)", "heart", load_heart, True, "Canadian dollars", repeats=10),
     Task("heart (squared)", "heart_squared", indicators(load_heart), False, "Canadian dollars", repeats=10),
     Task("thyroid (softmax)", "thyroid", load_thyroid, True, "Canadian dollars", alpha=1e-4, repeats=2),
@@ -275,9 +259,7 @@ HEAD = """\
 
 Made by `python experiments/real.py --write docs/results/real.md`.
 
-The target of NHANES is HbA1c. Data as loaded, but for seven variables of NHANES that hold codes (7777 refused, 9999
-do not know, 5555 more than 21 meals) among their numbers: these became the median, and 22. With the codes, a fold
-that holds out the only 9999 of a variable can explain less than nothing, whatever the method.
+The target of NHANES is HbA1c.
 
 Costs. NHANES: published scores of inconvenience. Heart and thyroid: Turney's prices in Canadian dollars. **mfeat has
 no published costs**: those here, 1 per feature or 1 per family, are made up and say nothing about what digits cost.

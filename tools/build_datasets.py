@@ -71,7 +71,8 @@ objects.
 - Costs: Kachuee, M. et al. (2019), arXiv:1902.07102; per-variable values from
   <https://github.com/mkachuee/Opportunistic> (MIT licence). They measure inconvenience, not dollars.
 - Changes: persons of 20 years and older with HbA1c; variables with at most 45 % missing values; median
-  imputation with a missing-value flag; one-hot coding without the modal level.
+  imputation with a missing-value flag; one-hot coding without the modal level; in seven variables the codes
+  7777 and 9999 (refused, do not know) became the median and 5555 (more than 21 meals) became 22.
 
 ## mfeat.npz: UCI Multiple Features (handwritten digits)
 
@@ -85,6 +86,10 @@ objects.
 ## Checksums (SHA-256)
 
 """
+
+
+NHANES_CODED = ("DBD895", "DBD900", "DBD905", "DBD910", "PAD680", "WHD010", "WHD020")
+"""Variables with codes among their numbers: 7777 refused, 9999 do not know, 5555 more than 21 meals."""
 
 
 def scaled(values: NDArray[np.float64]) -> dict[str, NDArray[np.generic]]:
@@ -134,6 +139,11 @@ def build_nhanes(folder: Path) -> dict[str, NDArray[np.generic]]:
         groups = list(csv.DictReader(file))
     assert header == ["LBXGH", *(column["column"] for column in columns)]
     matrix = np.array(rows, dtype=float)
+    for name in NHANES_CODED:
+        column = matrix[:, header.index(name)]
+        column[column == 5555] = 22
+        unknown = np.isin(column, (7777, 9999))
+        column[unknown] = np.median(column[~unknown])
     return {
         **scaled(matrix[:, 1:]),
         "columns": np.array(header[1:]),

@@ -78,7 +78,10 @@ def test_nhanes_values_and_groups_are_the_prepared_ones():
         header, *rows = csv.reader(file)
     raw = np.array(rows, dtype=float)
     assert nhanes.feature_names == header[1:]
-    np.testing.assert_array_equal(nhanes.data.to_numpy(), raw[:, 1:])
+    changed = nhanes.data.to_numpy() != raw[:, 1:]
+    assert set(raw[:, 1:][changed]) == {5555, 7777, 9999}, "only codes among the numbers were replaced"
+    assert not np.isin(nhanes.data.to_numpy()[:, changed.any(axis=0)], (5555, 7777, 9999)).any()
+    assert nhanes.data.to_numpy()[raw[:, 1:] == 5555].tolist() == [22] * int((raw[:, 1:] == 5555).sum())
     np.testing.assert_array_equal(nhanes.target.to_numpy(), raw[:, 0])
     with (folder / "prepared_groups.csv").open(newline="") as file:
         table = {row["component"]: (float(row["cost"]), int(row["n_columns"])) for row in csv.DictReader(file)}
