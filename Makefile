@@ -1,6 +1,7 @@
 # Everything runs in .venv, made here from pyproject.toml: a fresh machine needs only Python ≥ 3.11 and make.
 PYTHON ?= python3
 BIN := .venv/bin
+APT := apt-get -qq -o Acquire::http::Timeout=30 -o Acquire::Retries=1
 DEMO := .venv/.demo
 READY := .venv/.ready
 
@@ -14,9 +15,9 @@ test: lint types browser $(READY)
 
 # The report is tested in Chromium, installed here where that can be done; without it those tests are skipped.
 browser:
-	@command -v chromium chromium-browser google-chrome > /dev/null || \
-		{ command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
-		DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium fonts-dejavu > /dev/null; } || \
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || \
+		{ command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && $(APT) update && \
+		DEBIAN_FRONTEND=noninteractive $(APT) install -y chromium fonts-dejavu > /dev/null; } || \
 		echo "Chromium is not here and cannot be installed: the tests of the report in a browser are skipped"
 
 # Spark is large and needs Java: its one test is not part of "test".
