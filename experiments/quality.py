@@ -260,8 +260,8 @@ first column enters (with several classes, in any class). abess has the best set
 costs; of those that fit, the one with the smallest training loss. LightGBM spreads the cost of a group over its columns
 and takes, of a grid of trade-offs, the one with the smallest training loss whose groups fit. Random is the mean of
 random orders. Three settings were chosen after a first look at results: LassoLars has the same ridge constant as the
-rest (without it, it breaks off early on collinear columns), LightGBM has 50 trees and 5 trade-offs for the sake of time, and
-skglm's logistic group lasso is left out (it fails with a division by zero here).
+rest (without it, it breaks off early on collinear columns), LightGBM has 50 trees and 5 trade-offs for the sake of
+time, and skglm's logistic group lasso is left out (it fails with a division by zero here).
 
 Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio).
