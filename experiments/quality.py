@@ -1,6 +1,6 @@
 """Quality at equal budget: ours beside what people would use instead, on real data with real costs.
 
-``python experiments/quality.py --write docs/results/quality.md`` (about 8 minutes on two cores, with all the peers of
+``python experiments/quality.py --write docs/results/quality.md`` (more than 20 minutes, with all the peers of
 ``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
 the numbers.
 """
