@@ -168,7 +168,7 @@ def judge(answers, when):
         expected = "complete" if len(answer["groups"]) == len(ORDER) else "deadline"
         assert answer["reason"] in (expected, "deadline"), answer
     late = np.sort([1000 * answer["late"] for answer in answers])
-    figures = {"p50": np.median(late), "p99": np.quantile(late, 0.99), "max": late[-1]}
+    figures = {"p50": np.median(late), "p90": np.quantile(late, 0.9), "p99": np.quantile(late, 0.99), "max": late[-1]}
     groups = sum(len(answer["groups"]) for answer in answers) / len(answers)
     return {"n": len(answers), **{k: round(v, 3) for k, v in figures.items()}, "missed": missed, "groups": groups}
 

@@ -25,7 +25,8 @@ def test_answers_under_a_real_deadline(tmp_path):
     """1,005 requests with random delays: p99 within 5 ms of the deadline, and exactly what was computed is reported.
 
     The only test with a stop-watch. It means an idle machine: three attempts, and after the third a thread that only
-    sleeps has shown how late this machine wakes anyone (0 ms when idle).
+    sleeps has shown how late this machine wakes anyone (rare stalls of tens of ms here). Stalls are rare, so nine
+    answers in ten are held to 5 ms whatever the machine does.
     """
     best = {}
     for attempt in range(3):
@@ -42,11 +43,12 @@ def test_answers_under_a_real_deadline(tmp_path):
         assert sum(figure["n"] for figure in figures.values()) >= 1000
         for mode, figure in figures.items():
             print(f"attempt {attempt}, {mode}, ms after the deadline:", figure)
-            if mode not in best or figure["p99"] < best[mode]["p99"]:
+            if mode not in best or (figure["p90"] > 5.0, figure["p99"]) < (best[mode]["p90"] > 5.0, best[mode]["p99"]):
                 best[mode] = figure
         if all(figure["p99"] <= 5.0 and figure["missed"] <= 3 for figure in best.values()):
             break
     for figure in best.values():
+        assert figure["p90"] <= 5.0, best
         assert figure["p99"] <= 5.0 + figure["noise"], best
         assert figure["missed"] <= 3, best
         assert figure["groups"] > 1, best

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
-from peers.problem import Answer, Note, Peer, Problem, lasso_answer, lasso_path, standardised, triangle
-
-Data = tuple[np.ndarray, np.ndarray]
+from peers.problem import Problem, lasso_peers
 
 
 def solver(problem: Problem, A: np.ndarray, t: np.ndarray, tol: float = 1e-4) -> Callable[[float], np.ndarray]:
@@ -20,27 +17,6 @@ def solver(problem: Problem, A: np.ndarray, t: np.ndarray, tol: float = 1e-4) ->
     return lambda value: np.asarray(model.set_params(alpha=float(value)).fit(A, t).coef_)
 
 
-def solve(problem: Problem, A: np.ndarray, t: np.ndarray, note: Note) -> list[np.ndarray]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where a tolerance is not reached: the path goes on
-        return lasso_path(problem, A, t, solver(problem, A, t), note)
-
-
-def from_rows(problem: Problem, data: Data, note: Note) -> Answer:
-    return lasso_answer(problem, data[0], solve(problem, *data, note))
-
-
-def from_triangle(problem: Problem, data: Data, note: Note) -> Answer:
-    return lasso_answer(problem, data[0], solve(problem, *triangle(*data), note))
-
-
-PEERS = {
-    "celer": Peer(
-        "celer, `GroupLasso`", "celer", "groups", "group lasso weighted by cost, tol 1e-4",
-        standardised, from_rows, True,
-    ),
-    "celer, triangle": Peer(
-        "celer on the triangle of X", "celer", "groups", "the same; X'X = R'R made by us, celer works on R",
-        standardised, from_triangle, True,
-    ),
-}  # fmt: skip
+PEERS = lasso_peers(
+    "celer", "celer, `GroupLasso`", "celer", "group lasso weighted by cost, tol 1e-4", solver, compiles=True
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ ALPHA = 1e-5
 """The ridge constant of everyone who takes one, in our units: Ridge would call it n·ALPHA."""
 N_LAMBDAS, LAMBDA_RATIO = 100, 1e-3
 THREADS = 2
+LASSO = "group lasso weighted by cost, tol "
 
 Note = Callable[..., None]
 """Called now and then with how far a peer has come, so that one that is stopped leaves that behind."""
@@ -148,3 +150,29 @@ def lasso_path(
         if problem.most and count >= problem.most:
             break
     return path
+
+
+Solver = Callable[[Problem, np.ndarray, np.ndarray], Callable[[float], np.ndarray]]
+
+
+def lasso_peers(key: str, title: str, package: str, computes: str, solver: Solver, compiles: bool) -> dict[str, Peer]:
+    """Return the two adapters of a group lasso: on the rows as they are, and on their triangle."""
+
+    def solve(problem: Problem, rows: np.ndarray, A: np.ndarray, t: np.ndarray, note: Note) -> Answer:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they warn where a tolerance is not reached: the path goes on
+            return lasso_answer(problem, rows, lasso_path(problem, A, t, solver(problem, A, t), note))
+
+    def from_rows(problem: Problem, data: tuple[np.ndarray, np.ndarray], note: Note) -> Answer:
+        return solve(problem, data[0], *data, note)
+
+    def from_triangle(problem: Problem, data: tuple[np.ndarray, np.ndarray], note: Note) -> Answer:
+        return solve(problem, data[0], *triangle(*data), note)
+
+    again = f"the same; X'X = R'R made by us, {key} works on R"
+    return {
+        key: Peer(title, package, "groups", computes, standardised, from_rows, compiles),
+        f"{key}, triangle": Peer(
+            f"{key} on the triangle of X", package, "groups", again, standardised, from_triangle, compiles
+        ),
+    }

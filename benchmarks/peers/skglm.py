@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
-from peers.problem import Answer, Note, Peer, Problem, lasso_answer, lasso_path, standardised, triangle
-
-Data = tuple[np.ndarray, np.ndarray]
+from peers.problem import Problem, lasso_peers
 
 
 def solver(problem: Problem, A: np.ndarray, t: np.ndarray, tol: float = 1e-4) -> Callable[[float], np.ndarray]:
@@ -29,27 +26,6 @@ def solver(problem: Problem, A: np.ndarray, t: np.ndarray, tol: float = 1e-4) ->
     return step
 
 
-def solve(problem: Problem, A: np.ndarray, t: np.ndarray, note: Note) -> list[np.ndarray]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where a tolerance is not reached: the path goes on
-        return lasso_path(problem, A, t, solver(problem, A, t), note)
-
-
-def from_rows(problem: Problem, data: Data, note: Note) -> Answer:
-    return lasso_answer(problem, data[0], solve(problem, *data, note))
-
-
-def from_triangle(problem: Problem, data: Data, note: Note) -> Answer:
-    return lasso_answer(problem, data[0], solve(problem, *triangle(*data), note))
-
-
-PEERS = {
-    "skglm": Peer(
-        "skglm, `GroupBCD`", "skglm", "groups", "group lasso weighted by cost, tol 1e-4",
-        standardised, from_rows, True,
-    ),
-    "skglm, triangle": Peer(
-        "skglm on the triangle of X", "skglm", "groups", "the same; X'X = R'R made by us, skglm works on R",
-        standardised, from_triangle, True,
-    ),
-}  # fmt: skip
+PEERS = lasso_peers(
+    "skglm", "skglm, `GroupBCD`", "skglm", "group lasso weighted by cost, tol 1e-4", solver, compiles=True
+)

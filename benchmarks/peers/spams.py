@@ -11,18 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from peers.problem import (
-    THREADS,
-    Answer,
-    Note,
-    Peer,
-    Problem,
-    groups_in,
-    lasso_answer,
-    lasso_path,
-    standardised,
-    triangle,
-)  # fmt: skip
+from peers.problem import LASSO, THREADS, Answer, Note, Peer, Problem, groups_in, lasso_peers, standardised
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -46,15 +35,6 @@ def solver(problem: Problem, A: np.ndarray, t: np.ndarray, tol: float = 1e-6) ->
     return step
 
 
-def from_rows(problem: Problem, data: Data, note: Note) -> Answer:
-    return lasso_answer(problem, data[0], lasso_path(problem, *data, solver(problem, *data), note))
-
-
-def from_triangle(problem: Problem, data: Data, note: Note) -> Answer:
-    small = triangle(*data)
-    return lasso_answer(problem, data[0], lasso_path(problem, *small, solver(problem, *small), note))
-
-
 def omp(problem: Problem, data: Data, note: Note) -> Answer:
     A, t = data
     scale = np.linalg.norm(A, axis=0)  # it wants columns of length one
@@ -67,14 +47,11 @@ def omp(problem: Problem, data: Data, note: Note) -> Answer:
     return Answer(int(np.count_nonzero(w)), groups_in(problem, w), int(np.count_nonzero(w)), lambda: A @ w + mean)
 
 
-PEERS = {
-    "SPAMS": Peer(
-        "SPAMS, `fistaFlat` group-lasso-l2", "spams", "groups", "group lasso weighted by cost, tol 1e-6",
-        standardised, from_rows,
-    ),
-    "SPAMS, triangle": Peer(
-        "SPAMS on the triangle of X", "spams", "groups", "the same; X'X = R'R made by us, SPAMS works on R",
-        standardised, from_triangle,
-    ),
-    "SPAMS OMP": Peer("SPAMS, `omp`", "spams", "columns", "single columns, a model per column", standardised, omp),
-}  # fmt: skip
+PEERS = lasso_peers(
+    "SPAMS",
+    "SPAMS, `fistaFlat` group-lasso-l2",
+    "spams",
+    LASSO + "1e-6",
+    solver,
+    compiles=False,
+) | {"SPAMS OMP": Peer("SPAMS, `omp`", "spams", "columns", "single columns, a model per column", standardised, omp)}
