@@ -28,8 +28,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from peers.choices import ORDERS, SETS, SINGLE_TARGET, Training, boosted, filled, prefix, shuffled
 
 SHARES = (0.10, 0.25, 0.50)
-RANDOM, TREES, REPLANNED = "random", "LightGBM CEGB", "fr, a plan for the budget"
-OURS = ("fr", "omp", "score", REPLANNED)
+RANDOM, TREES, REPLANNED, BEST = "random", "LightGBM CEGB", "fr, a plan for the budget", "best set"
+OURS = ("fr", "omp", "score", REPLANNED, BEST)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ TASKS = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: at most so many repeats, folds, random orders; trees; and every ``thin``-th row."""
+    """How much to run: at most so many repeats, folds, random orders; trees; every ``thin``-th row; seconds."""
 
     tasks: tuple[str, ...] = tuple(task.name for task in TASKS)
     repeats: int = 10
@@ -65,9 +65,12 @@ class Effort:
     tradeoffs: int = 5
     rounds: int = 50
     thin: int = 1
+    seconds: float = 3.0
 
 
-QUICK = Effort(tasks=("NHANES without DIQ", "heart"), repeats=1, folds=2, orders=2, tradeoffs=2, rounds=3, thin=4)
+QUICK = Effort(
+    tasks=("NHANES without DIQ", "heart"), repeats=1, folds=2, orders=2, tradeoffs=2, rounds=3, thin=8, seconds=0.2
+)
 
 
 # -- one fold --------------------------------------------------------------------------------------------------
@@ -144,7 +147,8 @@ def folds_of(task: Task, effort: Effort) -> tuple[list[Fold], Bunch]:
         mean, scale = X[rows].mean(axis=0), X[rows].std(axis=0)
         scale = np.where(scale > 1e-12, scale, np.inf)  # what is constant here tells nothing
         A, B = (X[rows] - mean) / scale, (X[held] - mean) / scale
-        train = Training(A, y[rows], sizes, costs, costs.sum() * np.array(SHARES), task.alpha, task.classes)
+        train = Training(A, y[rows], sizes, costs, costs.sum() * np.array(SHARES), task.alpha, task.classes,
+                         effort.seconds)  # fmt: skip
         found.append(Fold(train, B, y[held], task.metric))
     return found, data
 
@@ -250,7 +254,7 @@ apart. AUC of three classes is the mean of each against the rest.
 
 Two questions. *Anytime*: one order, learned before the budget is known; a budget buys the longest prefix that it pays
 for. *Fixed budget*: the budget is known; what does not fit is passed over and cheaper groups may follow. `fr` answers
-the second with `max_cost` (a plan for the budget).
+the second with `max_cost` (a plan for the budget); `best_set` looks for the best set of all, under squared error.
 
 How the peers are used: the group lasso is weighted by cost and groups come in the order in which they enter (celer
 where there is one target, ours also for several; skglm solves the same problem as celer and is not shown twice; classes
@@ -287,11 +291,17 @@ def table(result: Result, scores: Scores, own: str) -> list[str]:
     return [*lines, ""]
 
 
+def rivals(scores: Scores) -> list[str]:
+    """Return whom ours is compared with; our own group lasso only where celer's, which is the same, cannot be used."""
+    same = {"group lasso, ours"} if "group lasso, celer" in scores else set()
+    return [name for name in scores if name not in OURS and name not in same]
+
+
 def exceptions(result: Result, reading: str, own: str) -> list[str]:
     """Return a line for every peer that is better than ours by more than one standard error, and what was bought."""
     scores: Scores = getattr(result, reading)
     lines = []
-    for name in (n for n in scores if n not in OURS):
+    for name in rivals(scores):
         gap = scores[own] - scores[name]
         for b, share in enumerate(SHARES):
             mean, error = float(gap[:, b].mean()), float(result.error(gap)[b])
@@ -338,7 +348,7 @@ def usual(result: Result, reading: str, name: str, b: int) -> str:
 def claim(result: Result, reading: str, own: str) -> list[str]:
     """Return whether ours is at least as good as every linear peer within one standard error."""
     found = exceptions(result, reading, own)
-    peers = [n for n in getattr(result, reading) if n not in OURS]
+    peers = rivals(getattr(result, reading))
     held = len(peers) * len(SHARES) - len(found)
     text = f"`{own}` is at least as good within one standard error in {held} of {len(peers) * len(SHARES)} comparisons"
     return [text + (":" if found else "."), "", *found, *([""] if found else [])]
@@ -347,19 +357,23 @@ def claim(result: Result, reading: str, own: str) -> list[str]:
 def overview(results: list[Result]) -> Any:
     """Draw the paired differences of every peer to ours, at every budget."""
     figure, axes = panels(len(results), width=9.6, height=3.6)
+    peers = list(dict.fromkeys(n for result in results for n in rivals(result.anytime) if n != RANDOM))
     for ax, result in zip(axes, results, strict=True):
-        peers = [n for n in result.anytime if n not in OURS and n != RANDOM]
         for b, (share, colour) in enumerate(zip(SHARES, (ORANGE, BLUE, RED), strict=True)):
-            gaps = np.column_stack([(result.anytime["fr"] - result.anytime[n])[:, b] for n in peers])
-            at = np.arange(len(peers)) + 0.22 * (b - 1)
+            there = [k for k, n in enumerate(peers) if n in result.anytime]
+            gaps = np.column_stack([(result.anytime["fr"] - result.anytime[peers[k]])[:, b] for k in there])
             style = {"color": colour, "label": f"{share:.0%} of the cost", "markersize": 4, "elinewidth": 1}
-            ax.errorbar(gaps.mean(axis=0), at, xerr=result.error(gaps), fmt="os^"[b], **style)
+            ax.errorbar(
+                gaps.mean(axis=0), np.array(there) + 0.22 * (b - 1), xerr=result.error(gaps), fmt="os^"[b], **style
+            )
         ax.axvline(0, color=GREY, linewidth=0.8)
-        ax.set_yticks(range(len(peers)), peers, fontsize=7)
-        ax.invert_yaxis()
+        ax.set_xscale("symlog", linthresh=0.02)
+        ax.set_xticks([-0.1, -0.02, 0, 0.02, 0.1], ["−.1", "", "0", "", ".1"])
+        ax.set_yticks(range(len(peers)), peers if ax is axes[0] else [""] * len(peers), fontsize=8)
+        ax.set_ylim(len(peers) - 0.5, -0.5)
         ax.set_title(result.task.name, fontsize=9)
-        ax.set_xlabel(f"{result.task.metric}: fr − peer", fontsize=8)
-        ax.tick_params(axis="x", labelsize=7)
+        ax.set_xlabel(f"{result.task.metric}: fr − it", fontsize=8)
+        ax.tick_params(axis="x", labelsize=8)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -384,6 +398,7 @@ def section(result: Result) -> list[str]:
         "",
         *table(result, result.fixed, REPLANNED),
         *claim(result, "fixed", REPLANNED),
+        claim(result, "fixed", BEST)[0].removesuffix(":").removesuffix(".") + ".",
         "",
     ]
     if result.trees:
@@ -400,6 +415,7 @@ def report(effort: Effort) -> Page:
     results = [measure(task, effort) for task in TASKS if task.name in effort.tasks]
     page = Page([HEAD])
     page.show("quality", overview(results), "differences of fr to every peer at three budgets, with standard errors")
+    page.add("Right of 0 `fr` is better. The scale is logarithmic beyond ±0.02.", "")
     for result in results:
         page.add(*section(result))
     return page
