@@ -10,15 +10,21 @@ from hypothesis import strategies as st
 
 import reference
 from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder, Moments
+from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
 from budgetline.evaluation.exact import BestSets, best_sequence, best_sets
 from budgetline.objectives import all_subsets
 from budgetline.objectives.all_subsets import subset_values
 from budgetline.objectives.least_squares import Gram
 from budgetline.sequencing import exact
-from budgetline.sequencing.exact import best_order, step_area, subset_costs
+from budgetline.sequencing.exact import subset_costs
 
 READINGS = ("step", "linear")
+
+
+def best_order(values, costs, stop=None, reading="step"):
+    return exact.best_order(values, costs, Demand.of(float(np.sum(costs)), stop, None, None, reading))
+
 
 # -- values of all subsets -----------------------------------------------------------------------------------
 
@@ -242,15 +248,15 @@ def test_greedy_cannot_be_improved_by_swapping_neighbours():
             assert area_of(swapped, values, costs, costs.sum(), "step") <= greedy * (1 + 1e-12)
 
 
-def test_steps_add_up_to_the_area():
+def test_gains_times_shares_add_up_to_the_area():
     rng = np.random.default_rng(8)
     values, costs, order = table(rng, 5), np.array(COSTS["free"]), [3, 0, 4, 2, 1]
     S = np.cumsum([0, *(1 << g for g in order)])
     total = subset_costs(costs)[S]
     for reading in READINGS:
-        for stop in (0.0, 0.5, 3.0, 7.0):
-            steps = step_area(values[S[:-1]], values[S[1:]], total[:-1], total[1:], stop, reading)
-            assert steps.sum() == pytest.approx(area_of(order, values, costs, stop, reading))
+        for stop in (0.5, 3.0, 7.0):
+            mean = Demand.of(1.0, stop, None, None, reading).mean(total, values[S])
+            assert mean * stop == pytest.approx(area_of(order, values, costs, stop, reading))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +339,7 @@ RIVALS = [
 def curve_area(sequence, stop, reading):
     values = np.concatenate([[0.0], np.cumsum(sequence.gains)])
     costs = np.concatenate([[0.0], np.cumsum(sequence.costs)])
-    return float(step_area(values[:-1], values[1:], costs[:-1], costs[1:], stop, reading).sum())
+    return stop * Demand.of(1.0, stop, None, None, reading).mean(costs, values)
 
 
 @pytest.mark.parametrize("reading", READINGS)

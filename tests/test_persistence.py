@@ -42,6 +42,12 @@ from budgetline.files import MANIFEST, SCHEMA, decode, encode
 from budgetline.persistence.settings import from_plain, to_plain
 
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [3]}, [2.0, 1.0, 3.5, 0.5])
+SHARING = FeatureGroups(
+    dict(zip(GROUPS.names, GROUPS.columns, strict=True)),
+    GROUPS.costs,
+    shared={"ü": (1.5, ["a", "c"]), "v": (0.25, ["d"])},
+    requires={"b": ["d"], "c": ["b", "d"]},
+)
 NAMES = ["ä", "b\n", "c", "d", "e", "f"]
 NAMED = FeatureGroups({"x": ["e", "ä"], "y": ["c"], "z": ["f", "b\n"]}, [1.0, 2.0, 0.25], remainder="drop")
 
@@ -101,6 +107,7 @@ def fits():
         "single columns": (frame(), lambda: AnytimeRegressor(costs=dict.fromkeys(NAMES, 2)).fit(frame(), y)),
         "labels": (X, lambda: AnytimeRegressor(np.array(list("uvvuwu")), np.array([1, 2, 3])).fit(X, y)),
         "truncated": (X, lambda: AnytimeRegressor(GROUPS, max_groups=2, max_cost=np.inf).fit(X, y)),
+        "shared costs": (X, lambda: AnytimeRegressor(SHARING).fit(X, y)),
         "no stage": (X, lambda: AnytimeRegressor(GROUPS, max_cost=0.25).fit(X, y)),
         "singular": (singular(), lambda: AnytimeRegressor(GROUPS, alpha=0.0).fit(singular(), y)),
         "two targets": (X, lambda: AnytimeRegressor(GROUPS).fit(X, Y)),
@@ -551,7 +558,7 @@ def test_deep_nesting_is_damage(tmp_path):
 
 # -- damage -----------------------------------------------------------------------------------------------------------
 
-DAMAGED = ["frame", "singular", "poisson", "shrunken lasso", "class weights", "two class search"]
+DAMAGED = ["frame", "shared costs", "singular", "poisson", "shrunken lasso", "class weights", "two class search"]
 
 
 def flipped(data, rng):

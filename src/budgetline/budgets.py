@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -38,3 +39,74 @@ def check_stop(stop: Any) -> float:
     if isinstance(stop, bool) or not isinstance(stop, Real) or not 0 <= float(stop) < np.inf:
         raise ValueError(f"stop must be a finite cost ≥ 0, got {stop!r}")
     return float(stop)
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """Which budgets there will be: uniform from 0 to ``stop``, or a sample of them.
+
+    The mean over budgets of a curve that starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for
+    step j (reading "step"), or the mean of that share over the step (reading "linear").
+
+    Attributes
+    ----------
+    stop : float
+        The largest budget.
+    budgets, shares : arrays of shape (K,)
+        The sample, increasing, and the share of it from each budget on; empty: uniform.
+    reading : {"step", "linear"}
+    """
+
+    stop: float
+    budgets: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    reading: Reading = "step"
+
+    @classmethod
+    def of(cls, total: float, stop: Any, budgets: Any, weights: Any, reading: Reading) -> Demand:
+        """Check what a user gives; ``total`` is the cost of all groups."""
+        check_reading(reading)
+        if budgets is None:
+            if weights is not None:
+                raise ValueError("weights go with budgets")
+            return cls(total if stop is None else check_stop(stop), np.empty(0), np.empty(0), reading)
+        if stop is not None or reading != "step":
+            raise ValueError("stop and reading='linear' are for budgets that are spread evenly, not for a sample")
+        sample = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
+        counts = np.ones(sample.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+        if sample.ndim != 1 or not sample.size or not np.isfinite(sample).all() or np.any(sample < 0):
+            raise ValueError(f"budgets must be finite and not negative, one at least, got {budgets!r}")
+        if counts.shape != sample.shape or not np.isfinite(counts).all() or np.any(counts < 0) or not counts.sum() > 0:
+            raise ValueError("weights must be finite and not negative, one per budget, and not all 0")
+        order = np.argsort(sample, kind="stable")
+        shares = np.cumsum((counts / counts.sum())[order][::-1])[::-1]
+        return cls(float(sample.max()), sample[order], shares)
+
+    def weights(self, before: ArrayLike, after: ArrayLike) -> NDArray[np.float64]:
+        """Return h for steps from one cost to another.
+
+        Examples
+        --------
+        >>> from budgetline.budgets import Demand
+        >>> Demand.of(4.0, None, None, None, "step").weights([0, 1], [1, 3]).tolist()
+        [0.75, 0.25]
+        >>> Demand.of(4.0, None, [1, 1, 3], None, "step").weights([0, 1], [1, 3]).round(2).tolist()
+        [1.0, 0.33]
+        """
+        a, b = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+        if self.budgets.size:
+            return np.append(self.shares, 0.0)[np.searchsorted(self.budgets * (1 + SLACK), b, side="left")]
+        if self.stop == 0:
+            return np.where(b == 0, 1.0, 0.0)
+        start, end = np.minimum(a, self.stop) / self.stop, np.minimum(b, self.stop) / self.stop
+        if self.reading == "step":
+            return np.asarray(1 - end)
+        width = b - a
+        with np.errstate(over="ignore"):  # a step far longer than all budgets
+            length = width / self.stop
+        area = (end - start) * (1 - (start + end) / 2)
+        return np.asarray(np.divide(area, length, out=1 - end, where=width > 0))
+
+    def mean(self, costs: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+        """Return the mean over budgets of a curve of values at increasing costs; both start at 0."""
+        return float(self.weights(costs[:-1], costs[1:]) @ np.diff(values))

@@ -34,11 +34,10 @@ def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: S
     targets = family.internal(rows.Y)
     spread = np.sqrt(weight @ ((targets - weight @ targets) ** 2)).max()  # gradients are in units of the targets
     problem = Problem(family, targets, weight, plan.alpha, tol * spread if spread > 0 else tol)
-    costs = plan.costs if plan.cost_sensitive else np.ones_like(plan.costs)
     with one_blas_thread():
-        objective = GeneralisedLinear(A, plan.order, plan.sizes, problem, plan.rule, costs)
+        objective = GeneralisedLinear(A, plan.order, plan.sizes, problem, plan.rule)
         order, gains = greedy_order(
-            objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
+            objective, plan.prices, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
         subset = objective.subset()
     return _staged(objective, subset, order, gains, plan, family, A.mean, A.scale)
@@ -67,7 +66,7 @@ def fit_generalised_source(
             plan.rule,
         )
         order, gains = greedy_order(
-            objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
+            objective, plan.prices, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
     return _staged(objective, objective.subset(), order, gains, plan, family, mean, scale)
 
@@ -86,6 +85,7 @@ def _staged(
     V, levels = objective.coefficients()
     W = family.external(V.transpose(0, 2, 1)).transpose(0, 2, 1)
     coef, intercept = in_user_units(W, subset.columns, mean, scale, family.external(levels))
-    sequence = Sequence(order, tuple(plan.names[g] for g in order), plan.costs[order], gains, objective.null_value)
+    names, costs = tuple(plan.names[g] for g in order), plan.prices.steps(order)
+    sequence = Sequence(order, names, costs, gains, objective.null_value)
     null = family.external(objective.null_level)
     return StagedModel(sequence, plan.names, coef, intercept, null, subset, mean, scale)

@@ -51,12 +51,13 @@ def fit_lasso(
     """Solve the path for ``grid`` = (number of λ, smallest over largest) and fit all prefixes of its order.
 
     ``rows`` are the data of the moments, if they are at hand: they are read only if the moments are too ill conditioned
-    to refit the prefixes from. The weights of the penalty are the costs, or 1 if the plan is not cost sensitive.
+    to refit the prefixes from. The weights of the penalty are the costs, or 1 if the plan is not cost sensitive; what
+    groups share is divided among them. Groups that another requires are moved before it.
     """
     gram = Gram.of(moments, plan.order, plan.alpha)
-    weights = plan.costs if plan.cost_sensitive else np.ones_like(plan.costs)
+    weights = plan.prices.spread() if plan.cost_sensitive else np.ones_like(plan.prices.own)
     path = lasso_path(gram.C, gram.gradient, gram.target_variance, plan.sizes, weights, grid, tol)
-    ordered = replace(plan, schedule=FixedOrder(path.order.tolist()))
+    ordered = replace(plan, schedule=FixedOrder(plan.prices.completed(path.order.tolist())))
     model, doubt = fit_moments(moments, ordered)
     if rows is not None and doubt > moments.eps**0.5:
         model, _ = fit_rows(rows, ordered, moments.feature_names)
@@ -67,13 +68,15 @@ def fit_lasso(
 
 
 def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Float, moments: Moments) -> StagedModel:
-    """Give stage j the solution at the smallest λ before the next group enters; after the last entry, the path's end.
+    """Give stage j the solution at the smallest λ before another group enters; after the last entry, the path's end.
 
     Stages between groups that enter at the same λ repeat the last. Free groups are in from the start and not penalised:
     the stages of some of them are the refitted ones.
     """
-    last = np.append(path.entries[path.order[1:]], path.lambdas.size) - 1
-    free = last < 0  # the next group is free as well
+    # a group that was moved before one that requires it enters later than those that follow
+    later = np.append(path.entries[refitted.sequence.order[1:]], path.lambdas.size)
+    last = np.minimum.accumulate(later[::-1])[::-1] - 1
+    free = last < 0  # a free group is still to come
     coef_path, intercept_path = refitted.coef_path.copy(), refitted.intercept_path.copy()
     coef_path[~free], intercept_path[~free] = coef[last[~free]], intercept[last[~free]]
     errors = moments.mean_squared_error(coef_path, intercept_path).sum(axis=1)

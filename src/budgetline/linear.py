@@ -112,7 +112,7 @@ def _run(source: Source, plan: Plan) -> _Run:
     with one_blas_thread() if isinstance(source, Gram) else nullcontext():
         objective = LeastSquares(source, plan.sizes, plan.rule, track_gains=plan.limits.min_gain > 0)
         order, gains = greedy_order(
-            objective, plan.costs, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
+            objective, plan.prices, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
         factor = objective.factor()
     factor = replace(factor, columns=plan.order[factor.columns])
@@ -146,6 +146,6 @@ def _staged(
 ) -> StagedModel:
     """Put coefficients of standardised columns into the user's units; ``y_levels`` are refined means (stages, P)."""
     names = tuple(plan.names[g] for g in run.order)
-    sequence = Sequence(run.order, names, plan.costs[run.order], run.gains, run.null_value)
+    sequence = Sequence(run.order, names, plan.prices.steps(run.order), run.gains, run.null_value)
     coef, intercept = in_user_units(W, run.factor.columns, mean, scale, y_mean if y_levels is None else y_levels)
     return StagedModel(sequence, plan.names, coef, intercept, y_mean, LinearSubset(run.factor, y_mean), mean, scale)

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.groups.prices import Prices
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Schedule
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to sequence and how: the columns, names and costs of the groups and the estimator's settings."""
+    """What to sequence and how: the columns, names and prices of the groups and the estimator's settings."""
 
     columns: tuple[NDArray[np.intp], ...]
     names: tuple[str, ...]
-    costs: NDArray[np.float64]
+    prices: Prices
     rule: str
     schedule: Schedule
     limits: Limits

@@ -22,6 +22,8 @@ def make_bunch(
     target_name: str,
     descr: str,
     as_frame: bool,
+    shared: Mapping[str, tuple[float, Sequence[str]]] | None = None,
+    requires: Mapping[str, Sequence[str]] | None = None,
     **extra: object,
 ) -> Bunch:
     """Assemble the Bunch of a loader.
@@ -34,12 +36,11 @@ def make_bunch(
     members : mapping of str to sequence of str
         The column names of each group.
     costs : mapping of str to float
-        The cost of each group.
-    target_name : str
-    descr : str
-        Description of the data.
+    target_name, descr : str
     as_frame : bool
         Whether `data` becomes a pandas DataFrame and the groups use column names.
+    shared, requires : mapping, optional
+        Costs that groups share, and groups that require others, as in FeatureGroups.
     **extra : object
         Further entries of the Bunch.
 
@@ -52,23 +53,22 @@ def make_bunch(
     table: Any = data
     labels: Any = target
     frame: Any = None
-    groups: dict[str, list[Any]]
+    groups: dict[str, Any] = {group: list(columns) for group, columns in members.items()}
     if as_frame:
         pandas = _import_pandas()
         table = pandas.DataFrame(data, columns=names)
         labels = pandas.Series(target, name=target_name)
         frame = table.assign(**{target_name: labels})
-        groups = {group: list(columns) for group, columns in members.items()}
     else:
         position = {name: index for index, name in enumerate(names)}
         groups = {group: [position[name] for name in columns] for group, columns in members.items()}
-    feature_groups = FeatureGroups(groups, costs={group: float(costs[group]) for group in groups})
+    own = {group: float(costs[group]) for group in groups}
     return Bunch(
         data=table,
         target=labels,
         frame=frame,
         feature_names=names,
-        feature_groups=feature_groups,
+        feature_groups=FeatureGroups(groups, own, shared=shared, requires=requires),
         DESCR=descr,
         **extra,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -52,6 +52,22 @@ COSTS = {
     "fluoroscopy": 100.90,
 }
 
+# Turney's own prices of single tests: what the first test of a procedure costs more is the cost that they share.
+SINGLE_COSTS = {
+    "chol": 5.17,
+    "fbs": 3.10,
+    "thalach": 1.00,
+    "thal": 1.00,
+    "exang": 1.00,
+    "oldpeak": 1.00,
+    "slope": 1.00,
+}
+SHARED = {
+    "blood draw": (2.10, ("chol", "fbs")),
+    "thallium scan": (101.90, ("thalach", "thal")),
+    "exercise test": (86.30, ("exang", "oldpeak", "slope")),
+}
+
 # A living patient has neither: outside Cleveland (123 + 49 and 1 rows) zero stands for "not measured".
 ZERO_IS_MISSING = ("trestbps", "chol")
 
@@ -68,7 +84,8 @@ reversible defect). cp, restecg, slope and thal are one-hot without the most fre
 are the median or the most frequent value, with a 0/1 column "feature=missing"; trestbps = 0 and chol = 0
 count as missing. Outside Cleveland thal, slope and above all ca are mostly missing, and whether they are
 says much about the site. Groups: nine procedures. Costs: Canadian dollars, total 323.97; tests of one
-procedure share its price.
+procedure share its price. With tests="single" there is one group per test, and the tests of a procedure
+share what its first test costs more: blood draw 2.10, thallium scan 101.90, exercise test 86.30.
 
 Source: Janosi, Steinbrunn, Pfisterer and Detrano (1988), UCI Machine Learning Repository, dataset 45,
 https://doi.org/10.24432/C52P4X. Licence: CC BY 4.0. Principal investigators: Andras Janosi, M.D.
@@ -78,13 +95,20 @@ Program's fee schedule.
 """
 
 
-def load_heart(*, sites: Literal["cleveland", "all"] = "cleveland", as_frame: bool = False) -> Bunch:
+def load_heart(
+    *,
+    sites: Literal["cleveland", "all"] = "cleveland",
+    tests: Literal["panel", "single"] = "panel",
+    as_frame: bool = False,
+) -> Bunch:
     """Load the UCI heart disease data with Turney's prices of medical tests.
 
     Parameters
     ----------
     sites : {"cleveland", "all"}, default="cleveland"
         The 303 patients of Cleveland, or the 920 of all four hospitals.
+    tests : {"panel", "single"}, default="panel"
+        One group per procedure, or one per test: tests of one procedure then share its cost.
     as_frame : bool, default=False
         Return pandas objects, and groups of column names instead of positions.
 
@@ -94,7 +118,7 @@ def load_heart(*, sites: Literal["cleveland", "all"] = "cleveland", as_frame: bo
         - data : ndarray or DataFrame of shape (n_samples, n_features), float64
         - target : ndarray or Series of shape (n_samples,), 1 for disease and 0 for none
         - feature_names : list of str
-        - feature_groups : FeatureGroups, nine procedures, costs in Canadian dollars
+        - feature_groups : FeatureGroups, nine procedures or thirteen tests, costs in Canadian dollars
         - site : ndarray of str of shape (n_samples,), the hospital
         - frame : DataFrame of data and target, or None
         - DESCR : str, with the source, licence and citation
@@ -103,33 +127,47 @@ def load_heart(*, sites: Literal["cleveland", "all"] = "cleveland", as_frame: bo
     --------
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> heart.data.shape
-    (303, 20)
-    >>> heart.feature_groups.names[4:7]
-    ('blood', 'ecg', 'thallium')
+    >>> heart.data.shape, heart.feature_groups.names[4:7]
+    ((303, 20), ('blood', 'ecg', 'thallium'))
     >>> print(round(float(heart.feature_groups.costs.sum()), 2))
     323.97
+    >>> load_heart(tests="single").feature_groups
+    FeatureGroups(13 groups, 20 columns, total cost 323.97)
     """
-    if sites not in ("cleveland", "all"):
-        raise ValueError(f"sites must be 'cleveland' or 'all', got {sites!r}")
+    for name, given, (one, other) in (("sites", sites, ("cleveland", "all")), ("tests", tests, ("panel", "single"))):
+        if given not in (one, other):
+            raise ValueError(f"{name} must be {one!r} or {other!r}, got {given!r}")
     archive = read_archive("heart")
     rows = np.full(len(archive["site"]), True) if sites == "all" else archive["site"] == "cleveland"
     raw = dict(zip(archive["columns"].tolist(), archive["values"][rows].T, strict=True))
-    for name in ZERO_IS_MISSING:
-        raw[name] = np.where(raw[name] == 0, np.nan, raw[name])
-    groups = {
-        group: drop_redundant([c for name in features for c in encode_feature(name, raw[name], KINDS[name])])
-        for group, features in MEMBERS.items()
-    }
+    groups = _encoded(raw, MEMBERS if tests == "panel" else _single_members())
     columns: list[Column] = [column for group in groups.values() for column in group]
     return make_bunch(
         np.column_stack([column.values for column in columns]),
         (raw["num"] > 0).astype(np.int64),
         feature_names=[column.name for column in columns],
-        members={group: [column.name for column in members] for group, members in groups.items()},
-        costs=COSTS,
+        members={group: [column.name for column in own] for group, own in groups.items()},
+        costs=COSTS | SINGLE_COSTS,
+        shared=SHARED if tests == "single" else None,
         target_name="disease",
         descr=DESCR,
         as_frame=as_frame,
         site=archive["site"][rows],
     )
+
+
+def _encoded(raw: dict[str, Any], members: dict[str, tuple[str, ...]]) -> dict[str, list[Column]]:
+    """Return the columns of every group."""
+    known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
+    return {
+        group: drop_redundant([c for name in features for c in encode_feature(name, known[name], KINDS[name])])
+        for group, features in members.items()
+    }
+
+
+def _single_members() -> dict[str, tuple[str, ...]]:
+    """Return one group per test; a procedure of one test keeps its name."""
+    found: dict[str, tuple[str, ...]] = {}
+    for group, tests in MEMBERS.items():
+        found |= {group: tests} if len(tests) == 1 else {test: (test,) for test in tests}
+    return found

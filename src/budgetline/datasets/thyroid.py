@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 from sklearn.utils import Bunch
 
@@ -9,7 +11,9 @@ from budgetline.datasets.archive import read_archive, unscale
 from budgetline.datasets.bunch import make_bunch
 
 BLOOD = ("TSH", "T3", "TT4", "T4U", "FTI")
-# One blood draw (2.10) and four assays; FTI is computed from TT4 and T4U and costs nothing more.
+# One blood draw and four assays; FTI is computed from TT4 and T4U and costs nothing more.
+DRAW_COST = 2.10
+ASSAY_COSTS = {"TSH": 20.68, "T3": 9.31, "TT4": 12.41, "T4U": 9.31, "FTI": 0.00}
 BLOOD_COST = 53.81
 QUESTION_COST = 1.00
 
@@ -21,7 +25,8 @@ Rows: 7200; is_test marks the 3428 of UCI's test file. Features: 21, six continu
 and fifteen 0/1; nothing is missing. 71 rows repeat another row.
 Groups: sixteen questions, and one blood panel {TSH, T3, TT4, T4U, FTI}. Costs: Canadian dollars; a
 question 1, the panel 53.81 = 2.10 for the draw + 20.68 + 9.31 + 12.41 + 9.31; total 69.81. FTI is computed
-from TT4 and T4U.
+from TT4 and T4U. With tests="single" every test is a group of its own: TSH, T3, TT4 and T4U share the draw,
+and FTI is free but requires TT4 and T4U.
 
 Source: Quinlan (1986), UCI Machine Learning Repository, dataset 102 (Thyroid Disease, files ann-train.data
 and ann-test.data), https://doi.org/10.24432/C5D010. Licence: CC BY 4.0. Prices: Turney (1995), JAIR 2,
@@ -29,11 +34,14 @@ and ann-test.data), https://doi.org/10.24432/C5D010. Licence: CC BY 4.0. Prices:
 """
 
 
-def load_thyroid(*, as_frame: bool = False) -> Bunch:
+def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool = False) -> Bunch:
     """Load the UCI thyroid data with Turney's prices of questions and blood tests.
 
     Parameters
     ----------
+    tests : {"panel", "single"}, default="panel"
+        One group of all five blood tests, or one group each: the four assays share the cost of the blood draw, and FTI,
+        which is computed from TT4 and T4U, is free but requires both.
     as_frame : bool, default=False
         Return pandas objects, and groups of column names instead of positions.
 
@@ -44,7 +52,7 @@ def load_thyroid(*, as_frame: bool = False) -> Bunch:
         - target : ndarray or Series of shape (7200,), the class 1, 2 or 3
         - is_test : ndarray of bool of shape (7200,), UCI's test rows
         - feature_names : list of str
-        - feature_groups : FeatureGroups, sixteen questions and a blood panel, costs in Canadian dollars
+        - feature_groups : FeatureGroups, sixteen questions and a blood panel or five tests, costs in Canadian dollars
         - frame : DataFrame of data and target, or None
         - DESCR : str, with the source, licence and citation
 
@@ -56,18 +64,32 @@ def load_thyroid(*, as_frame: bool = False) -> Bunch:
     (3772, 21)
     >>> thyroid.feature_groups.names[-1], float(thyroid.feature_groups.costs[-1])
     ('blood', 53.81)
+    >>> tests = load_thyroid(tests="single").feature_groups
+    >>> tests.shared, tests.requires
+    ({'blood draw': (2.1, ('TSH', 'T3', 'TT4', 'T4U'))}, {'FTI': ('TT4', 'T4U')})
     """
+    if tests not in ("panel", "single"):
+        raise ValueError(f"tests must be 'panel' or 'single', got {tests!r}")
     archive = read_archive("thyroid")
     names = archive["columns"].tolist()
     questions = [name for name in names if name not in BLOOD]
+    members = {**{name: (name,) for name in questions}, "blood": BLOOD}
+    costs = {**dict.fromkeys(questions, QUESTION_COST), "blood": BLOOD_COST}
+    among: dict[str, Any] = {}
+    if tests == "single":
+        members = {name: (name,) for name in (*questions, *BLOOD)}
+        costs = {**dict.fromkeys(questions, QUESTION_COST), **ASSAY_COSTS}
+        among["shared"] = {"blood draw": (DRAW_COST, [name for name in BLOOD if name != "FTI"])}
+        among["requires"] = {"FTI": ("TT4", "T4U")}
     return make_bunch(
         unscale(archive["values"], archive["decimals"]),
         archive["target"].astype(np.int64),
         feature_names=names,
-        members={**{name: (name,) for name in questions}, "blood": BLOOD},
-        costs={**dict.fromkeys(questions, QUESTION_COST), "blood": BLOOD_COST},
+        members=members,
+        costs=costs,
         target_name="class",
         descr=DESCR,
         as_frame=as_frame,
         is_test=archive["is_test"],
+        **among,
     )

@@ -34,6 +34,10 @@ class GroupLassoPath(FromMoments):
     groups are not penalised and come first, by what they gain on their own. See ``docs/design.md`` for the
     mathematics.
 
+    A cost that groups share is divided evenly among them in the penalty, and what a group requires counts as shared by
+    those that require it and itself. The path may let a group in before one that it requires: the required group is
+    then moved before it.
+
     Parameters
     ----------
     feature_groups : FeatureGroups, mapping, list of column lists, labels, or None

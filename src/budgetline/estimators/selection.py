@@ -33,7 +33,7 @@ def mean_explained(plan: Plan, sequence: Sequence, losses: Float) -> float:
 
     Sequences that end early keep their last value up to the largest budget anyone could have.
     """
-    total = float(plan.costs.sum())
+    total = plan.prices.total
     if plan.limits.max_cost is not None:
         total = max(min(total, plan.limits.max_cost), float(sequence.costs.sum()))
     curve = BudgetCurve(np.concatenate([[0.0], sequence.cumulative_costs]), np.nan_to_num(explained_share(losses)))

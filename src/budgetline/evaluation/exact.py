@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import Reading, affordable
+from budgetline.budgets import Demand, Reading, affordable
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.linear import warn_from_moments
 from budgetline.objectives.all_subsets import subset_values
@@ -143,18 +143,19 @@ def best_sequence(
     True
     """
     groups, values, null_value = _values(moments, feature_groups, costs, alpha)
-    order = exact.best_order(values, groups.costs, stop, reading)
+    demand = Demand.of(groups.prices.total, stop, None, None, reading)
+    order = exact.best_order(values, groups.prices, demand)
     prefixes = np.cumsum(np.concatenate([[0], 1 << order]))
     # a group never takes away from F but for rounding
     gains = np.maximum(np.diff(values[prefixes]), 0.0)
-    return Sequence(order, tuple(groups.names[g] for g in order), groups.costs[order], gains, null_value)
+    return Sequence(order, tuple(groups.names[g] for g in order), groups.prices.steps(order), gains, null_value)
 
 
 def best_sets(moments: Moments, feature_groups: Any = None, costs: Any = None, *, alpha: float = 1e-5) -> BestSets:
     """Return the best set of groups at every budget: each explains more than any other that costs no more.
 
     The sets need not contain each other, so no sequence has to reach them all: they bound what any sequence can. There
-    may be at most 18 groups.
+    may be at most 18 groups. Every set holds what its groups require, and pays a shared cost once.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def best_sets(moments: Moments, feature_groups: Any = None, costs: Any = None, *
        4    2.5     100.0%  a, b
     """
     groups, values, null_value = _values(moments, feature_groups, costs, alpha)
-    budgets, best, subsets = exact.best_sets(values, groups.costs)
+    budgets, best, subsets = exact.best_sets(values, groups.prices)
     names = tuple(tuple(name for g, name in enumerate(groups.names) if S >> g & 1) for S in subsets.tolist())
     return BestSets(budgets, best, names, null_value)
 

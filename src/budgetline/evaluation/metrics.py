@@ -17,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import Stages, StageView, explained_share
-from budgetline.sequencing.loop import TIE
+from budgetline.sequencing.candidates import TIE
 from budgetline.staged import StagedModel
 from budgetline.statistics.moments import Moments
 

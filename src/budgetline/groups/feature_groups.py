@@ -12,7 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from budgetline.groups.parsing import Column, check_columns, names_of, parse_costs, parse_groups, read_yaml, write_yaml
+from budgetline.groups.parsing import (
+    Column,
+    Requires,
+    Shared,
+    all_required,
+    check_columns,
+    names_of,
+    parse_costs,
+    parse_groups,
+    parse_requires,
+    parse_shared,
+    plain_number,
+    position_of,
+    positions_of,
+    read_groups_file,
+    some_columns,
+    write_yaml,
+)
+from budgetline.groups.prices import Prices
 
 Remainder = Literal["error", "drop"]
 
@@ -54,6 +72,10 @@ class FeatureGroups:
         A group of cost 0 is free and comes first in every cost-sensitive sequence.
     remainder : {"error", "drop"}
         What to do with columns of X that are in no group.
+    shared : mapping name -> (cost, groups), optional
+        Costs that several groups share, such as that of drawing blood: paid once, by the first of the groups.
+    requires : mapping group -> groups, optional
+        Groups that must be bought before a group can be.
 
     Attributes
     ----------
@@ -61,15 +83,24 @@ class FeatureGroups:
     columns : tuple of tuples of str or int
     costs : float array of shape (J,), read-only
     remainder : str
+    shared, requires : dict
+    prices : Prices
 
     Examples
     --------
     >>> from budgetline import FeatureGroups
     >>> FeatureGroups({"history": ["age", "sex"], "blood": ["chol", "fbs"]}, costs={"history": 2, "blood": 10.37})
     FeatureGroups(2 groups, 4 columns, total cost 12.37)
+
+    Two tests of one blood sample, and an index that is computed from both:
+
+    >>> draw, index = {"draw": (2.1, ["TT4", "T4U"])}, {"FTI": ["TT4", "T4U"]}
+    >>> blood = FeatureGroups.singletons(["TT4", "T4U", "FTI"], [12.41, 9.31, 0], shared=draw, requires=index)
+    >>> round(blood.cost_of(["TT4"]), 2), round(blood.cost_of(["FTI"]), 2)
+    (14.51, 23.82)
     """
 
-    __slots__ = ("_columns", "_costs", "_names", "_remainder")
+    __slots__ = ("_columns", "_costs", "_direct", "_names", "_prices", "_remainder")
 
     def __init__(
         self,
@@ -77,6 +108,8 @@ class FeatureGroups:
         costs: Mapping[Any, float] | ArrayLike | None = None,
         *,
         remainder: Remainder = "error",
+        shared: Shared | None = None,
+        requires: Requires | None = None,
     ) -> None:
         names, columns = parse_groups(groups)
         check_columns(names, columns)
@@ -86,6 +119,8 @@ class FeatureGroups:
         self._columns = columns
         self._costs = parse_costs(costs, names)
         self._remainder = remainder
+        self._direct = parse_requires(requires, names)
+        self._prices = Prices(self._costs, parse_shared(shared, names), all_required(self._direct, names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +134,7 @@ class FeatureGroups:
 
     @property
     def costs(self) -> NDArray[np.float64]:
-        """Cost of each group, shape (J,), read-only."""
+        """Own cost of each group, shape (J,), read-only: without what it shares with others or requires."""
         return self._costs
 
     @property
@@ -107,16 +142,27 @@ class FeatureGroups:
         """What happens to columns in no group: ``"error"`` or ``"drop"``."""
         return self._remainder
 
+    @property
+    def shared(self) -> dict[str, tuple[float, tuple[str, ...]]]:
+        """Costs that groups share: name -> (cost, names of the groups)."""
+        return {s.name: (s.cost, tuple(self._names[g] for g in s.members)) for s in self._prices.shared}
+
+    @property
+    def requires(self) -> dict[str, tuple[str, ...]]:
+        """Groups that must be bought before others: group -> names of those that it requires directly."""
+        given = enumerate(self._direct)
+        return {self._names[g]: tuple(self._names[h] for h in required) for g, required in given if required}
+
+    @property
+    def prices(self) -> Prices:
+        """What sets of groups cost, by position."""
+        return self._prices
+
     # -- other ways to make groups ---------------------------------------------------------------------------
 
     @classmethod
     def from_prefix(
-        cls,
-        columns: Any,
-        sep: str = "_",
-        costs: Mapping[Any, float] | ArrayLike | None = None,
-        *,
-        remainder: Remainder = "error",
+        cls, columns: Any, sep: str = "_", costs: Mapping[Any, float] | ArrayLike | None = None, **settings: Any
     ) -> FeatureGroups:
         """Group columns by the part of their name before the first ``sep``.
 
@@ -125,7 +171,7 @@ class FeatureGroups:
         columns : data frame or iterable of str
         sep : str
             A name without it is a group of its own.
-        costs, remainder : as in the constructor
+        costs, **settings : as in the constructor
 
         Examples
         --------
@@ -136,17 +182,19 @@ class FeatureGroups:
         groups: dict[str, list[str]] = {}
         for name in names_of(columns):
             groups.setdefault(name.split(sep, 1)[0], []).append(name)
-        return cls(groups, costs, remainder=remainder)
+        return cls(groups, costs, **settings)
 
     @classmethod
-    def singletons(cls, columns: Any, costs: Mapping[Any, float] | ArrayLike | None = None) -> FeatureGroups:
+    def singletons(
+        cls, columns: Any, costs: Mapping[Any, float] | ArrayLike | None = None, **settings: Any
+    ) -> FeatureGroups:
         """Make every column a group of its own.
 
         Parameters
         ----------
         columns : data frame, iterable of names, or number of columns
             With a number ``D`` the groups are the positions, named ``"0"`` … ``"D-1"``.
-        costs : as in the constructor
+        costs, **settings : as in the constructor
 
         Examples
         --------
@@ -155,8 +203,8 @@ class FeatureGroups:
         ('age', 'chol')
         """
         if isinstance(columns, Integral):
-            return cls([[d] for d in range(int(columns))], costs)
-        return cls({name: [name] for name in names_of(columns)}, costs)
+            return cls([[d] for d in range(int(columns))], costs, **settings)
+        return cls({name: [name] for name in names_of(columns)}, costs, **settings)
 
     @classmethod
     def random_by_cost(cls, costs: ArrayLike, size: int, random_state: Any = None) -> FeatureGroups:
@@ -199,8 +247,8 @@ class FeatureGroups:
     def from_yaml(cls, path: str | Path) -> FeatureGroups:
         r"""Read groups from a YAML file.
 
-        The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number}``) and optionally
-        ``remainder: drop``. A missing cost is 1.
+        The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
+        optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. A missing cost is 1.
 
         Parameters
         ----------
@@ -216,21 +264,9 @@ class FeatureGroups:
         ...     FeatureGroups.from_yaml(path).costs.tolist()
         [10.37]
         """
-        content = read_yaml(Path(path))
-        if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
-            raise ValueError(f"{path}: expected a mapping with the key 'groups' (name -> columns, cost)")
-        if unknown := sorted(map(str, content.keys() - {"groups", "remainder"})):
-            raise ValueError(f"{path}: unknown key {unknown[0]!r}; known are 'groups' and 'remainder'")
-        groups, costs = {}, {}
-        for name, entry in content["groups"].items():
-            if not isinstance(entry, dict) or "columns" not in entry:
-                raise ValueError(f"{path}: group {name!r} needs 'columns: [...]' (and optionally 'cost: number')")
-            if unknown := sorted(map(str, entry.keys() - {"columns", "cost"})):
-                raise ValueError(f"{path}: group {name!r} has the unknown key {unknown[0]!r}")
-            groups[name] = entry["columns"]
-            costs[name] = entry.get("cost", 1.0)
+        given = read_groups_file(Path(path))
         try:
-            return cls(groups, costs, remainder=content.get("remainder", "error"))
+            return cls(**given)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{path}: {error}") from error
 
@@ -246,15 +282,19 @@ class FeatureGroups:
             columns: [chol, fbs]
             cost: 10.37
         """
-        entries = {
-            name: {"columns": list(columns), "cost": int(cost) if cost.is_integer() else cost}
-            for name, columns, cost in zip(self._names, self._columns, self._costs.tolist(), strict=True)
-        }
-        remainder = {} if self._remainder == "error" else {"remainder": self._remainder}
-        return write_yaml({"groups": entries, **remainder})
+        content: dict[str, Any] = {"groups": {}}
+        for name, columns, cost in zip(self._names, self._columns, self._costs.tolist(), strict=True):
+            content["groups"][name] = {"columns": list(columns), "cost": plain_number(cost)}
+        for name, required in self.requires.items():
+            content["groups"][name]["requires"] = list(required)
+        if shared := self.shared:
+            content["shared"] = {n: {"cost": plain_number(c), "groups": list(g)} for n, (c, g) in shared.items()}
+        if self._remainder != "error":
+            content["remainder"] = self._remainder
+        return write_yaml(content)
 
     def with_costs(self, costs: Mapping[Any, float] | ArrayLike) -> FeatureGroups:
-        """Return the same groups at other costs.
+        """Return the same groups at other costs of their own; what they share and require stays.
 
         Examples
         --------
@@ -262,9 +302,26 @@ class FeatureGroups:
         >>> FeatureGroups([[0], [1, 2]]).with_costs([3, 4]).costs.tolist()
         [3.0, 4.0]
         """
-        return FeatureGroups(dict(zip(self._names, self._columns, strict=True)), costs, remainder=self._remainder)
+        return self._changed(costs=costs)
+
+    def _changed(self, **changes: Any) -> FeatureGroups:
+        groups = dict(zip(self._names, self._columns, strict=True))
+        same = {"remainder": self._remainder, "shared": self.shared, "requires": self.requires}
+        return FeatureGroups(**{"groups": groups, "costs": self._costs, **same, **changes})
 
     # -- use -------------------------------------------------------------------------------------------------
+
+    def cost_of(self, groups: Iterable[Any]) -> float:
+        """Return the cost of buying these groups, given by name, and all that they require, shared costs once.
+
+        Examples
+        --------
+        >>> from budgetline import FeatureGroups
+        >>> blood = FeatureGroups({"chol": [0], "fbs": [1]}, [5, 3], shared={"draw": (2, ["chol", "fbs"])})
+        >>> blood.cost_of(["chol"]), blood.cost_of(["chol", "fbs"])
+        (7.0, 10.0)
+        """
+        return self._prices.cost(self._prices.closure(positions_of("groups", groups, self._names)))
 
     def resolve(self, feature_names: Sequence[str] | None, n_features: int) -> Layout:
         """Find every group's columns in a table.
@@ -290,7 +347,7 @@ class FeatureGroups:
         owner: dict[int, str] = {}
         resolved = []
         for name, columns in zip(self._names, self._columns, strict=True):
-            found = [_position(column, name, position, n_features) for column in columns]
+            found = [position_of(column, name, position, n_features) for column in columns]
             for d, column in zip(found, columns, strict=True):
                 if d in owner:
                     raise ValueError(f"column {column!r} is in group {owner[d]!r} and in group {name!r}")
@@ -299,7 +356,7 @@ class FeatureGroups:
         if self._remainder == "error" and len(owner) < n_features:
             missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
             raise ValueError(
-                f"{_some(missing)} in no group; "
+                f"{some_columns(missing)} in no group; "
                 "add the missing columns to a group or pass remainder='drop' to leave them out"
             )
         return Layout(tuple(resolved), n_features, self)
@@ -319,17 +376,17 @@ class FeatureGroups:
         return self._key()
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        names, columns, costs, remainder = state
-        self.__init__(dict(zip(names, columns, strict=True)), costs, remainder=remainder)  # type: ignore[misc]
+        names, columns, costs, remainder, shared, requires = state
+        extra = {"remainder": remainder, "shared": dict(shared), "requires": dict(requires)}
+        self.__init__(dict(zip(names, columns, strict=True)), costs, **extra)  # type: ignore[misc]
 
     def _key(self) -> tuple[Any, ...]:
-        return self._names, self._columns, tuple(self._costs.tolist()), self._remainder
+        extra = tuple(self.shared.items()), tuple(self.requires.items())
+        return self._names, self._columns, tuple(self._costs.tolist()), self._remainder, *extra
 
     def __repr__(self) -> str:
-        return (
-            f"FeatureGroups({len(self)} groups, {sum(map(len, self._columns))} columns, "
-            f"total cost {self._costs.sum():.6g})"
-        )
+        n_columns, total = sum(map(len, self._columns)), self._prices.total
+        return f"FeatureGroups({len(self)} groups, {n_columns} columns, total cost {total:.6g})"
 
 
 def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | None, n_features: int) -> FeatureGroups:
@@ -339,23 +396,3 @@ def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | No
     if groups is None:
         return FeatureGroups.singletons(n_features if feature_names is None else feature_names, costs)
     return FeatureGroups(groups, costs)
-
-
-def _position(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
-    if isinstance(column, str):
-        if position is None:
-            raise ValueError(
-                f"group {group!r} names column {column!r}, but X has no column names; "
-                "pass a data frame or give positions"
-            )
-        if column not in position:
-            raise ValueError(f"group {group!r}: column {column!r} is not in X")
-        return position[column]
-    if not 0 <= column < n_features:
-        raise ValueError(f"group {group!r}: column {column} is out of range, X has {n_features} columns")
-    return column
-
-
-def _some(columns: list[Any], most: int = 5) -> str:
-    shown = ", ".join(repr(c) for c in columns[:most]) + (", …" if len(columns) > most else "")
-    return f"column {shown} of X is" if len(columns) == 1 else f"{len(columns)} columns ({shown}) of X are"

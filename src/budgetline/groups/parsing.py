@@ -1,4 +1,4 @@
-"""Reading groups and costs in all the forms in which users give them; every error names the culprit."""
+"""Reading groups, costs, and what groups share and require, in all forms; every error names the culprit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.groups.prices import SharedCost
 from budgetline.inputs import column_names
 
 Column = str | int
+Shared = Mapping[Any, tuple[float, Iterable[Any]]]
+Requires = Mapping[Any, Iterable[Any]]
+MOST_REQUIRED = 10**7
+"""A chain of groups that require each other takes memory of the square of its length."""
 
 
 def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
@@ -100,14 +105,124 @@ def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
         raise ValueError(f"costs must be a mapping or one cost for each of the {len(names)} groups, got {costs!r}")
     values = np.empty(len(names))
     for k, (name, cost) in enumerate(zip(names, entries, strict=True)):
-        try:
-            values[k] = float(cost)
-        except (TypeError, ValueError):
-            raise ValueError(f"the cost of group {name!r} is not a number: {cost!r}") from None
-        if not np.isfinite(values[k]) or values[k] < 0:
-            raise ValueError(f"the cost of group {name!r} must be finite and not negative, got {cost!r}")
+        values[k] = _cost(f"the cost of group {name!r}", cost)
     values.flags.writeable = False
     return values
+
+
+def _cost(what: str, cost: Any) -> float:
+    try:
+        value = float(cost)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} is not a number: {cost!r}") from None
+    if not np.isfinite(value) or value < 0:
+        raise ValueError(f"{what} must be finite and not negative, got {cost!r}")
+    return value
+
+
+def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
+    """Return the costs that groups share, from a mapping name -> (cost, groups); members in the order of the groups."""
+    if shared is None:
+        return ()
+    if not isinstance(shared, Mapping):
+        raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shared!r}")
+    found: dict[str, SharedCost] = {}
+    for key, entry in shared.items():
+        name = str(key)
+        if name in found:
+            raise ValueError(f"duplicate shared cost {name!r}")
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise ValueError(f"shared cost {name!r} must be given as (cost, groups), got {entry!r}")
+        cost = _cost(f"shared cost {name!r}", entry[0])
+        members = positions_of(f"shared cost {name!r}", entry[1], names)
+        if not members:
+            raise ValueError(f"shared cost {name!r} has no groups")
+        found[name] = SharedCost(name, cost, members)
+    return tuple(found.values())
+
+
+def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return for every group those that it requires directly, from a mapping group -> groups; () if none does."""
+    if requires is None:
+        return ()
+    if not isinstance(requires, Mapping):
+        raise TypeError(f"requires must be a mapping group -> groups, got {requires!r}")
+    place = {name: g for g, name in enumerate(names)}
+    found: dict[int, tuple[int, ...]] = {}
+    for key, entry in requires.items():
+        name = str(key)
+        if name not in place:
+            raise ValueError(f"requires: there is no group {name!r}")
+        g = place[name]
+        if g in found:
+            raise ValueError(f"requires: group {name!r} is given twice")
+        found[g] = positions_of(f"what group {name!r} requires", entry, names)
+        if g in found[g]:
+            raise ValueError(f"group {name!r} requires itself")
+    return tuple(found.get(g, ()) for g in range(len(names))) if any(found.values()) else ()
+
+
+def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return all that every group requires, directly or not, each after those that it requires itself."""
+    known: dict[int, tuple[int, ...]] = {}
+    total = 0
+    for start in range(len(direct)):
+        path, passed = [start], {start}  # a walk without recursion: chains may be long
+        while path:
+            waiting = [h for h in direct[path[-1]] if h not in known]
+            if circle := [h for h in waiting if h in passed]:
+                around = [*path[path.index(circle[0]) :], circle[0]]
+                shown = " -> ".join(repr(names[h]) for h in around)
+                raise ValueError(f"groups require each other in a circle: {shown}")
+            if waiting:
+                path.append(waiting[0])
+                passed.add(waiting[0])
+            else:
+                g = path.pop()
+                known[g] = tuple(dict.fromkeys(d for h in direct[g] for d in (*known[h], h)))
+                total += len(known[g])
+                if total > MOST_REQUIRED:
+                    raise ValueError(f"groups require more than {MOST_REQUIRED} others, all told")
+    return tuple(known[g] for g in range(len(direct)))
+
+
+def positions_of(what: str, groups: Any, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Return positions of groups given by name, in the order of the groups; a single name will do."""
+    if isinstance(groups, str | Integral):
+        groups = [groups]
+    if not isinstance(groups, Iterable) or isinstance(groups, Mapping | bytes):
+        raise TypeError(f"{what}: a list of groups is expected, got {groups!r}")
+    place = {name: g for g, name in enumerate(names)}
+    found: set[int] = set()
+    for name in map(str, groups):
+        if name not in place:
+            raise ValueError(f"{what}: there is no group {name!r}")
+        if place[name] in found:
+            raise ValueError(f"{what}: group {name!r} is listed twice")
+        found.add(place[name])
+    return tuple(sorted(found))
+
+
+def position_of(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
+    """Return the position in X of a column of a group; ``position`` has those of all names, where X has names."""
+    if isinstance(column, str):
+        if position is None:
+            raise ValueError(
+                f"group {group!r} names column {column!r}, but X has no column names; "
+                "pass a data frame or give positions"
+            )
+        if column not in position:
+            raise ValueError(f"group {group!r}: column {column!r} is not in X")
+        return position[column]
+    if not 0 <= column < n_features:
+        raise ValueError(f"group {group!r}: column {column} is out of range, X has {n_features} columns")
+    return column
+
+
+def some_columns(columns: list[Any], most: int = 5) -> str:
+    """Return the beginning of a sentence about columns of X."""
+    shown = ", ".join(repr(c) for c in columns[:most]) + (", …" if len(columns) > most else "")
+    return f"column {shown} of X is" if len(columns) == 1 else f"{len(columns)} columns ({shown}) of X are"
 
 
 def names_of(columns: Any) -> tuple[str, ...]:
@@ -159,3 +274,36 @@ def read_yaml(path: Path) -> Any:
             return yaml.load(file, UniqueKeys)
         except yaml.YAMLError as error:
             raise ValueError(f"{path}: not valid YAML: {error}") from error
+
+
+def read_groups_file(path: Path) -> dict[str, Any]:
+    """Return the arguments of ``FeatureGroups`` from a YAML file; see ``FeatureGroups.from_yaml`` for its form."""
+    content = read_yaml(path)
+    if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
+        raise ValueError(f"{path}: expected a mapping with the key 'groups' (name -> columns, cost)")
+    if unknown := sorted(map(str, content.keys() - {"groups", "remainder", "shared"})):
+        raise ValueError(f"{path}: unknown key {unknown[0]!r}; known are 'groups', 'shared' and 'remainder'")
+    groups, costs, requires, shared = {}, {}, {}, {}
+    for name, entry in content["groups"].items():
+        if not isinstance(entry, dict) or "columns" not in entry:
+            raise ValueError(f"{path}: group {name!r} needs 'columns: [...]' (and optionally 'cost: number')")
+        if unknown := sorted(map(str, entry.keys() - {"columns", "cost", "requires"})):
+            raise ValueError(f"{path}: group {name!r} has the unknown key {unknown[0]!r}")
+        groups[name] = entry["columns"]
+        costs[name] = entry.get("cost", 1.0)
+        if "requires" in entry:
+            requires[name] = entry["requires"]
+    given = content.get("shared", {})
+    if not isinstance(given, dict):
+        raise ValueError(f"{path}: 'shared' must be a mapping name -> {{cost: number, groups: [...]}}, got {given!r}")
+    for name, entry in given.items():
+        if not isinstance(entry, dict) or set(entry) != {"cost", "groups"}:
+            raise ValueError(f"{path}: shared cost {name!r} needs 'cost: number' and 'groups: [...]', and nothing else")
+        shared[name] = (entry["cost"], entry["groups"])
+    remainder = content.get("remainder", "error")
+    return {"groups": groups, "costs": costs, "remainder": remainder, "shared": shared, "requires": requires}
+
+
+def plain_number(value: float) -> int | float:
+    """Return a number as a person would write it: whole ones without a point."""
+    return int(value) if value.is_integer() else value

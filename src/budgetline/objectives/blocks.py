@@ -67,8 +67,18 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     return v
 
 
+def nested_squares(v: Float, ends: NDArray[np.intp]) -> Float:
+    """Return ‖v[:e]‖² for every e of ``ends``, from v of shape (s, P)."""
+    return np.asarray(np.cumsum((v**2).sum(axis=1))[ends - 1])
+
+
 def score_tests(blocks: Float, k: Float, r: Float) -> Float:
-    """Return r_g' (H_g − k_g k_g')⁻¹ r_g, shape (J,): twice what a Newton step gains with each group.
+    """Return r_g' (H_g − k_g k_g')⁻¹ r_g, shape (J,): twice what a Newton step gains with each group; see below."""
+    return np.asarray((whitened_gradients(blocks, k, r) ** 2).sum(axis=(1, 2)))
+
+
+def whitened_gradients(blocks: Float, k: Float, r: Float) -> Float:
+    """Return v_g, shape (J, s, 1), with ‖v_g‖² = r_g' (H_g − k_g k_g')⁻¹ r_g, and the same for its leading entries.
 
     Parameters
     ----------
@@ -82,7 +92,7 @@ def score_tests(blocks: Float, k: Float, r: Float) -> Float:
     # pivots are judged against the block's own diagonal: curvature may be small everywhere
     unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", blocks), 1e-300))
     M = (blocks - k @ k.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :]
-    return np.asarray((whiten(M, (r * unit)[:, :, None]) ** 2).sum(axis=(1, 2)))
+    return whiten(M, (r * unit)[:, :, None])
 
 
 def _whiten_large(blocks: Float, vectors: Float) -> Float:

@@ -12,21 +12,23 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 =============  ====================================================================================
 
 ``fr`` refits every candidate; on large data in the order of their one-step gains per cost, until a candidate would have
-to gain more than ``SCREEN`` times its one-step gain to win. That is a rule of thumb: outliers can break it.
+to gain more than ``SCREEN`` times its one-step gain to win. That is a rule of thumb: outliers can break it. Candidates
+of several groups are all refitted.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from collections.abc import Sequence as Seq
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.objectives.blocks import SizeClass, score_tests, size_classes
-from budgetline.objectives.least_squares import diagonal_blocks, grown
+from budgetline.objectives.blocks import SizeClass, nested_squares, score_tests, size_classes, whitened_gradients
+from budgetline.objectives.least_squares import columns_of, diagonal_blocks, grown
 from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.objectives.subsets import Expansion, QuadraticSubset
@@ -59,8 +61,6 @@ class GeneralisedLinear:
     sizes : int array of shape (J,)
     problem : Problem
     rule : str
-    costs : array of shape (J,)
-        What ``fr`` divides by to decide which candidates to refit; ones if costs do not count.
     """
 
     def __init__(
@@ -70,10 +70,8 @@ class GeneralisedLinear:
         sizes: NDArray[np.intp],
         problem: Problem,
         rule: str,
-        costs: Float,
     ) -> None:
         self._A, self._order, self._problem, self._rule_name = A, order, problem, rule
-        self._costs = costs
         self._sizes = sizes
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         n, self._Q = problem.targets.shape
@@ -87,6 +85,7 @@ class GeneralisedLinear:
         self._fit = minimise(problem, self._Z[:, :1], Fit(level, eta, problem.risk(level, eta)))
         self._null = self._fit
         self._refits: dict[int, Fit] = {}
+        self._near: tuple[Float, Float] | None = None
         self._warned = False
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
@@ -104,13 +103,38 @@ class GeneralisedLinear:
         """Internal levels (Q,) of the intercept-only model."""
         return np.asarray(self._null.theta[0])
 
-    def scores(self, allowed: NDArray[np.bool_]) -> Float:
-        """Return the merit of the allowed groups, shape (J,)."""
+    def scores(self, allowed: NDArray[np.bool_], costs: Float) -> Float:
+        """Return the merit of the allowed groups, shape (J,); ``fr`` looks at the costs to know which can win."""
         r = self._gradient()
         if self._rule is not None:
             return self._rule.scores(r)
         one_step = self._one_step(r)
-        return 2 * self._exact(one_step / 2, allowed) if self._rule_name == "fr" else one_step
+        return 2 * self._exact(one_step / 2, allowed, costs) if self._rule_name == "fr" else one_step
+
+    def joint_scores(self, parts: Seq[Seq[int]]) -> Float:
+        """Return the merit of the unions of the first 1, 2, … parts, each as one group."""
+        if self._rule_name == "fr":
+            found, fit = [], self._fit
+            for k in range(len(parts)):
+                fit = self._refit([g for part in parts[: k + 1] for g in part], fit)
+                found.append(2 * (self._fit.risk - fit.risk))
+            return np.array(found)
+        columns, ends = columns_of(parts, self._starts)
+        r = self._gradient()
+        if self._rule is not None:
+            alpha = self._problem.alpha
+            return self._rule.joint_scores(
+                columns, ends, r, lambda: diagonal_blocks(self._A, self._order, columns[None], alpha)[0]
+            )
+        curvature, L = self._local()
+        Z, Q, A = self._Z[:, : self._T + 1], self._Q, self._A.plain(self._order[columns])
+        cross = np.empty((self._T + 1, Q, columns.size, Q))
+        for q in range(Q):
+            for s in range(q + 1):
+                cross[:, q, :, s] = cross[:, s, :, q] = Z.T @ (curvature[:, q, s, None] * A)
+        K = solve_triangular(L, cross.reshape(len(L), -1), trans="T", check_finite=False)
+        block = self._blocks(columns[None], curvature)
+        return nested_squares(whitened_gradients(block, K.T[None], r[columns].reshape(1, -1))[0], ends * Q)
 
     def gains(self) -> Float:
         """Return the gain of one Newton step for every group, shape (J,)."""
@@ -118,12 +142,13 @@ class GeneralisedLinear:
 
     def choose(self, g: int) -> float:
         """Add group g, refit, and return the gain."""
-        fit = self._refits.get(g) or self._refit(g)
-        columns = self._append(g)
+        fit = self._refits.get(g) or self._refit([g], self._fit)
+        columns = self._append([g])
         gain = self._fit.risk - fit.risk
         self._T += columns.size
         self._fit = fit
         self._refits = {}
+        self._near = None
         self._stages.append(fit.theta)
         self._warn_if_saturated()
         self._columns.append(columns)
@@ -188,30 +213,31 @@ class GeneralisedLinear:
         r = self._A.project(np.divide(E, root, out=np.zeros_like(E), where=root > 0)).T[self._order]
         return np.where(np.abs(r) <= 10 * self._problem.tol, 0.0, r)
 
-    def _append(self, g: int) -> NDArray[np.intp]:
-        """Write the columns of group g behind those chosen; they stay only if ``_T`` is moved."""
-        columns = np.arange(self._starts[g], self._starts[g + 1])
+    def _append(self, groups: Seq[int]) -> NDArray[np.intp]:
+        """Write the columns of groups behind those chosen; they stay only if ``_T`` is moved."""
+        columns, _ = columns_of([groups], self._starts)
         end = 1 + self._T + columns.size
         self._Z = grown(self._Z, len(self._Z), end)
         self._Z[:, 1 + self._T : end] = self._A.plain(self._order[columns])
         return columns
 
-    def _refit(self, g: int) -> Fit:
-        size = self._append(g).size
-        theta = np.vstack([self._fit.theta, np.zeros((size, self._Q))])
-        return minimise(self._problem, self._Z[:, : len(theta)], Fit(theta, self._fit.eta, self._fit.risk))
+    def _refit(self, groups: Seq[int], start: Fit) -> Fit:
+        """Refit with groups added, from a fit of what was chosen and the first of them, or none."""
+        end = 1 + self._T + self._append(groups).size
+        theta = np.vstack([start.theta, np.zeros((end - len(start.theta), self._Q))])
+        return minimise(self._problem, self._Z[:, :end], Fit(theta, start.eta, start.risk))
 
-    def _exact(self, one_step: Float, allowed: NDArray[np.bool_]) -> Float:
+    def _exact(self, one_step: Float, allowed: NDArray[np.bool_], prices: Float) -> Float:
         """Return exact gains of the candidates that can win, and one-step gains of the others."""
-        candidates = np.flatnonzero(allowed & (self._costs == 0) if np.any(self._costs[allowed] == 0) else allowed)
-        costs = np.where(self._costs > 0, self._costs, 1.0)
+        candidates = np.flatnonzero(allowed & (prices == 0) if np.any(prices[allowed] == 0) else allowed)
+        costs = np.where(prices > 0, prices, 1.0)
         screen = np.inf if candidates.size * self._Z.shape[0] * (self._T + 1) <= AFFORDABLE else SCREEN
         gains = one_step.copy()
         best = 0.0
         for g in sorted(candidates.tolist(), key=lambda g: -one_step[g] / costs[g]):
             if one_step[g] == 0 or screen * one_step[g] / costs[g] < best:
                 break
-            self._refits[g] = self._refit(g)
+            self._refits[g] = self._refit([g], self._fit)
             gains[g] = self._fit.risk - self._refits[g].risk
             best = max(best, gains[g] / costs[g])
         return gains
@@ -219,8 +245,7 @@ class GeneralisedLinear:
     def _one_step(self, r: Float) -> Float:
         """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
         Z, Q = self._Z[:, : self._T + 1], self._Q
-        curvature = self._problem.curvature(self._fit.eta)
-        L = factored(hessian(Z, curvature, self._problem.alpha))[0]
+        curvature, L = self._local()
         root = self._A.root
         inverse_root = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
         scores = np.empty(self._sizes.size)
@@ -234,6 +259,14 @@ class GeneralisedLinear:
         for c in size_classes(self._sizes, lambda columns: self._blocks(columns, curvature)):
             scores[c.groups] = self._class_scores(c, K, r)
         return scores
+
+    def _local(self) -> tuple[Float, Float]:
+        """Return ω∇²φ (n, Q, Q) at the current model, and the factor of its Hessian."""
+        if self._near is None:
+            curvature = self._problem.curvature(self._fit.eta)
+            Z = self._Z[:, : self._T + 1]
+            self._near = curvature, factored(hessian(Z, curvature, self._problem.alpha))[0]
+        return self._near
 
     def _class_scores(self, c: SizeClass, K: Float, r: Float) -> Float:
         count, size = c.columns.shape

@@ -14,6 +14,7 @@ The new rows come from a *source*: :class:`Gram` when C is at hand, :class:`Colu
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,6 +77,13 @@ class Source(Protocol):
         """Choose adjacent ``columns``: return the new rows (m, D) of P and the new z (m, P)."""
         ...
 
+    def left_over(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
+        """Return the Schur complement (s, s) of any columns after those chosen, and their gradient (s, P).
+
+        ``r`` (D, P) is the gradient of all columns. What is returned may be in units of what is left of each column.
+        """
+        ...
+
     def factor(self) -> tuple[Float, Float, NDArray[np.bool_]]:
         """Return U (k, T), z (k, P) and the mask of columns kept (T,) of all that was chosen."""
         ...
@@ -122,6 +130,11 @@ class Gram:
         self._chosen.append(columns)
         self._kept.append(kept)
         return rows, z
+
+    def left_over(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
+        """Return C_A − P_A'P_A and r_A of columns A."""
+        P = self._P[: self._rank, columns]
+        return self.C[np.ix_(columns, columns)] - P.T @ P, r[columns]
 
     def factor(self) -> tuple[Float, Float, NDArray[np.bool_]]:
         """Return U, z and the columns kept of all that was chosen."""
@@ -198,6 +211,12 @@ class Columns:
         r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
         return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise[columns], size, 0.0)
 
+    def left_over(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
+        """Return V'V and V'Y of what is left of columns, in units of its size: however little it is, it counts."""
+        block, own, size = self.residual(columns)
+        unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
+
     def _orthogonal(self, columns: NDArray[np.intp]) -> tuple[Float, Float, Float]:
         """Orthogonalise columns against those chosen, twice: once is not enough when little is left.
 
@@ -258,6 +277,13 @@ def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_
     return q, q.T @ V, kept
 
 
+def columns_of(parts: Seq[Seq[int]], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the columns of groups, part after part, and how many of them belong to the first 1, 2, … parts."""
+    columns = [[np.arange(starts[g], starts[g + 1]) for g in part] for part in parts]
+    ends = np.cumsum([sum(c.size for c in part) for part in columns], dtype=np.intp)
+    return np.concatenate([c for part in columns for c in part]), ends
+
+
 class LeastSquares:
     """State of a least-squares sequence for the greedy loop: scores, gains, and what a choice changes.
 
@@ -294,9 +320,18 @@ class LeastSquares:
         """R(∅) = ½ Σ_p var(y_p), the most F can reach."""
         return float(self._source.target_variance.sum() / 2)
 
-    def scores(self, allowed: NDArray[np.bool_]) -> Float:
+    def scores(self, allowed: NDArray[np.bool_], costs: Float) -> Float:
         """Return r_g' M_g⁻¹ r_g of every group, shape (J,); meaningless for groups already chosen."""
         return self._rule.scores(self._gradient())
+
+    def joint_scores(self, parts: Seq[Seq[int]]) -> Float:
+        """Return r_A' M_A⁻¹ r_A of the unions A of the first 1, 2, … parts."""
+        columns, ends = columns_of(parts, self._starts)
+        r = self._gradient()
+        if isinstance(self._rule, ForwardRegression):
+            M, own = self._source.left_over(columns, r)
+            return self._rule.joint_scores(np.arange(columns.size), ends, own, lambda: M)
+        return self._rule.joint_scores(columns, ends, r, lambda: self._source.blocks(columns[None])[0])
 
     def gains(self) -> Float:
         """Return F(S ∪ g) − F(S) of every group, shape (J,)."""

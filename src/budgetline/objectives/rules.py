@@ -6,12 +6,15 @@ one, subclass :class:`Rule` and enter it in :data:`RULES`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.objectives.blocks import SizeClass, whiten
+from budgetline.objectives.blocks import SizeClass, nested_squares, whiten
 
 Float = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 
 class Rule:
@@ -30,6 +33,22 @@ class Rule:
         for k, c in enumerate(self.classes):
             scores[c.groups] = self._class_scores(k, r[c.columns])
         return scores
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return the scores of the first ``ends[k]`` of some columns, for every k, as if they were one group each.
+
+        Parameters
+        ----------
+        columns : int array of shape (s,)
+        ends : int array
+            Increasing.
+        r : array of shape (D, P)
+        block : callable
+            Returns C, or for ``fr`` the Schur complement, of these columns, shape (s, s).
+        """
+        M, own = block(), r[columns]
+        merged = [SizeClass(np.zeros(1, dtype=np.intp), np.arange(e)[None], M[None, :e, :e]) for e in ends.tolist()]
+        return np.array([float(type(self)([c]).scores(own)[0]) for c in merged])
 
     def _class_scores(self, k: int, r: Float) -> Float:
         """Score the groups of one size; ``r`` has shape (J_s, s, P)."""
@@ -64,6 +83,10 @@ class ForwardRegression(Rule):
                 schur[where] = block
                 unit[where] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: the leading part of one factorisation is that of the leading columns."""
+        return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
+
     def _class_scores(self, k: int, r: Float) -> Float:
         unit = self.unit[k][:, :, None]
         return np.asarray((whiten(self.schur[k] * unit * unit.transpose(0, 2, 1), r * unit) ** 2).sum(axis=(1, 2)))
@@ -76,6 +99,10 @@ class OrthogonalMatchingPursuit(Rule):
         super().__init__(classes)
         self.whiteners = [whiten(c.blocks, _identities(c.blocks)) for c in classes]
 
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: the leading part of one factorisation is that of the leading columns."""
+        return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
+
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))
 
@@ -83,17 +110,31 @@ class OrthogonalMatchingPursuit(Rule):
 class Static(OrthogonalMatchingPursuit):
     """``static``: the gain of every group on its own, b_g' C_g⁻¹ b_g, whatever has been chosen before."""
 
+    _start: Float | None = None
     _first: Float | None = None
 
     def scores(self, r: Float) -> Float:
         """Return the scores at the first gradient that is seen, that of the empty set."""
         if self._first is None:
-            self._first = super().scores(r)
+            self._first = super().scores(self._at_start(r))
         return self._first
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores at the first gradient that is seen."""
+        return super().joint_scores(columns, ends, self._at_start(r), block)
+
+    def _at_start(self, r: Float) -> Float:
+        if self._start is None:
+            self._start = r.copy()
+        return self._start
 
 
 class NoWhiten(Rule):
     """``no-whiten``: M_g = I."""
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: sums over the columns."""
+        return nested_squares(r[columns], ends)
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray((r**2).sum(axis=(1, 2)))
@@ -101,6 +142,10 @@ class NoWhiten(Rule):
 
 class Single(Rule):
     """``single``: the best single column, max_d ‖r_d‖²."""
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: maxima over the columns."""
+        return np.asarray(np.maximum.accumulate((r[columns] ** 2).sum(axis=1))[ends - 1])
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray((r**2).sum(axis=2).max(axis=1))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +22,9 @@ from scipy import sparse
 from scipy.linalg import cho_solve, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.objectives.blocks import score_tests, size_classes
+from budgetline.objectives.blocks import nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.families import Family
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.least_squares import Gram, columns_of
 from budgetline.objectives.newton import factored, hessian
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.objectives.subsets import Expansion, QuadraticSubset
@@ -139,6 +140,7 @@ class StreamedGeneralisedLinear:
         self._theta[0] = level
         self._inside = np.zeros(1 + order.size, dtype=bool)
         self._inside[0] = True
+        self._gram = gram
         self._classes = size_classes(sizes, gram.blocks)
         self._rule: Rule | None = None if rule == "score" else RULES[rule](self._classes)
         self._chosen: list[NDArray[np.intp]] = []
@@ -162,9 +164,22 @@ class StreamedGeneralisedLinear:
         """Internal levels (Q,) of the intercept-only model."""
         return np.asarray(self._null[0])
 
-    def scores(self, allowed: NDArray[np.bool_]) -> Float:
+    def scores(self, allowed: NDArray[np.bool_], costs: Float) -> Float:
         """Return the merit of every group, shape (J,)."""
         return self._one_step() if self._rule is None else self._rule.scores(self._gradient())
+
+    def joint_scores(self, parts: Seq[Seq[int]]) -> Float:
+        """Return the merit of the unions of the first 1, 2, … parts, each as one group."""
+        columns, ends = columns_of(parts, self._starts)
+        r = self._gradient()
+        if self._rule is not None:
+            return self._rule.joint_scores(columns, ends, r, lambda: self._gram.blocks(columns[None])[0])
+        Q, rows, added = self._theta.shape[1], np.flatnonzero(self._inside), 1 + self._order[columns]
+        L = factored(self._hessian(self._at, rows))[0]
+        cross = self._at.H[rows][:, :, added].reshape(rows.size * Q, -1)
+        K = solve_triangular(L, cross, trans="T", check_finite=False)
+        block = self._hessian(self._at, added)
+        return nested_squares(whitened_gradients(block[None], K.T[None], r[columns].reshape(1, -1))[0], ends * Q)
 
     def gains(self) -> Float:
         """Return the gain of one Newton step for every group, shape (J,)."""

@@ -13,11 +13,12 @@ from budgetline.estimators import GroupLassoPath
 from budgetline.estimators.classification import Classification
 from budgetline.estimators.streaming import FromMoments
 from budgetline.groups import Layout
+from budgetline.groups.plain import groups_of
 from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax
 from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
 from budgetline.persistence.parts import Parts, entries_of
-from budgetline.persistence.settings import from_plain, groups_of
+from budgetline.persistence.settings import from_plain
 from budgetline.persistence.writing import ESTIMATORS, LARGEST_RATIO, SMALL, unfolded
 from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel
@@ -107,6 +108,8 @@ def _frame(parts: Parts) -> Frame:
     order = parts.array("order", "<i8", stages).astype(np.intp)
     if np.any(order < 0) or np.any(order >= len(groups)) or np.unique(order).size < stages:
         raise ValueError("order is not an order of the groups")
+    if groups.prices.out_of_order(order.tolist()) is not None:
+        raise ValueError("order has a group before one that it requires")
     chosen = [layout.columns[g] for g in order.tolist()]
     columns = np.searchsorted(np.sort(layout.used), np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
     ends = np.cumsum([c.size for c in chosen], dtype=np.intp)
@@ -162,7 +165,7 @@ def _staged(parts: Parts, frame: Frame, family: Family) -> StagedModel:
     sequence = Sequence(
         frame.order,
         tuple(groups.names[g] for g in frame.order.tolist()),
-        groups.costs[frame.order],
+        groups.prices.steps(frame.order),
         parts.array("gains", "<f8", stages).copy(),
         parts.number("null_value"),
     )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.groups import FeatureGroups
+from budgetline.groups.plain import groups_of, plain_groups
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
 DEEPEST = 16
@@ -71,34 +72,6 @@ def from_plain(plain: Any) -> Any:
     if not same:  # numbers out of range, keys given twice, and the like
         raise ValueError("a setting is not in the form in which it is written")
     return value
-
-
-def plain_groups(groups: FeatureGroups) -> dict[str, Any]:
-    """Return groups as JSON."""
-    return {
-        "names": list(groups.names),
-        "columns": [list(columns) for columns in groups.columns],
-        "costs": groups.costs.tolist(),
-        "remainder": groups.remainder,
-    }
-
-
-def groups_of(plain: Any) -> FeatureGroups:
-    """Return the groups of :func:`plain_groups`."""
-    if not isinstance(plain, dict) or set(plain) != {"names", "columns", "costs", "remainder"}:
-        raise ValueError("feature groups need names, columns, costs and remainder")
-    names, columns, costs = plain["names"], plain["columns"], plain["costs"]
-    if not all(isinstance(part, list) for part in (names, columns, costs)):
-        raise ValueError("names, columns and costs of feature groups must be lists")
-    if not (len(names) == len(columns) == len(costs) == len(set(map(str, names)))):
-        raise ValueError("feature groups need one set of columns and one cost for every name")
-    members = [c for group in columns for c in (group if isinstance(group, list) else [None])]
-    if not all(type(name) is str for name in names) or not all(type(c) in (str, int) for c in members):
-        raise ValueError("names of feature groups must be texts, and their columns names or positions")
-    if not all(type(cost) is float for cost in costs) or not isinstance(plain["remainder"], str):
-        raise ValueError("costs of feature groups must be numbers, and their remainder a word")
-    remainder: Any = plain["remainder"]
-    return FeatureGroups(dict(zip(names, columns, strict=True)), costs, remainder=remainder)
 
 
 def _value(plain: Any, depth: int) -> Any:

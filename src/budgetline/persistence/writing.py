@@ -16,9 +16,10 @@ from budgetline.estimators import (
     GroupLassoPath,
 )
 from budgetline.estimators.base import SequenceEstimator
+from budgetline.groups.plain import plain_groups
 from budgetline.objectives.families import ConvexLoss
 from budgetline.objectives.subsets import LinearSubset, QuadraticSubset
-from budgetline.persistence.settings import NotPlainError, plain_groups, to_plain
+from budgetline.persistence.settings import NotPlainError, to_plain
 from budgetline.staged import StagedModel
 
 KIND = "model"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
-Kind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused"]
+Kind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused", "required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Fault:
     ----------
     kind : str
         ``"raised"``, ``"late"`` (its timeout or the deadline came first), ``"shape"``, ``"type"``, ``"not finite"``,
-        ``"died"`` (its process ended), or ``"refused"`` (it was not started: too many calls hang already).
+        ``"died"`` (its process ended), ``"refused"`` (it was not started: too many calls hang already), or
+        ``"required"`` (it was not started, or does not count: a group that it requires is not there).
     message : str
         What happened, with the text of the exception.
     rows : int array, optional
@@ -52,7 +53,8 @@ class Answer:
     groups : tuple of str
         The groups in use, in sequence order. More than ``stage`` of them where a group in between is missing.
     spent : float
-        Cost of all groups that were started, also of those that failed or came late; known groups are free.
+        Cost of all groups that were started, also of those that failed or came late; a shared cost is paid by the first
+        of its groups that was started. Known groups are free, and pay no shared costs.
     elapsed : float
         Seconds from the call to this answer.
     timings : mapping group -> seconds
@@ -62,9 +64,10 @@ class Answer:
         would have been in time), ``"budget"``, ``"interrupted"``, ``"decided"`` (early exit); ``"running"`` for the
         answers on the way of a stream.
     faults : mapping group -> Fault
-        Groups that were started and could not be used, or not for all inputs.
+        Groups that were started and could not be used, or not for all inputs; and those that were not started because a
+        group that they require is not there.
     skipped : tuple of str
-        Groups that were not started because they would not have been in time.
+        Groups that were not started because they, or a group that they require, would not have been in time.
     path : array, optional
         Predictions after 0, 1, … groups, shape (1 + stages, n, …), for ``predict_many(path=True)``.
     """

@@ -44,15 +44,19 @@ def steps_of(
             )
     names = getattr(model, "feature_names_in_", None)
     layout = model.feature_groups_.resolve(None if names is None else tuple(names), model.n_features_in_)
+    prices, place = model.feature_groups_.prices, {g: j for j, g in enumerate(model.order_.tolist())}
     steps = []
-    for g, name, cost in zip(model.order_, model.sequence_.groups, model.sequence_.costs, strict=True):
+    for g, name in zip(model.order_.tolist(), model.sequence_.groups, strict=True):
         if name not in extractors:
             raise ValueError(f"there is no extractor for group {name!r}; give None if it counts only when it is known")
         extractor = as_extractor(name, extractors[name], mode)
         own = layout.columns[g]
         columns = Columns(own, None if names is None else tuple(str(names[d]) for d in own))
         time = _check_seconds(name, (seconds or {}).get(name, 0.0))
-        steps.append(Step(name, float(cost), columns, extractor, (extractor and extractor.mode) or mode, time))
+        shared = tuple((k, item.cost) for k, item in enumerate(prices.shared) if g in item.members)
+        required = tuple(place[h] for h in prices.requires[g]) if prices.requires else ()
+        settled = (extractor and extractor.mode) or mode
+        steps.append(Step(name, float(prices.own[g]), columns, extractor, settled, time, shared, required))
     return tuple(steps)
 
 

@@ -28,6 +28,10 @@ class OneRow:
         """Take the values (1, width) of the group at this step."""
         self._x[:, self._ends[position] : self._ends[position + 1]] = values
 
+    def lacking(self, position: int) -> list[int]:
+        """Return the rows that lack a group which has arrived: there is but one."""
+        return []
+
     def scores(self, groups: int, choose: Choose) -> Float:
         """Return the scores (1, P) of the model for these groups."""
         model = choose(groups)
@@ -47,6 +51,10 @@ class ManyRows:
         self._tables[position] = values
         if lacking:
             self._lacking[position] = lacking
+
+    def lacking(self, position: int) -> list[int]:
+        """Return the rows that lack a group which has arrived."""
+        return self._lacking.get(position, [])
 
     def scores(self, groups: int, choose: Choose) -> Float:
         """Return the scores (n, P), of every row from the groups that it has."""

@@ -45,7 +45,17 @@ class Exit(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One group of the sequence: what it costs, and how its values are had (None: only if they are known)."""
+    """One group of the sequence: what it costs, and how its values are had (None: only if they are known).
+
+    Attributes
+    ----------
+    cost : float
+        Its own.
+    shared : tuple of (int, float)
+        Costs that it shares with others: paid by the first of them that is started.
+    requires : tuple of int
+        Steps that must have been answered before it is started, all of them before it in the sequence.
+    """
 
     name: str
     cost: float
@@ -53,6 +63,8 @@ class Step:
     extractor: Extractor | None
     mode: Mode
     seconds: float
+    shared: tuple[tuple[int, float], ...] = ()
+    requires: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,7 @@ class Request:
         self._judged = 0  # before the first group nothing is decided
         self._verdict = False
         self._spent = 0.0
+        self._paid: set[int] = set()  # shared costs
         self._timings: dict[str, float] = {}
         self._faults: dict[str, Fault] = {}
         self._skipped: list[str] = []
@@ -160,12 +173,12 @@ class Request:
         return None if self._affordable() else "budget"
 
     def _pass_over(self) -> None:
-        """Go to the next group that is not known, has an extractor, and would be in time."""
+        """Go to the next group that is not known, has an extractor and what it requires, and would be in time."""
         steps = self._work.steps
         while self._next < len(steps):
             step, bit = steps[self._next], 1 << self._next
-            if not (self._known & bit) and step.extractor is not None:
-                if self._deadline is None or not self._affordable():
+            if not (self._known & bit) and step.extractor is not None and not self._lacks(step):
+                if self._deadline is None or not self._affordable() or self._waits(step):
                     return
                 solving = self._work.models.seconds(self._have | bit)
                 if (left := self._left_after(step)) >= solving:
@@ -183,15 +196,44 @@ class Request:
         answering = self._work.answering.seconds if self._single else 0.0
         return self._deadline - self._work.clock.now() - calls * step.seconds - answering
 
+    def _waits(self, step: Step) -> bool:
+        """Return whether a group that the step requires is still being computed."""
+        return any(j in self._running for j in step.requires)
+
+    def _lacks(self, step: Step) -> bool:
+        """Return whether a group that the step requires will not come; say which, and that the step goes with it."""
+        lost = [j for j in step.requires if not self._have >> j & 1 and j not in self._running]
+        if not lost:
+            return False
+        names = [self._work.steps[j].name for j in lost]
+        name = next((name for name in names if name in self._skipped), names[0])
+        if name in self._skipped:
+            self._skipped.append(step.name)
+            why = "was skipped"
+        elif name in self._faults:
+            why = f"is not there ({self._faults[name].kind})"
+        else:
+            why = "is not known and has no extractor"
+        self._fault(step.name, Fault("required", f"it requires {name!r}, which {why}"), logging.DEBUG)
+        return True
+
+    def _cost(self, step: Step) -> float:
+        """Return what starting a group costs now: its own cost and the shared ones that are not paid."""
+        cost = step.cost
+        for k, shared in step.shared:
+            if k not in self._paid:
+                cost += shared
+        return cost
+
     def _affordable(self) -> bool:
-        return self._spent + self._work.steps[self._next].cost <= self._budget
+        return self._spent + self._cost(self._work.steps[self._next]) <= self._budget
 
     def _choose(self) -> Step | None:
         """Return the next group to start now, None to wait for one that runs."""
         if len(self._running) >= self._work.workers:
             return None
         self._pass_over()
-        if self._next == len(self._work.steps) or not self._affordable():
+        if self._next == len(self._work.steps) or not self._affordable() or self._waits(self._work.steps[self._next]):
             return None
         return self._work.steps[self._next]
 
@@ -222,7 +264,8 @@ class Request:
 
     def _task(self, step: Step) -> Task:
         assert step.extractor is not None
-        self._spent += step.cost
+        self._spent += self._cost(step)
+        self._paid.update(k for k, _ in step.shared)
         task = Task(self._next, step.extractor, step.columns, self._raws, self._work.clock.now(), self.send)
         self._next += 1
         return task
@@ -256,14 +299,24 @@ class Request:
         if isinstance(outcome, Fault):
             self._fault(step.name, outcome)
             return
-        lacking = list(outcome.faults)
+        faults = {**self._without(step), **outcome.faults}
+        lacking = sorted(faults)
         if lacking:
-            first = outcome.faults[lacking[0]]
+            first = faults[lacking[0]]
             rows = None if len(lacking) == len(self._raws) else np.array(lacking, dtype=np.intp)
             self._fault(step.name, Fault(first.kind, first.message, rows))
         if len(lacking) < len(self._raws):
             self._features.put(message.task.position, outcome.values, lacking)
             self._have |= 1 << message.task.position
+
+    def _without(self, step: Step) -> dict[int, Fault]:
+        """Return the inputs that lack a group which the step requires: they do not have the step either."""
+        found: dict[int, Fault] = {}
+        for j in step.requires:
+            name = self._work.steps[j].name
+            fault = Fault("required", f"it requires {name!r}, which is not there")
+            found |= {row: fault for row in self._features.lacking(j) if row not in found}
+        return found
 
     def _abandon(self, task: Task, why: str, level: int = logging.WARNING) -> None:
         step = self._work.steps[task.position]

@@ -53,7 +53,8 @@ class AnytimeRunner:
         not be in time is skipped in favour of the next that is. Missing groups are always tried. For many inputs the
         time counts once for each, unless the function takes them all at once.
     workers : int
-        How many groups one run computes at once. They are started in the order of the sequence.
+        How many groups one run computes at once. They are started in the order of the sequence, a group that requires
+        others when these have been answered.
     early_exit : EarlyExit, optional
         For classifiers: stop when the remaining groups would hardly change the decision.
     max_abandoned : int
@@ -140,7 +141,7 @@ class AnytimeRunner:
         budget : float, optional
             Groups are started as long as their cost, added to what is spent, stays within it.
         known : mapping group -> values, optional
-            Values that are there already; they are free.
+            Values that are there already; they are free, pay no shared costs, and other groups may require them.
 
         Returns
         -------

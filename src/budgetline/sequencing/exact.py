@@ -8,40 +8,40 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetline.budgets import Reading, check_reading, check_stop
+from budgetline.budgets import Demand
+from budgetline.groups.prices import Prices
 from budgetline.objectives.all_subsets import MOST_GROUPS
-from budgetline.sequencing.loop import TIE, best_group
+from budgetline.sequencing.candidates import TIE, best_group
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 
-def best_order(values: ArrayLike, costs: ArrayLike, stop: float | None = None, reading: Reading = "step") -> Ints:
-    """Return the order whose curve of F against cost has the largest area from 0 to ``stop``.
+def best_order(values: ArrayLike, costs: ArrayLike | Prices, demand: Demand | None = None) -> Ints:
+    """Return the order with the largest mean of F over the budgets that there will be.
 
-    The area is a sum over steps that depends on the sets S and S ∪ g only, not on how S was reached, so
+    The mean is a sum over steps, Σ gain_j h_j, of which each depends on the sets S and S ∪ g only, not on how S was
+    reached, so
 
-        A(S) = max_g  area(S → S ∪ g) + A(S ∪ g),    A(everything) = 0,
+        A(S) = max_g  (F(S ∪ g) − F(S)) h(c(S), c(S ∪ g)) + A(S ∪ g),    A(everything) = 0,
 
-    is solved by dynamic programming over subsets, O(J 2^J), all subsets of one size at a time.
+    is solved by dynamic programming over subsets, O(J 2^J), all subsets of one size at a time. Where elements require
+    others, only sets that hold what they require are passed through.
 
     Parameters
     ----------
     values : array of shape (2^J,)
         F of every subset, J ≤ 18; need not be monotone.
-    costs : array of shape (J,)
+    costs : array of shape (J,) or Prices
         Not negative; a free element is a vertical jump of the curve.
-    stop : float or None
-        The largest budget that counts; None: the total cost. Beyond the total cost the last value holds, whatever the
-        order, so that a larger ``stop`` changes nothing.
-    reading : {"step", "linear"}
-        Between two stages the curve keeps the value of the earlier one ("step"), or is a straight line ("linear").
+    demand : Demand, optional
+        Which budgets count, and how the curve is read; default: all up to the total cost, as steps.
 
     Returns
     -------
     int array of shape (J,)
-        Where several elements lead to the same area (to 1e-12 of max |F| · stop), as all do beyond ``stop``, the one of
-        the highest gain per cost comes first; free ones before others, then the cheaper, then the first.
+        Where several elements lead to the same mean (to 1e-12 of max |F|), as all do beyond the largest budget, the one
+        of the highest gain per cost comes first; free ones before others, then the cheaper, then the first.
 
     Examples
     --------
@@ -51,26 +51,26 @@ def best_order(values: ArrayLike, costs: ArrayLike, stop: float | None = None, r
     >>> best_order([0, 2, 0, 2, 0, 2, 10, 12], [1, 1, 1]).tolist()
     [1, 2, 0]
     """
-    table, price = _check(values, costs)
-    total = subset_costs(price)
-    horizon = float(total[-1]) if stop is None else min(check_stop(stop), float(total[-1]))
-    check_reading(reading)
-    best = _best_areas(table, total, horizon, reading)
-    slack = TIE * np.abs(table).max() * horizon
-    bits = 1 << np.arange(price.size)
+    table, prices = _check(values, costs)
+    total = price_table(prices)
+    wanted = Demand.of(float(total[-1]), None, None, None, "step") if demand is None else demand
+    best = _best_means(table, total, wanted, complete_subsets(prices))
+    slack = TIE * np.abs(table).max()
+    bits = 1 << np.arange(prices.own.size)
     order: list[int] = []
     S = 0
-    while len(order) < price.size:
+    while len(order) < prices.own.size:
         T = S | bits
-        areas = step_area(table[S], table[T], total[S], total[T], horizon, reading) + best[T]
-        tied = (T != S) & (areas >= best[S] - slack)
+        means = (table[T] - table[S]) * wanted.weights(total[S], total[T]) + best[T]
+        tied = (T != S) & (means >= best[S] - slack)
+        price = prices.own if prices.additive else prices.marginal(T == S)
         order.append(best_group(table[T] - table[S], price, tied, cost_sensitive=True))
         S |= 1 << order[-1]
     return np.array(order, dtype=np.intp)
 
 
-def _best_areas(table: Float, total: Float, stop: float, reading: Reading) -> Float:
-    """Return A(S), the largest area that can be had from S on, for every subset; shapes (2^J,)."""
+def _best_means(table: Float, total: Float, demand: Demand, complete: NDArray[np.bool_]) -> Float:
+    """Return A(S), the most that can be had from S on, for every subset; −∞ if it is not complete."""
     best = np.full(table.size, -np.inf)
     best[-1] = 0.0
     everything = np.arange(table.size)
@@ -80,46 +80,23 @@ def _best_areas(table: Float, total: Float, stop: float, reading: Reading) -> Fl
         for bit in (1 << np.arange(int(count[-1]))).tolist():
             S = level[level & bit == 0]
             T = S | bit
-            best[S] = np.maximum(best[S], step_area(table[S], table[T], total[S], total[T], stop, reading) + best[T])
+            gained = (table[T] - table[S]) * demand.weights(total[S], total[T])
+            best[S] = np.maximum(best[S], gained + best[T])
+        best[level[~complete[level]]] = -np.inf
     return best
 
 
-def step_area(
-    value: ArrayLike, next_value: ArrayLike, cost: ArrayLike, next_cost: ArrayLike, stop: float, reading: Reading
-) -> Float:
-    """Return the area under one step of a curve, from (cost, value) to (next_cost, next_value), left of ``stop``.
-
-    With w = min(next_cost, stop) − min(cost, stop), the area is w · value for the reading "step", and for "linear"
-    w · value + ½ w² (next_value − value)/(next_cost − cost). All arguments broadcast.
-
-    Examples
-    --------
-    >>> from budgetline.sequencing.exact import step_area
-    >>> [float(step_area(1.0, 3.0, 0.0, 2.0, stop, reading)) for stop in (1, 9) for reading in ("step", "linear")]
-    [1.0, 1.5, 2.0, 4.0]
-    """
-    before, after = np.asarray(cost, dtype=np.float64), np.asarray(next_cost, dtype=np.float64)
-    start = np.asarray(value, dtype=np.float64)
-    width = np.minimum(after, stop) - np.minimum(before, stop)
-    if reading == "step":
-        return np.asarray(width * start)
-    rise = np.asarray(next_value, dtype=np.float64) - start
-    length = after - before
-    share = np.divide(width, length, out=np.zeros(np.broadcast_shapes(width.shape, length.shape)), where=length > 0)
-    return np.asarray(width * (start + rise * share / 2))
-
-
-def best_sets(values: ArrayLike, costs: ArrayLike) -> tuple[Float, Float, Ints]:
+def best_sets(values: ArrayLike, costs: ArrayLike | Prices) -> tuple[Float, Float, Ints]:
     """Return the best subset at every budget: those that are better than all others that cost no more.
 
     Better means by more than 1e-12 of max |F|, and costs within 1e-12 are equal. Of several sets as good at the same
-    cost, the one of the fewest elements counts, then the lowest integer.
+    cost, the one of the fewest elements counts, then the lowest integer. Only sets that hold what they require count.
 
     Parameters
     ----------
     values : array of shape (2^J,)
         F of every subset, J ≤ 18.
-    costs : array of shape (J,)
+    costs : array of shape (J,) or Prices
 
     Returns
     -------
@@ -133,10 +110,10 @@ def best_sets(values: ArrayLike, costs: ArrayLike) -> tuple[Float, Float, Ints]:
     >>> [column.tolist() for column in best_sets([0, 2, 1, 3], [1.0, 2.0])]
     [[0.0, 1.0, 3.0], [0.0, 2.0, 3.0], [0, 1, 3]]
     """
-    table, price = _check(values, costs)
-    total = subset_costs(price)
-    subsets = np.arange(table.size)
-    subsets = subsets[np.lexsort((np.bitwise_count(subsets), total))]
+    table, prices = _check(values, costs)
+    total = price_table(prices)
+    subsets = np.flatnonzero(complete_subsets(prices))
+    subsets = subsets[np.lexsort((np.bitwise_count(subsets), total[subsets]))]
     F = table[subsets]
     # 1. those above everything before them; 2. by more than rounding; 3. the last of those that cost the same
     subsets = subsets[np.maximum.accumulate(np.concatenate([[-np.inf], F[:-1]])) < F]
@@ -168,9 +145,47 @@ def subset_costs(costs: Float) -> Float:
     return total
 
 
-def _check(values: ArrayLike, costs: ArrayLike) -> tuple[Float, Float]:
-    """Return both as float arrays, after checking that they belong together and that everything is a number."""
-    table, price = np.asarray(values, dtype=np.float64), np.asarray(costs, dtype=np.float64)
+def price_table(prices: Prices) -> Float:
+    """Return the cost of every subset, shape (2^J,); of use for those that hold what they require.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline.groups.prices import Prices, SharedCost
+    >>> from budgetline.sequencing.exact import price_table
+    >>> price_table(Prices(np.array([1.0, 2.0]), (SharedCost("draw", 5.0, (0, 1)),))).tolist()
+    [0.0, 6.0, 7.0, 8.0]
+    """
+    total = subset_costs(prices.own)
+    subsets = np.arange(total.size)
+    for item in prices.shared:
+        total[subsets & sum(1 << g for g in item.members) != 0] += item.cost
+    return total
+
+
+def complete_subsets(prices: Prices) -> NDArray[np.bool_]:
+    """Return which subsets hold what they require, shape (2^J,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline.groups.prices import Prices
+    >>> from budgetline.sequencing.exact import complete_subsets
+    >>> complete_subsets(Prices(np.array([1.0, 2.0]), (), ((), (0,)))).tolist()
+    [True, True, False, True]
+    """
+    subsets = np.arange(2**prices.own.size)
+    complete = np.ones(subsets.size, dtype=bool)
+    for g, required in enumerate(prices.requires):
+        needed = sum(1 << h for h in required)
+        complete &= (subsets & (1 << g) == 0) | (subsets & needed == needed)
+    return complete
+
+
+def _check(values: ArrayLike, costs: ArrayLike | Prices) -> tuple[Float, Prices]:
+    """Return F as an array and the prices, after checking that they belong together and that all are numbers."""
+    prices = costs if isinstance(costs, Prices) else Prices.of(costs)
+    table, price = np.asarray(values, dtype=np.float64), prices.own
     if price.ndim != 1 or not 1 <= price.size <= MOST_GROUPS:
         raise ValueError(f"an exact search takes 1 to {MOST_GROUPS} elements, got costs of shape {price.shape}")
     if table.shape != (2**price.size,):
@@ -179,4 +194,4 @@ def _check(values: ArrayLike, costs: ArrayLike) -> tuple[Float, Float]:
         raise ValueError(f"the value of subset {bad[0]} is {table[bad[0]]}")
     if (bad := np.flatnonzero(~(np.isfinite(price) & (price >= 0)))).size:
         raise ValueError(f"the cost of element {bad[0]} must be finite and not negative, got {price[bad[0]]}")
-    return table, price
+    return table, prices

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.budgets import SLACK
+from budgetline.groups.prices import Prices
+from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
 from budgetline.sequencing.schedules import Schedule
 
 Float = NDArray[np.float64]
-
-TIE = 1e-12
-"""Rates that differ by less than this, relatively, are equal."""
+Mask = NDArray[np.bool_]
 
 
 class Objective(Protocol):
-    """What the loop needs of an objective. Group ids are positions in ``costs``."""
+    """What the loop needs of an objective. Group ids are positions in the prices."""
 
     @property
     def null_value(self) -> float:
         """The scale of F: for models R(∅), the risk without any group."""
         ...
 
-    def scores(self, allowed: NDArray[np.bool_]) -> Float:
-        """Return the merit of every group, shape (J,); entries of groups not allowed are not looked at."""
+    def scores(self, allowed: Mask, costs: Float) -> Float:
+        """Return the merit of every group, shape (J,); entries of groups not allowed are not looked at.
+
+        ``costs`` (J,) are what scores will be divided by, ones if costs do not count: who need not know does not look.
+        """
+        ...
+
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
+        """Return the merit of ``parts[0]``, of ``parts[0]`` and ``parts[1]``, …, each as if it were one merged group.
+
+        Only asked for where costs are shared or groups require others. Shape (len(parts),).
+        """
         ...
 
     def gains(self) -> Float:
@@ -67,27 +79,29 @@ class Limits:
 
 
 def greedy_order(
-    objective: Objective, costs: Float, schedule: Schedule, limits: Limits, *, cost_sensitive: bool = True
+    objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, *, cost_sensitive: bool = True
 ) -> tuple[NDArray[np.intp], Float]:
-    """Choose groups one after another, each time the one of the best score per cost.
+    """Choose groups one after another, each time the one of the best score per cost as it is then.
+
+    Where costs are shared or groups require others, several groups may be chosen at once (``candidates``); they are
+    then bought one after another, the one of the best score per cost first.
 
     Returns
     -------
     order : int array of shape (stages,)
+        No group comes before one that it requires.
     gains : array of shape (stages,)
     """
-    remaining = np.ones(costs.size, dtype=bool)
-    order: list[int] = []
-    gains: list[float] = []
-    spent = 0.0
-    while len(order) < (costs.size if limits.max_groups is None else min(limits.max_groups, costs.size)):
+    J = prices.own.size
+    most = J if limits.max_groups is None else min(limits.max_groups, J)
+    loop = _Loop(objective, prices, schedule, limits, cost_sensitive, most)
+    while len(loop.order) < most:
         # 1. which groups may come next
-        fits = remaining
-        if limits.max_cost is not None:
-            fits = remaining & (spent + costs <= limits.max_cost * (1 + 1e-12))
-            if not fits.any():
-                break
-        allowed = schedule.allowed(costs, fits, spent)
+        costs = loop.costs()
+        fits = loop.fitting(costs)
+        if not fits.any():
+            break
+        allowed = schedule.allowed(costs, fits, loop.spent)
         if not allowed.any():
             break
         # 2. stop if nothing that is left brings enough
@@ -96,28 +110,125 @@ def greedy_order(
             if enough <= 0 or objective.gains()[fits].max() < enough:
                 break
         # 3. take the best
-        g = best_group(objective.scores(allowed), costs, allowed, cost_sensitive=cost_sensitive)
-        gains.append(objective.choose(g))
-        order.append(g)
-        remaining[g] = False
-        spent += float(costs[g])
-    return np.array(order, dtype=np.intp), np.array(gains, dtype=np.float64)
-
-
-def best_group(scores: Float, costs: Float, allowed: NDArray[np.bool_], *, cost_sensitive: bool) -> int:
-    """Return the allowed group of the best score per cost; free ones first, ties to the cheaper, then the lower id."""
-    candidates = np.flatnonzero(allowed)
-    if cost_sensitive:
-        if np.any(free := costs[candidates] == 0):
-            candidates = candidates[free]
-            rates = scores[candidates]
+        if loop.additive:
+            loop.take(loop.best(allowed, costs), costs)
         else:
-            with np.errstate(over="ignore"):
-                rates = scores[candidates] / costs[candidates]
-    else:
-        rates = scores[candidates]
-    top = rates.max()
-    if np.isnan(top):
-        raise ValueError("the objective gave a score that is not a number")
-    tied = candidates[rates >= top - TIE * abs(top)] if np.isfinite(top) else candidates[rates == top]
-    return int(tied[np.argmin(costs[tied])])
+            loop.take_all(loop.best_candidate(allowed, fits, costs))
+    return np.array(loop.order, dtype=np.intp), np.array(loop.gains, dtype=np.float64)
+
+
+class _Loop:
+    """The state of one run: what was bought, for how much, and how the next candidate is found."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        prices: Prices,
+        schedule: Schedule,
+        limits: Limits,
+        cost_sensitive: bool,
+        most: int,
+    ) -> None:
+        self._objective, self._prices, self._schedule, self._limits = objective, prices, schedule, limits
+        self._cost_sensitive, self._most = cost_sensitive, most
+        self.additive = prices.additive
+        self._chosen = np.zeros(prices.own.size, dtype=bool)
+        self._ones = np.ones(prices.own.size)
+        self.order: list[int] = []
+        self.gains: list[float] = []
+        self.spent = 0.0
+
+    def costs(self) -> Float:
+        """Return what every group would cost now, shape (J,), with the groups that it requires."""
+        return self._prices.own if self.additive else self._prices.marginal(self._chosen)
+
+    def fitting(self, costs: Float) -> Mask:
+        """Return the remaining groups that are within the limits, together with those that they require."""
+        fits = ~self._chosen
+        if self._limits.max_cost is not None:
+            fits &= self.spent + costs <= self._limits.max_cost * (1 + SLACK)
+        if self._limits.max_groups is not None:
+            for g in self._prices.demanding:
+                fits[g] &= len(self._prices.missing(g, self._chosen)) <= self._most - len(self.order)
+        return fits
+
+    def best(self, allowed: Mask, costs: Float) -> int:
+        """Return the best of the allowed groups, each on its own."""
+        scores = self._objective.scores(allowed, costs if self._cost_sensitive else self._ones)
+        return best_group(scores, costs, allowed, cost_sensitive=self._cost_sensitive)
+
+    def best_candidate(self, allowed: Mask, fits: Mask, costs: Float) -> list[int]:
+        """Return the groups of the best candidate: a group with what it requires, or a bundle."""
+        scores = self._single_scores(allowed, costs)
+        found: list[list[int]] = []
+        extra_scores: list[Float] = []
+        extra_costs: list[float] = []
+        if self._cost_sensitive and getattr(self._schedule, "bundles", True):
+            for bundle in bundles(self._prices, self._chosen, allowed, scores, costs):
+                kept = [k for k in bundle.several if self._allows(bundle, k, fits, costs)]
+                if kept:
+                    extra_scores.append(self._objective.joint_scores(bundle.parts[: kept[-1] + 1])[kept])
+                    extra_costs += [bundle.costs[k] for k in kept]
+                    found += [bundle.union(k) for k in kept]
+        every = np.concatenate([allowed, np.ones(len(found), dtype=bool)])
+        best = best_group(
+            np.concatenate([scores, *extra_scores]),
+            np.concatenate([costs, extra_costs]),
+            every,
+            cost_sensitive=self._cost_sensitive,
+            slack=SLACK,  # the same groups may be added up in another order
+        )
+        return self._prices.missing(best, self._chosen) if best < costs.size else found[best - costs.size]
+
+    def _single_scores(self, allowed: Mask, costs: Float) -> Float:
+        """Return the scores of the allowed groups, each merged with those that it requires and S lacks, shape (J,)."""
+        missing = {g: self._prices.missing(g, self._chosen) for g in self._prices.demanding if allowed[g]}
+        together = {g: groups for g, groups in missing.items() if len(groups) > 1}
+        alone = allowed.copy()
+        alone[list(together)] = False
+        scores = np.zeros(costs.size)
+        if alone.any():
+            scores[alone] = self._objective.scores(alone, costs if self._cost_sensitive else self._ones)[alone]
+        # along a chain of requirements the candidates are nested: the longest gives the others
+        for g in sorted(together, key=lambda g: -len(together[g])):
+            if g in together:
+                ends, parts = nested_candidates(together[g], together)
+                scores[ends] = self._objective.joint_scores(parts)
+                for end in ends:
+                    del together[end]
+        return scores
+
+    def _allows(self, bundle: Bundle, k: int, fits: Mask, costs: Float) -> bool:
+        """Return whether union k of a bundle is within the limits, and its last group allowed at the price of all.
+
+        Its members may come next on their own; so a schedule that looks at costs is asked once more, at that price.
+        """
+        cost, last = bundle.costs[k], bundle.last[k]
+        if sum(map(len, bundle.parts[: k + 1])) > self._most - len(self.order):
+            return False
+        if self._limits.max_cost is not None and self.spent + cost > self._limits.max_cost * (1 + SLACK):
+            return False
+        instead = costs.copy()
+        instead[last] = cost
+        return bool(self._schedule.allowed(instead, fits, self.spent)[last])
+
+    def take_all(self, groups: list[int]) -> None:
+        """Buy groups one after another: of those whose requirements are met, the best."""
+        pending = np.zeros_like(self._chosen)
+        pending[groups] = True
+        while pending.any():
+            costs = self.costs()
+            ready = pending.copy()
+            if len(groups) > 1:
+                for g in np.flatnonzero(pending).tolist():
+                    ready[g] = len(self._prices.missing(g, self._chosen)) == 1
+            g = self.best(ready, costs) if ready.sum() > 1 else int(np.argmax(ready))
+            self.take(g, costs)
+            pending[g] = False
+
+    def take(self, g: int, costs: Float) -> None:
+        """Buy one group."""
+        self.gains.append(self._objective.choose(g))
+        self.order.append(g)
+        self._chosen[g] = True
+        self.spent += float(costs[g])

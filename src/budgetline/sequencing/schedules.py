@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.groups.prices import Prices
+
 
 class Schedule(Protocol):
-    """Says which of the remaining groups may be chosen next."""
+    """Says which of the remaining groups may be chosen next.
+
+    A bundle (``candidates``) may be chosen if all its members may, and one of them at the price of the whole bundle; a
+    schedule that has an attribute ``bundles = False`` is never offered any.
+    """
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
-        """Return a mask of shape (J,), a subset of ``remaining``; all False ends the sequence."""
+        """Return a mask of shape (J,), a subset of ``remaining``; all False ends the sequence.
+
+        ``costs`` are those of the remaining groups as they are now, with what each requires and shares.
+        """
         ...
 
 
@@ -43,7 +52,9 @@ class Doubling:
     step already. This version then takes the cheapest remaining group, and goes on; for it, for every C0 > 4, every
     budget B and every set S, under the rules ``fr`` and ``omp``,
 
-        F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g).
+        F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
+
+    if no costs are shared and no group requires another.
 
     Parameters
     ----------
@@ -88,7 +99,7 @@ class FixedOrder:
     Parameters
     ----------
     groups : sequence of group names or positions
-        Groups that are not listed are left out.
+        Groups that are not listed are left out. A group must come after those that it requires.
 
     Examples
     --------
@@ -132,12 +143,16 @@ class FixedOrder:
 class CheapestFirst:
     """The cheapest remaining group comes next, of several the one of the best score: a baseline.
 
+    The cost of a group is what it costs now, with the groups that it requires, which then come before it.
+
     Examples
     --------
     >>> from budgetline import greedy_sequence
     >>> greedy_sequence(len, {"a": 2.0, "b": 1.0}, schedule="cheapest").groups
     ('b', 'a')
     """
+
+    bundles: ClassVar[bool] = False
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the cheapest of the remaining groups."""
@@ -147,6 +162,8 @@ class CheapestFirst:
 @dataclass(frozen=True)
 class RandomOrder:
     """A random order, drawn from a seed: a baseline. The same seed gives the same order on every fold.
+
+    Groups that others require are moved before them.
 
     Parameters
     ----------
@@ -174,12 +191,18 @@ class RandomOrder:
 SCHEDULES = {"greedy": Greedy, "doubling": Doubling, "cheapest": CheapestFirst, "random": RandomOrder}
 
 
-def as_schedule(schedule: Any, names: Seq[str | int]) -> Schedule:
-    """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names."""
+def as_schedule(schedule: Any, names: Seq[str | int], prices: Prices) -> Schedule:
+    """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names and prices."""
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
             raise ValueError(f"unknown schedule {schedule!r}; known are {', '.join(map(repr, SCHEDULES))}")
         return cast(Schedule, SCHEDULES[schedule]())
     if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
         raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {schedule!r}")
-    return schedule.among(names) if isinstance(schedule, FixedOrder) else cast(Schedule, schedule)
+    if not isinstance(schedule, FixedOrder):
+        return cast(Schedule, schedule)
+    fixed = schedule.among(names)
+    if wrong := prices.out_of_order(cast(tuple[int, ...], fixed.groups)):
+        g, h = (names[k] for k in wrong)
+        raise ValueError(f"the fixed order has group {g!r}, which requires {h!r}, without {h!r} before it")
+    return fixed

@@ -27,7 +27,7 @@ class Sequence:
     groups : tuple of str
         Names of the groups; for a user's set function the elements themselves.
     costs : float array
-        Cost of the group chosen at each stage.
+        Cost of each stage as it is paid: shared costs by the first group that needs them.
     gains : float array
         F(S ∪ g) − F(S) on the training data.
     null_value : float

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Sequence as Seq
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.groups.parsing import parse_costs
+from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
+from budgetline.groups.prices import Prices
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import as_schedule
 from budgetline.sequencing.sequence import Sequence
@@ -25,25 +27,39 @@ class SetFunction:
         self._known: dict[int, float] = {}
         self.null_value = self._evaluate(frozenset(elements)) - self._value
 
-    def scores(self, allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def scores(self, allowed: NDArray[np.bool_], costs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return F(S ∪ {x}) − F(S) of the allowed elements."""
         scores = np.full(len(self._elements), -np.inf)
         for g in np.flatnonzero(allowed).tolist():
-            if g not in self._known and self._elements[g] not in self._chosen:
-                self._known[g] = self._evaluate(self._chosen | {self._elements[g]})
-            scores[g] = self._known.get(g, -np.inf) - self._value
+            if self._elements[g] not in self._chosen:
+                scores[g] = self._with(g) - self._value
         return scores
+
+    def joint_scores(self, parts: Seq[Seq[int]]) -> NDArray[np.float64]:
+        """Return F(S ∪ A) − F(S) of the unions A of the first 1, 2, … parts."""
+        found, reached = [], self._chosen
+        for part in parts:
+            reached |= {self._elements[g] for g in part}
+            found.append(self._evaluate(reached) - self._value)
+        return np.array(found)
 
     def gains(self) -> NDArray[np.float64]:
         """Return F(S ∪ {x}) − F(S) of every element."""
-        return self.scores(np.ones(len(self._elements), dtype=bool))
+        every = np.ones(len(self._elements))
+        return self.scores(every > 0, every)
 
     def choose(self, g: int) -> float:
         """Add element g, return its gain."""
-        before, self._value = self._value, self._known[g]
+        before, self._value = self._value, self._with(g)
         self._chosen |= {self._elements[g]}
         self._known = {}
         return self._value - before
+
+    def _with(self, g: int) -> float:
+        """Return F(S ∪ {x}) for element g, evaluated once."""
+        if g not in self._known:
+            self._known[g] = self._evaluate(self._chosen | {self._elements[g]})
+        return self._known[g]
 
     def _evaluate(self, S: frozenset[Any]) -> float:
         value = float(self._F(S))
@@ -56,6 +72,8 @@ def greedy_sequence(
     objective: Callable[[frozenset[Any]], float],
     costs: Mapping[Hashable, float],
     *,
+    shared: Mapping[Any, tuple[float, Iterable[Any]]] | None = None,
+    requires: Mapping[Any, Iterable[Any]] | None = None,
     schedule: Any = "greedy",
     cost_sensitive: bool = True,
     max_cost: float | None = None,
@@ -69,6 +87,10 @@ def greedy_sequence(
     objective : callable
         F(S) for a frozenset S of elements. About J²/2 evaluations are made.
     costs : mapping element -> cost
+    shared : mapping name -> (cost, elements), optional
+        Costs that several elements share: paid once, by the first of them.
+    requires : mapping element -> elements, optional
+        Elements that must come before an element.
     schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
     cost_sensitive : bool
         False: by marginal gain alone.
@@ -79,7 +101,7 @@ def greedy_sequence(
     Returns
     -------
     Sequence
-        ``explained`` is relative to F(everything) − F(∅).
+        Its costs are those of each step as paid; ``explained`` is relative to F(everything) − F(∅).
 
     Examples
     --------
@@ -89,11 +111,15 @@ def greedy_sequence(
     ('a', 'b', 'c')
     """
     elements = list(costs)
-    prices = parse_costs(list(costs.values()), tuple(map(str, elements)))
+    names = tuple(map(str, elements))
+    if (shared or requires) and len(set(names)) < len(names):
+        raise ValueError(f"element {next(n for n in names if names.count(n) > 1)!r} is there twice, as text")
+    required = all_required(parse_requires(requires, names), names)
+    prices = Prices(parse_costs(list(costs.values()), names), parse_shared(shared, names), required)
     F = SetFunction(objective, elements)
     if min_gain > 0 and F.null_value <= 0:
         raise ValueError("min_gain is relative to F(everything) − F(∅), which is not positive")
     limits = Limits(max_cost, max_groups, min_gain)
-    timing = as_schedule(schedule, tuple(e if isinstance(e, int) else str(e) for e in elements))
+    timing = as_schedule(schedule, tuple(e if isinstance(e, int) else str(e) for e in elements), prices)
     order, gains = greedy_order(F, prices, timing, limits, cost_sensitive=cost_sensitive)
-    return Sequence(order, tuple(elements[g] for g in order), prices[order], gains, F.null_value)
+    return Sequence(order, tuple(elements[g] for g in order), prices.steps(order), gains, F.null_value)

@@ -1,0 +1,212 @@
+"""What sets of groups cost: own costs, costs that several groups share, and groups that others require.
+
+    c(S) = Σ_{g ∈ S̄} own_g + Σ_{s: members_s ∩ S̄ ≠ ∅} cost_s,      S̄ = S and everything that it requires.
+
+The cost of a step depends on what was bought before: c(g | S) = c(S ∪ g) − c(S). Without shared costs and requirements
+c is additive, and everything here is a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SharedCost:
+    """A cost that is paid once, by the first of its members: the draw of a blood panel.
+
+    Attributes
+    ----------
+    name : str
+    cost : float
+    members : tuple of int
+        Positions of the groups that need it.
+    """
+
+    name: str
+    cost: float
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """The cost of every set of J groups, and of every next group.
+
+    Attributes
+    ----------
+    own : float array of shape (J,)
+    shared : tuple of SharedCost
+    requires : tuple of J tuples of int
+        For every group all groups that it requires, directly or not, each after those that it requires itself. Empty
+        if no group requires any.
+
+    Examples
+    --------
+    Two tests of one blood sample, and an index that is computed from both:
+
+    >>> import numpy as np
+    >>> from budgetline.groups.prices import Prices, SharedCost
+    >>> prices = Prices(np.array([3.0, 4.0, 0.0]), (SharedCost("draw", 2.0, (0, 1)),), ((), (), (0, 1)))
+    >>> prices.marginal(np.array([False, False, False])).tolist()
+    [5.0, 6.0, 9.0]
+    >>> prices.marginal(np.array([True, False, False])).tolist()
+    [0.0, 4.0, 4.0]
+    >>> prices.steps([1, 0, 2]).tolist(), prices.total
+    ([6.0, 3.0, 0.0], 9.0)
+    """
+
+    own: Float
+    shared: tuple[SharedCost, ...] = ()
+    requires: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def of(cls, costs: ArrayLike) -> Prices:
+        """Return additive prices, one cost per group."""
+        return cls(np.asarray(costs, dtype=np.float64))
+
+    @property
+    def additive(self) -> bool:
+        """Whether the cost of a set is the sum of its groups' own costs."""
+        return not self.shared and not any(self.requires)
+
+    @property
+    def total(self) -> float:
+        """The cost of all groups."""
+        return float(self.own.sum()) + sum(s.cost for s in self.shared)
+
+    # -- who needs what --------------------------------------------------------------------------------------
+
+    @cached_property
+    def demanding(self) -> list[int]:
+        """The groups that require others."""
+        return [g for g, required in enumerate(self.requires) if required]
+
+    @cached_property
+    def needers(self) -> tuple[NDArray[np.intp], ...]:
+        """For every shared cost the groups that cannot be had without it: its members, and all that require one."""
+        found = []
+        for item in self.shared:
+            needs = set(item.members)
+            needs.update(g for g, required in enumerate(self.requires) if needs.intersection(required))
+            found.append(np.array(sorted(needs), dtype=np.intp))
+        return tuple(found)
+
+    @cached_property
+    def dependents(self) -> dict[int, NDArray[np.intp]]:
+        """For every group that others require, directly or not, those others; in the order of the groups."""
+        found: dict[int, list[int]] = {}
+        for g, required in enumerate(self.requires):
+            for h in required:
+                found.setdefault(h, []).append(g)
+        return {h: np.array(found[h], dtype=np.intp) for h in sorted(found)}
+
+    def closure(self, groups: Iterable[int]) -> Mask:
+        """Return the mask (J,) of these groups and of all that they require."""
+        mask = np.zeros(self.own.size, dtype=bool)
+        for g in groups:
+            mask[g] = True
+            if self.requires:
+                mask[list(self.requires[g])] = True
+        return mask
+
+    def missing(self, g: int, chosen: Mask) -> list[int]:
+        """Return what buying g adds to S: the groups that it requires and S lacks, in an order that works, then g."""
+        return [h for h in (*self.requires[g], g) if not chosen[h]] if self.requires else [g]
+
+    def completed(self, order: Iterable[int]) -> list[int]:
+        """Return an order of groups in which those that a group requires have been moved, or put, before it."""
+        done = np.zeros(self.own.size, dtype=bool)
+        found: list[int] = []
+        for g in order:
+            new = [] if done[g] else self.missing(g, done)
+            found += new
+            done[new] = True
+        return found
+
+    def out_of_order(self, order: Sequence[int]) -> tuple[int, int] | None:
+        """Return the first group of an order, and one that it requires and that does not come before it, if any."""
+        before: set[int] = set()
+        for g in order if any(self.requires) else ():
+            if lacking := [h for h in self.requires[g] if h not in before]:
+                return g, lacking[0]
+            before.add(g)
+        return None
+
+    # -- what it costs ---------------------------------------------------------------------------------------
+
+    def cost(self, mask: Mask) -> float:
+        """Return c(S) of the groups of a mask (J,), with all that they require."""
+        closed = self.closure(np.flatnonzero(mask).tolist()) if any(self.requires) else mask
+        return float(self.own[closed].sum()) + sum(s.cost for s in self.shared if closed[list(s.members)].any())
+
+    def marginal(self, chosen: Mask) -> Float:
+        """Return c(g | S) of every group, shape (J,): with what it requires and S lacks; 0 for groups in S.
+
+        S must hold what its groups require, as every prefix of a sequence does.
+        """
+        extra = np.where(chosen, 0.0, self.own)
+        for k in self.unpaid(chosen):
+            extra[self.needers[k]] += self.shared[k].cost  # none of them is in S
+        for g in self.demanding:
+            if not chosen[g]:
+                extra[g] += sum(self.own[h] for h in self.requires[g] if not chosen[h])
+        return extra
+
+    def added(self, groups: Sequence[int], chosen: Mask) -> float:
+        """Return c(S ∪ A) − c(S) of groups A, of which none is in S and which with S hold what they require."""
+        needed = sorted({k for g in groups for k in self._shares.get(g, ())})
+        extra = sum(self.shared[k].cost for k in needed if not chosen[self._members[k]].any())
+        return float(self.own[list(groups)].sum()) + extra
+
+    def unpaid(self, chosen: Mask) -> list[int]:
+        """Return the positions of the shared costs that no group in S has paid."""
+        return [k for k, members in enumerate(self._members) if not chosen[members].any()]
+
+    def steps(self, order: ArrayLike) -> Float:
+        """Return the cost of each step of an order in which no group comes before one that it requires."""
+        groups = np.asarray(order, dtype=np.intp)
+        if self.additive:
+            return np.asarray(self.own[groups])
+        paid: set[int] = set()
+        costs = self.own[groups].copy()
+        for step, g in enumerate(groups.tolist()):
+            for k in self._shares.get(g, ()):
+                if k not in paid:
+                    paid.add(k)
+                    costs[step] += self.shared[k].cost
+        return costs
+
+    def spread(self) -> Float:
+        """Return one cost per group, shape (J,), for methods that know no other: what is shared is divided evenly.
+
+        A shared cost is divided among its members; what a required group costs is counted again, in equal parts, for
+        the groups that require it and for itself, so that a group is free only if nothing that it needs costs anything.
+        """
+        costs = self.own.copy()
+        for item in self.shared:
+            costs[list(item.members)] += item.cost / len(item.members)
+        extra = np.zeros_like(costs)
+        for h, others in self.dependents.items():
+            extra[others] += costs[h] / (1 + others.size)
+        return costs + extra
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.intp], ...]:
+        return tuple(np.array(item.members, dtype=np.intp) for item in self.shared)
+
+    @cached_property
+    def _shares(self) -> dict[int, list[int]]:
+        """For every group that shares costs, their positions, in order."""
+        found: dict[int, list[int]] = {}
+        for k, item in enumerate(self.shared):
+            for g in item.members:
+                found.setdefault(g, []).append(k)
+        return found
