@@ -22,6 +22,7 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
+from budgetline.optimality import Certificate, best_set, certify, improve
 from budgetline.persistence import load, save, to_onnx
 from budgetline.report import Summary, summarise
 from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor, profile_costs
@@ -38,6 +39,7 @@ __all__ = [
     "AnytimeRunner",
     "BudgetCurve",
     "BudgetCurveDisplay",
+    "Certificate",
     "ConvexLoss",
     "Doubling",
     "EarlyExit",
@@ -51,11 +53,14 @@ __all__ = [
     "Source",
     "Summary",
     "best_sequence",
+    "best_set",
     "best_sets",
     "budget_curve",
+    "certify",
     "compare",
     "cross_val_budget_curve",
     "greedy_sequence",
+    "improve",
     "load",
     "open_source",
     "oracle_curve",

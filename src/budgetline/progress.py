@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +23,39 @@ def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
         for item in items:
             yield item
             bar.update()
+
+
+class Clock:
+    """A time limit in seconds, with a bar that fills as the time passes.
+
+    Attributes
+    ----------
+    start, end : float
+        By ``time.monotonic``.
+    limit : float
+    """
+
+    def __init__(self, limit: float, progress: Progress) -> None:
+        self.limit, self.start = limit, time.monotonic()
+        self.end = self.start + limit
+        self._bar = make_bar(progress, "seconds", None if limit == float("inf") else max(1, round(limit)))
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self.end
+
+    def tick(self) -> None:
+        """Show how much time has passed."""
+        if self._bar is not None:
+            self._bar.update(int(time.monotonic() - self.start) - self._bar.n)
+
+    def __enter__(self) -> Clock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
 
 def make_bar(progress: Progress, unit: str, total: int | None) -> Any:

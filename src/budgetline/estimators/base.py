@@ -26,7 +26,9 @@ from budgetline.inputs import (
     remember_columns,
 )
 from budgetline.objectives.rules import RULES
+from budgetline.optimality import Certificate, certify
 from budgetline.plan import Plan
+from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, as_schedule
 from budgetline.sequencing.sequence import Sequence
@@ -111,8 +113,8 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         used = np.sort(layout.used)
         columns = tuple(np.searchsorted(used, c) for c in layout.columns)
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
-        schedule = as_schedule(self.schedule, groups.names)
-        plan = Plan(columns, groups.names, groups.costs, self.rule, schedule, limits, self.cost_sensitive, alpha)
+        schedule = as_schedule(self.schedule, groups.names, groups.prices)
+        plan = Plan(columns, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha)
         return plan, layout
 
     def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
@@ -151,6 +153,26 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         last = model.at_stage(model.n_stages)
         self.coef_ = last.coef[0] if single else last.coef
         self.intercept_ = float(last.intercept[0]) if single else last.intercept
+
+    def certificate(self, budgets: Any = None, *, time_limit: float = 5.0, progress: Progress = None) -> Certificate:
+        """Prove how near the sequence comes to the best that any budget could buy, on the training data.
+
+        Parameters
+        ----------
+        budgets : array, optional
+            Further budgets of interest; every prefix and an even grid are always certified.
+        time_limit : float
+            Seconds. The bounds are valid whenever it ends.
+        progress : bool or None
+            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+
+        Returns
+        -------
+        Certificate
+            See :func:`budgetline.certify`.
+        """
+        check_is_fitted(self)
+        return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

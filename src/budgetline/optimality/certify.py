@@ -1,0 +1,141 @@
+"""certify: how good a sequence is, proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.budgets import affordable
+from budgetline.groups import FeatureGroups
+from budgetline.objectives.families import SquaredError
+from budgetline.optimality.certificate import Certificate
+from budgetline.optimality.proof import Proof
+from budgetline.optimality.quadratic import Quadratic
+from budgetline.optimality.search import Search
+from budgetline.optimality.statement import (
+    alpha_of,
+    check_time_limit,
+    fitted_model,
+    order_of,
+    problem_of_model,
+    problem_of_moments,
+)
+from budgetline.progress import Clock, Progress
+from budgetline.sequencing.sequence import Sequence
+from budgetline.statistics.moments import Moments
+from budgetline.threads import one_blas_thread
+
+Float = NDArray[np.float64]
+
+GRID = 64
+"""Beside the prefixes, so many budgets are certified, evenly spread up to the total cost."""
+JUST_BELOW = 1 - 1e-9
+CLOSED = 1e-4
+"""A gap below this share of what all groups explain is small enough."""
+SEPARATING = 0.5
+"""The share of the time that the search for Δ may take."""
+
+
+def certify(
+    subject: Any,
+    feature_groups: Any = None,
+    costs: Any = None,
+    *,
+    sequence: Sequence | Seq[str] | None = None,
+    alpha: float = 1e-5,
+    budgets: Any = None,
+    time_limit: float = 5.0,
+    progress: Progress = None,
+) -> Certificate:
+    """Bound what any set of groups can explain at every budget, and say how near a sequence comes.
+
+    Bounds come from the models of the prefixes, from a relaxation and from branch and bound, until the gaps are below
+    1e-4 of what all groups explain or the time is over; they are valid whenever it ends. All is about the training data
+    and squared error: for other losses the only bound is that of all groups.
+
+    Parameters
+    ----------
+    subject : fitted model or Moments
+        A model is certified as it is; of moments, the sequence of ``rule="fr"`` unless another is given.
+    feature_groups, costs
+        With moments, as in :class:`budgetline.AnytimeRegressor`.
+    sequence : Sequence or group names, optional
+        With moments: the order to certify.
+    alpha : float
+        With moments: the ridge constant.
+    budgets : array, optional
+        Further budgets of interest; every prefix and an even grid are always certified.
+    time_limit : float
+        Seconds.
+    progress : bool or None
+        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> from budgetline import Moments, certify
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> certificate = certify(Moments.of(heart.data, heart.target), heart.feature_groups)
+    >>> round(certificate.at(80).ratio, 3), round(certificate.timeliness().ratio, 2)
+    (0.974, 0.98)
+    """
+    limit = check_time_limit(time_limit)
+    if isinstance(subject, Moments):
+        problem = problem_of_moments(subject, feature_groups, costs, alpha)
+        return _certified(problem, order_of(sequence, problem, subject), budgets, limit, progress)
+    if feature_groups is not None or costs is not None or sequence is not None:
+        raise TypeError("feature_groups, costs and sequence go with moments; a model has its own")
+    model = fitted_model(subject)
+    if not isinstance(model._family, SquaredError):
+        return _of_other_loss(model, budgets)
+    return _certified(problem_of_model(model), model.order_.tolist(), budgets, limit, progress)
+
+
+def _certified(problem: Quadratic, order: list[int], budgets: Any, limit: float, progress: Progress) -> Certificate:
+    grid = certified_budgets(problem.groups, order, budgets)
+    none = np.zeros(problem.sizes.size, dtype=bool)
+    with one_blas_thread(), Clock(limit, progress) as clock:
+        search = Search(problem, grid, none, none, clock.start + SEPARATING * clock.limit)
+        search.follow(order, clock.end)
+        search.run(clock.end, CLOSED * search.everything, clock.tick)
+        return search.certificate(order)
+
+
+def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> Float:
+    """Return the budgets of a certificate: every prefix, just before it, an even grid, and those asked for."""
+    prices = groups.prices
+    spent = np.cumsum(prices.steps(order))
+    even = prices.total * np.arange(1, GRID + 1) / GRID
+    try:
+        asked = np.empty(0) if budgets is None else np.atleast_1d(np.asarray(budgets, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"budgets must be numbers, got {budgets!r}") from None
+    if asked.ndim != 1 or not np.isfinite(asked).all() or np.any(asked < 0):
+        raise ValueError(f"budgets must be finite and not negative, got {budgets!r}")
+    found = np.unique(np.concatenate([[0.0], spent, spent * JUST_BELOW, even, asked]))
+    return np.asarray(found)
+
+
+def _of_other_loss(model: Any, budgets: Any) -> Certificate:
+    """Return the certificate of a generalised linear model: F of all groups is the only bound."""
+    sequence, groups = model.sequence_, model.feature_groups_
+    if len(sequence) < len(groups):
+        raise ValueError("the sequence was ended early, so what all groups explain is not known: fit all of them")
+    J = len(groups)
+    grid = certified_budgets(groups, sequence.order.tolist(), budgets)
+    values = np.cumsum(sequence.gains)
+    achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
+    none = np.zeros(J, dtype=bool)
+    alpha, loss = alpha_of(model), type(model._family).__name__
+    return Certificate(
+        groups, sequence.order, values, alpha, loss, grid, achieved,
+        np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
+        Proof.trivial(J),
+    )  # fmt: skip

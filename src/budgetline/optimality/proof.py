@@ -1,0 +1,40 @@
+"""What the bounds of a certificate follow from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What the bounds follow from; see ``docs/design.md``.
+
+    Attributes
+    ----------
+    blocks : tuple of J arrays of shape (s, s)
+        Δ_g, with C − blockdiag(Δ_g) ⪰ 0. Empty: the only bound is F of all groups.
+    duals : array of shape (N, D, P)
+        u, in standardised columns, group after group.
+    leaf_budget, leaf_dual : int arrays of shape (L,)
+        The budget that a leaf belongs to, and its dual.
+    leaf_included, leaf_excluded : bool arrays of shape (L, J)
+        The leaf is about the sets that hold all of the first and none of the second.
+    """
+
+    blocks: tuple[Float, ...]
+    duals: Float
+    leaf_budget: NDArray[np.intp]
+    leaf_dual: NDArray[np.intp]
+    leaf_included: NDArray[np.bool_]
+    leaf_excluded: NDArray[np.bool_]
+
+    @classmethod
+    def trivial(cls, J: int) -> Proof:
+        """Return a proof that says nothing about J groups."""
+        none, nothing = np.empty(0, dtype=np.intp), np.empty((0, J), dtype=bool)
+        return cls((), np.empty((0, 0, 0)), none, none, nothing, nothing)

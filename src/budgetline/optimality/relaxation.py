@@ -1,0 +1,256 @@
+"""Upper bounds on what any set of groups within a budget explains.
+
+For any u (D, P), and any Δ = blockdiag(Δ_g) ≻ 0 with M = C − Δ ⪰ 0,
+
+    max_{c(S) ≤ K} F(S)  ≤  ½ tr u'Mu + max_{c(S) ≤ K} Σ_{g ∈ S} v_g,    v_g = ½ tr q_g' Δ_g⁻¹ q_g,   q = b − Mu,
+
+because −½ w'Mw ≤ ½ u'Mu − u'Mw. The best u solves a concave problem, the perspective relaxation: with weights
+z ∈ [0, 1]^J that a budget can buy, φ(z) = ½ tr b'w, w = (M + Δ/z)⁻¹ b, has the gradient v at u = w. It is climbed by
+z_g ← z_g (v_g / (μ c_g))^p, with μ such that the budget is spent. Every u on the way gives a valid bound.
+
+Coordinates are those in which Δ = I.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from budgetline.objectives.least_squares import EPS
+from budgetline.optimality.knapsack import Knapsack
+from budgetline.optimality.quadratic import Quadratic
+
+Float = NDArray[np.float64]
+
+BARRIERS = (1.0, 0.1, 0.01, 0.001)
+MOST_ROUNDS = 60
+MARGINS = (1e-7, 1e-4, 0.1)
+"""Δ is made smaller by the first of these shares that lets M ⪰ 0 survive rounding."""
+WORST_BLOCK = 1e10
+"""A Δ_g of a larger condition number cannot be told from a singular one."""
+SINGULAR = 1e-10
+"""Below this smallest eigenvalue of the whitened C no useful Δ exists."""
+LEAST_WEIGHT = 1e-3
+"""Weights start at this at least: what is zero stays zero, and what is small grows slowly."""
+POWER = 0.85
+"""½ climbs at every step; up to 1 is faster and, with the best dual kept, as safe."""
+
+
+def separate(problem: Quadratic, deadline: float) -> tuple[list[Float] | None, float]:
+    """Return blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, as large as they get by ``deadline``, and γ.
+
+    Maximises Σ log det Δ_g + τ log det(C − Δ) for decreasing τ, in coordinates in which C_g = I. Where the maximum is,
+    Δ_g⁻¹ = τ [(C − Δ)⁻¹]_g; every step goes to the geometric mean of both sides, or part of the way. Without a positive
+    smallest eigenvalue γ there is no Δ.
+    """
+    parts = [slice(a, a + s) for a, s in zip(problem.starts, problem.sizes, strict=True)]
+    roots = []
+    for part in parts:
+        try:
+            roots.append(np.linalg.cholesky(problem.C[part, part]))
+        except np.linalg.LinAlgError:
+            return None, 0.0
+    C = problem.C.copy()
+    for part, L in zip(parts, roots, strict=True):
+        C[part] = solve_triangular(L, C[part], lower=True, check_finite=False)
+        C[:, part] = solve_triangular(L, C[:, part].T, lower=True, check_finite=False).T
+    C = (C + C.T) / 2
+    gamma = float(np.linalg.eigvalsh(C)[0])
+    if gamma < SINGULAR:
+        return None, max(gamma, 0.0)
+    blocks = _climb(C, [np.eye(s) * gamma / 2 for s in problem.sizes], parts, deadline)
+    outside = [L @ block @ L.T for L, block in zip(roots, blocks, strict=True)]
+    if any(np.linalg.cond(block) > WORST_BLOCK for block in outside):
+        return None, gamma
+    return _shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma
+
+
+def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> list[Float] | None:
+    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded."""
+    margin = 8 * len(problem.C) * EPS * problem.spectrum[-1]
+    for share in MARGINS:
+        M = problem.C.copy()
+        for part, block in zip(parts, blocks, strict=True):
+            M[part, part] -= (1 - share) * block
+        if np.linalg.eigvalsh(M)[0] >= margin:
+            return [(1 - share) * block for block in blocks]
+    return None
+
+
+def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -> list[Float]:
+    """Return the blocks that maximise the barrier objective, or those reached by ``deadline``."""
+    for tau in BARRIERS:
+        now, inverse = _barrier(C, blocks, parts, tau)
+        for _ in range(MOST_ROUNDS):
+            if time.monotonic() > deadline:
+                return blocks
+            goals = [_mean_with_inverse(D, tau * inverse[p, p]) for D, p in zip(blocks, parts, strict=True)]
+            step = 1.0
+            while True:
+                tried = [D + step * (goal - D) for D, goal in zip(blocks, goals, strict=True)]
+                value, found = _barrier(C, tried, parts, tau)
+                if value > now or step < 1e-3:
+                    break
+                step /= 2
+            gain = value - now
+            if gain <= 0:
+                break
+            blocks, now, inverse = tried, value, found
+            if gain < 1e-3 * tau * len(blocks):
+                break
+    return blocks
+
+
+def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> tuple[float, Float]:
+    """Return Σ log det Δ_g + τ log det(C − Δ), −inf outside, and (C − Δ)⁻¹."""
+    M = C.copy()
+    for part, block in zip(parts, blocks, strict=True):
+        M[part, part] -= block
+    try:
+        L = np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        return -np.inf, M
+    inverse = cho_solve((L, True), np.eye(len(M)), check_finite=False)
+    value = sum(float(np.linalg.slogdet(block)[1]) for block in blocks)
+    return value + 2 * tau * float(np.log(np.diag(L)).sum()), inverse
+
+
+def _mean_with_inverse(D: Float, X: Float) -> Float:
+    """Return the geometric mean of D and X⁻¹."""
+    L = np.linalg.cholesky(D)
+    spectrum, V = np.linalg.eigh(L.T @ X @ L)
+    LV = L @ V
+    return np.asarray((LV / np.sqrt(spectrum)) @ LV.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """One u, and what it says about all budgets: the bound is ``constant`` + the knapsack of ``v``.
+
+    Attributes
+    ----------
+    w : array of shape (D, P)
+        u in the coordinates in which Δ = I.
+    constant : float
+    v : array of shape (J,)
+    """
+
+    w: Float
+    constant: float
+    v: Float
+
+    def bounds(self, knapsack: Knapsack, budgets: Float) -> Float:
+        """Return the bound at every budget for sets that go with a knapsack."""
+        return self.constant + knapsack.most(self.v, budgets)
+
+
+class Relaxation:
+    """The perspective relaxation for one Δ."""
+
+    def __init__(self, problem: Quadratic, blocks: list[Float]) -> None:
+        self._starts, self._labels = problem.starts, problem.labels
+        self._roots = [np.linalg.cholesky(block) for block in blocks]
+        M = problem.C.copy()
+        for a, block in zip(self._starts, blocks, strict=True):
+            M[a : a + len(block), a : a + len(block)] -= block
+        self.M = self._whiten(self._whiten(M).T)
+        self.b = self._whiten(problem.b)
+
+    def _whiten(self, A: Float) -> Float:
+        """Return blockdiag(L_g⁻¹) A, with Δ_g = L_g L_g'."""
+        result = np.empty_like(A)
+        for a, L in zip(self._starts, self._roots, strict=True):
+            part = slice(a, a + len(L))
+            result[part] = solve_triangular(L, A[part], lower=True, check_finite=False)
+        return result
+
+    def dual_at(self, w: Float) -> Dual:
+        """Return the dual of u = w, in the coordinates in which Δ = I."""
+        Mw = self.M @ w
+        v = np.add.reduceat(((self.b - Mw) ** 2).sum(axis=1), self._starts) / 2
+        return Dual(w, float(np.sum(w * Mw) / 2), v)
+
+    def outside(self, dual: Dual) -> Float:
+        """Return u in the coordinates of C and b."""
+        u = np.empty_like(dual.w)
+        for a, L in zip(self._starts, self._roots, strict=True):
+            part = slice(a, a + len(L))
+            u[part] = solve_triangular(L, dual.w[part], lower=True, trans=1, check_finite=False)
+        return u
+
+    def from_solution(self, w: Float) -> Dual:
+        """Return the dual of u = w(S), in the coordinates of C and b: free where w(S) is known."""
+        inside = np.empty_like(w)
+        for a, L in zip(self._starts, self._roots, strict=True):
+            part = slice(a, a + len(L))
+            inside[part] = L.T @ w[part]
+        return self.dual_at(inside)
+
+    def weighted(self, z: Float) -> tuple[Float, float]:
+        """Return w = (M + I/z)⁻¹ b and φ(z); groups of weight 0 are out."""
+        s = np.sqrt(z[self._labels])
+        active = np.flatnonzero(s)
+        w = np.zeros_like(self.b)
+        root = s[active]
+        A = self.M[np.ix_(active, active)] * root[:, None] * root
+        A[np.diag_indices(active.size)] += 1.0
+        if active.size:
+            factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            w[active] = root[:, None] * cho_solve(factor, root[:, None] * self.b[active], check_finite=False)
+        return w, float(np.sum(self.b * w) / 2)
+
+    def solve(
+        self, knapsack: Knapsack, budget: float, start: Float | None, *, rounds: int, enough: float, gap: float
+    ) -> tuple[Dual, Float]:
+        """Return the best dual found for a budget, and the weights z (J,) that belong to it.
+
+        Ends when the bound is at most ``enough``, within ``gap`` of the relaxation's value, or after ``rounds``.
+        """
+        grid = np.array([budget])
+        left = budget - knapsack.spent
+        may = knapsack.free & (knapsack.single <= left * (1 + 1e-12))
+        z = np.where(may, 0.5 if start is None else np.clip(start, LEAST_WEIGHT, 1.0), 0.0)
+        z[knapsack.included] = 1.0
+        z = _spend(z, z, knapsack, may, left)
+        best, best_bound, best_z = None, np.inf, z
+        for _ in range(rounds):
+            w, value = self.weighted(z)
+            dual = self.dual_at(w)
+            bound = float(dual.bounds(knapsack, grid)[0])
+            if best is None or bound < best_bound:
+                best, best_bound, best_z = dual, bound, z
+            if best_bound <= enough or bound - value <= gap:
+                break
+            z = _spend(z, dual.v, knapsack, may, left)
+        assert best is not None
+        return best, best_z
+
+
+def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left: float) -> Float:
+    """Return z (v/μc)^p, at most 1, with μ such that the budget is spent; hubs are split among their members."""
+    cost = knapsack.rest.copy()
+    weight = np.where(may, z * v, 0.0)
+    for k, hub in enumerate(knapsack.hub_costs):
+        members = may & (knapsack.hub == k)
+        if total := weight[members].sum():
+            cost[members] += hub * weight[members] / total
+    result = z.copy()
+    priced = may & (cost > 0)
+    result[may & ~priced] = 1.0
+    if not priced.any() or cost[priced].sum() <= left:
+        result[priced] = 1.0
+        return result
+    # Σ c min(1, t·base) = left: of the groups in the order in which they reach 1, the first so many are at 1
+    base, c = np.maximum(z[priced] * (v[priced] / cost[priced]) ** POWER, 1e-300), cost[priced]
+    order = np.argsort(-base)
+    at_one = np.concatenate([[0.0], np.cumsum(c[order])])
+    others = np.concatenate([np.cumsum((base * c)[order][::-1])[::-1], [0.0]])
+    with np.errstate(divide="ignore", over="ignore"):
+        t = (left - at_one[:-1]) / others[:-1]
+    k = int(np.argmax(t * base[order] <= 1 + 1e-9))
+    result[priced] = np.minimum(1.0, np.maximum(t[k], 0.0) * base)
+    return result

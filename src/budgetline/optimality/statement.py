@@ -1,0 +1,115 @@
+"""What bounds and better sequences are about: the problem and the order, from a fitted model or from moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.evaluation.stages import innermost
+from budgetline.groups import FeatureGroups, as_feature_groups
+from budgetline.linear import LARGEST_GRAM, fit_moments, warn_from_moments
+from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.subsets import LinearSubset
+from budgetline.optimality.quadratic import Quadratic
+from budgetline.plan import Plan
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import FixedOrder, Greedy
+from budgetline.sequencing.sequence import Sequence
+from budgetline.statistics.moments import Moments
+
+
+def check_time_limit(time_limit: Any) -> float:
+    """Return a number of seconds."""
+    if isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not float(time_limit) >= 0:
+        raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {time_limit!r}")
+    return float(time_limit)
+
+
+def fitted_model(subject: Any) -> Any:
+    """Return the fitted estimator of this library inside pipelines and searches."""
+    model = innermost(subject)
+    if not isinstance(model, BaseEstimator):
+        raise TypeError(f"a fitted model or Moments are needed, got {type(subject).__name__}")
+    check_is_fitted(model)
+    if not hasattr(model, "staged_model_"):
+        raise TypeError(f"{type(model).__name__} has no stages: a fitted estimator of budgetline is needed")
+    return model
+
+
+def alpha_of(model: Any) -> float:
+    """Return the ridge constant of a fitted model, chosen or given."""
+    return float(model.alpha_ if hasattr(model, "alpha_") else model.alpha)
+
+
+def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> Quadratic:
+    """Return what sets of groups explain and cost, from moments."""
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) < np.inf:
+        raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
+    groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
+    layout = groups.resolve(moments.feature_names, moments.n_features)
+    return _problem(moments, layout.columns, groups, float(alpha))
+
+
+def problem_of_model(model: Any) -> Quadratic:
+    """Return what sets of the groups of a fitted model explain and cost, from its moments or its factor."""
+    groups: FeatureGroups = model.feature_groups_
+    layout = groups.resolve(getattr(model, "feature_names_in_", None), model.n_features_in_)
+    alpha = alpha_of(model)
+    used = np.sort(layout.used)
+    if hasattr(model, "moments_"):
+        columns = tuple(np.searchsorted(used, c) for c in layout.columns)
+        return _problem(model.moments_, columns, groups, alpha)
+    subset: LinearSubset = model.staged_model_.subset
+    factor = subset.factor
+    if factor.columns.size < used.size or not factor.kept.all():
+        raise ValueError(
+            "the model does not know the covariance of all groups (it was ended early, or columns are dependent): "
+            "give the moments, certify(moments, groups, sequence=model.sequence_)"
+        )
+    _check_width(used.size)
+    place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.used)]
+    U = factor.U[:, place]
+    sizes = np.array([c.size for c in layout.columns], dtype=np.intp)
+    return Quadratic(U.T @ U, U.T @ factor.z, sizes, groups, float(model.sequence_.null_value), alpha)
+
+
+def _problem(moments: Moments, columns: tuple[NDArray[np.intp], ...], groups: FeatureGroups, alpha: float) -> Quadratic:
+    _check_width(sum(c.size for c in columns))
+    gram = Gram.of(moments, np.concatenate(columns), alpha)
+    problem = Quadratic.of(gram, np.array([c.size for c in columns], dtype=np.intp), groups, alpha, moments.eps)
+    least, largest = problem.spectrum[[0, -1]]
+    warn_from_moments(float(moments.eps * largest / least) if least > 0 else 1.0, moments.eps, alpha)
+    return problem
+
+
+def _check_width(n_columns: int) -> None:
+    if n_columns > LARGEST_GRAM:
+        raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
+
+
+def ordered(fixed: FixedOrder, groups: FeatureGroups) -> list[int]:
+    """Return an order as positions of groups, none of which comes before one that it requires."""
+    order = [int(g) for g in fixed.among(groups.names).groups]
+    if wrong := groups.prices.out_of_order(order):
+        first, needed = (groups.names[g] for g in wrong)
+        raise ValueError(f"group {first!r} requires {needed!r}, which must come before it in the sequence")
+    return order
+
+
+def order_of(sequence: Sequence | Seq[str] | None, problem: Quadratic, moments: Moments) -> list[int]:
+    """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
+    groups = problem.groups
+    if isinstance(sequence, str):
+        raise TypeError(f"sequence must be a Sequence or a list of group names, got the string {sequence!r}")
+    if sequence is not None:
+        names = sequence.groups if isinstance(sequence, Sequence) else sequence
+        return ordered(FixedOrder(tuple(map(str, names))), groups)
+    layout = groups.resolve(moments.feature_names, moments.n_features)
+    plan = Plan(layout.columns, groups.names, groups.prices, "fr", Greedy(), Limits(), True, problem.alpha)
+    return [int(g) for g in fit_moments(moments, plan)[0].sequence.order]

@@ -1,0 +1,290 @@
+"""Check a certificate from moments, with nothing but NumPy: none of the code that found the bounds is used here.
+
+For S with c(S) ≤ K, u and Δ = blockdiag(Δ_g) ≻ 0 with M = C − Δ ⪰ 0,
+
+    F(S) = max_{w on S} tr b'w − ½ tr w'Cw  ≤  ½ tr u'Mu + Σ_{g ∈ S} ½ tr q_g' Δ_g⁻¹ q_g,    q = b − Mu.
+
+So a bound holds for all sets of a leaf if it is at least the right side for the best S, bought in fractions; and for
+all sets if every set that the budget pays for is in a leaf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+TOLERANCE = 1e-8
+"""Numbers that are computed twice agree to this share of R(∅)."""
+SINGULAR = 1e-11
+"""A smallest eigenvalue of a Δ_g below this share of its largest one may be rounding."""
+EPS = float(np.finfo(np.float64).eps)
+
+
+def verify(certificate: Any, moments: Any) -> None:
+    """Raise a ValueError that names the first statement of a certificate that does not hold for these moments."""
+    if certificate.loss != "squared_error":
+        raise ValueError(f"loss: moments say nothing about {certificate.loss!r}, only about 'squared_error'")
+    _check_types(certificate)
+    C, b, null_value, sizes = _covariance(certificate, moments)
+    _check_shapes(certificate, len(sizes), b.shape)
+    # An error of E in C changes F by at most ‖E‖ F/λ_min(C): what is computed twice agrees to that share of R(∅).
+    least, largest = np.linalg.eigvalsh(C)[[0, -1]]
+    noise = 16 * max(EPS, moments.eps) * len(C)
+    _need(least * 1e-2 > noise, f"the columns are too nearly dependent (alpha={certificate.alpha:g}) to check anything")
+    near = max(TOLERANCE, 2 * noise / least) * max(null_value, 1e-300)
+    _need(abs(certificate.null_value - null_value) <= near, "null_value is not that of the moments")
+    price = _Price(certificate.feature_groups)
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    _check_values(certificate, C, b, label, price, near)
+    if not certificate.proof.blocks:
+        _need(not certificate.proof.duals.size and not certificate.proof.leaf_dual.size, "proof has leaves without Δ")
+        _need(
+            np.all(np.abs(certificate.bounds - certificate.everything) <= near),
+            "bounds without a proof must be that of all groups",
+        )
+        return
+    _check_bounds(certificate, _dual_terms(certificate, C, b, label, largest), price, near)
+
+
+def _need(holds: Any, why: str) -> None:
+    if not holds:
+        raise ValueError(f"the certificate does not hold: {why}")
+
+
+def _at_least(claimed: float, found: float, near: float, certificate: Any) -> bool:
+    """Tell whether a bound is what was found, and not below it: bounds are raised by what rounding may take away."""
+    return bool(-TOLERANCE * certificate.null_value <= claimed - found <= near)
+
+
+def _check_types(certificate: Any) -> None:
+    """Check that every entry is a finite number of the right kind: NaN would pass many a comparison."""
+    proof = certificate.proof
+    for kind, where, names in (
+        (np.float64, certificate, ("values", "budgets", "achieved", "bounds")),
+        (np.float64, proof, ("duals",)),
+        (np.integer, certificate, ("order",)),
+        (np.integer, proof, ("leaf_budget", "leaf_dual")),
+        (np.bool_, certificate, ("included", "excluded")),
+        (np.bool_, proof, ("leaf_included", "leaf_excluded")),
+    ):
+        for name in names:
+            array = getattr(where, name)
+            _need(isinstance(array, np.ndarray) and np.issubdtype(array.dtype, kind), f"{name} is of another type")
+            _need(np.all(np.isfinite(array)), f"{name} has an entry that is not finite")
+    for block in proof.blocks:
+        _need(isinstance(block, np.ndarray) and np.all(np.isfinite(block)), "blocks are not finite arrays")
+    for name in ("alpha", "everything", "null_value", "gamma"):
+        value = getattr(certificate, name)
+        _need(isinstance(value, float) and np.isfinite(value) and value >= 0, f"{name} is not a finite number ≥ 0")
+
+
+def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, list[int]]:
+    """Return C and b of standardised columns, group after group, R(∅), and the sizes of the groups."""
+    names = moments.feature_names
+    D = moments.scatter.shape[0] - max(1, int(np.prod(moments.target_shape, dtype=int)))
+    columns: list[Any] = []
+    every = [column for group in certificate.feature_groups.columns for column in group]
+    if len(every) == D and all(isinstance(column, int) and column >= 0 for column in every):
+        # moments of the grouped columns alone: positions count among these
+        place = {column: k for k, column in enumerate(sorted(every))}
+        groups: list[list[Any]] = [[place[column] for column in group] for group in certificate.feature_groups.columns]
+    else:
+        groups = [list(group) for group in certificate.feature_groups.columns]
+    for group in groups:
+        for column in group:
+            known = (
+                column in names if names and isinstance(column, str) else isinstance(column, int) and 0 <= column < D
+            )
+            _need(known, f"feature_groups names column {column!r}, which the moments do not have")
+            columns.append(names.index(column) if names and isinstance(column, str) else int(column))
+    S = moments.scatter / moments.weight
+    variance = np.diag(S)[columns]
+    constant = variance <= (64 * EPS * np.abs(moments.mean[columns])) ** 2
+    scale = np.sqrt(np.where(constant, 1.0, variance))
+    C = np.where(constant[:, None] | constant, 0.0, S[np.ix_(columns, columns)] / np.outer(scale, scale))
+    C[np.diag_indices(len(columns))] = 1.0 + certificate.alpha
+    b = np.where(constant[:, None], 0.0, S[np.ix_(columns, range(D, len(S)))] / scale[:, None])
+    return C, b, float(np.diag(S)[D:].sum() / 2), [len(group) for group in certificate.feature_groups.columns]
+
+
+class _Price:
+    """c(S), and lower bounds on it that are sums: rests of groups, and hubs that groups need."""
+
+    def __init__(self, groups: Any) -> None:
+        names = list(groups.names)
+        self.own = np.array(groups.costs, dtype=float)
+        self.shared = [(float(c), [names.index(m) for m in members]) for c, members in groups.shared.values()]
+        direct = {names.index(g): [names.index(r) for r in needed] for g, needed in groups.requires.items()}
+        self.needs = np.zeros((len(names), len(names)), dtype=bool)
+        for g, needed in direct.items():
+            self.needs[g, needed] = True
+        for _ in names:
+            self.needs |= (self.needs.astype(int) @ self.needs.astype(int)) > 0
+
+    def closed(self, S: Mask) -> Mask:
+        return np.asarray(S | self.needs[S].any(axis=0))
+
+    def of(self, S: Mask) -> float:
+        all_of_it = self.closed(S)
+        return float(self.own[all_of_it].sum() + sum(c for c, members in self.shared if all_of_it[members].any()))
+
+    def best(self, v: Float, budget: float, inside: Mask, outside: Mask) -> float:
+        """Return the most value of sets with ``inside`` and without ``outside``, bought in fractions."""
+        left = budget * (1 + 1e-12) - self.of(inside)
+        if left < -1e-12 * budget:
+            return -np.inf
+        alone = self.own
+        if self.shared or self.needs.any():
+            alone = np.array([self.of(inside | (np.arange(v.size) == g)) for g in range(v.size)]) - self.of(inside)
+        may = ~inside & ~outside & (alone <= left)
+        hubs = [(c, members) for c, members in self.shared if not inside[members].any()]
+        rest = self.own.copy()
+        for h in np.flatnonzero(~inside & ~outside & self.needs.any(axis=0)):
+            hubs.append((self.own[h], [int(h), *np.flatnonzero(self.needs[:, h]).tolist()]))
+            rest[h] = 0.0
+        home = np.full(v.size, -1)
+        for k in np.argsort([c for c, _ in hubs], kind="stable"):
+            home[hubs[k][1]] = k
+        items = [(rest[g], v[g]) for g in np.flatnonzero(may & (home < 0))]
+        for k, (cost, _) in enumerate(hubs):
+            members = sorted(np.flatnonzero(may & (home == k)), key=lambda g: -_rate(rest[g], v[g]))
+            sums = [(cost + rest[members[: i + 1]].sum(), v[members[: i + 1]].sum()) for i in range(len(members))]
+            if sums:
+                opening = max(range(len(sums)), key=lambda i: _rate(*sums[i]))
+                items += [sums[opening], *((rest[g], v[g]) for g in members[opening + 1 :])]
+        total = v[inside].sum()
+        for cost, value in sorted(items, key=lambda item: -_rate(*item)):
+            share = 1.0 if cost <= left else left / cost
+            total, left = total + share * value, left - share * cost
+        return float(total)
+
+
+def _rate(cost: Any, value: Any) -> float:
+    return np.inf if cost <= 0 else float(value / cost)
+
+
+def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
+    _need(not certificate.proof.blocks or len(certificate.proof.blocks) == J, "blocks must be one per group")
+    proof, B, L = certificate.proof, certificate.budgets.size, certificate.proof.leaf_budget.size
+    order = certificate.order.tolist()
+    _need(len(set(order)) == len(order), "order repeats a group")
+    _need(certificate.values.shape == certificate.order.shape, "values must be per group of the order")
+    _need(all(0 <= g < J for g in order), "order has a group that there is not")
+    _need(B and np.all(np.diff(certificate.budgets) > 0) and certificate.budgets[0] >= 0, "budgets must increase")
+    _need(certificate.achieved.shape == certificate.bounds.shape == (B,), "achieved and bounds must be per budget")
+    _need(certificate.included.shape == certificate.excluded.shape == (J,), "included, excluded must be per group")
+    _need(not proof.duals.size or proof.duals.shape[1:] == shape, "duals are not of the shape of b")
+    _need(proof.leaf_dual.shape == (L,), "leaf_dual must be per leaf")
+    _need(proof.leaf_included.shape == proof.leaf_excluded.shape == (L, J), "leaves must be per group")
+    _need(np.array_equal(np.unique(proof.leaf_dual), np.arange(len(proof.duals))), "leaf_dual must use every dual")
+    _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has no such budget")
+
+
+def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp], price: _Price, near: float) -> None:
+    """Check γ, F of all groups, and what the prefixes achieve at every budget."""
+
+    def F(S: Mask) -> float:
+        here = S[label]
+        if not here.any():
+            return 0.0
+        return float(np.sum(b[here] * np.linalg.solve(C[np.ix_(here, here)], b[here])) / 2)
+
+    J = price.own.size
+    inside, outside = certificate.included, certificate.excluded
+    bought = np.isin(np.arange(J), certificate.order)
+    _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
+    _need(not (bought & outside).any(), "excluded has a group of the order")
+    _need(_at_least(certificate.everything, F(~outside), near, certificate), "everything is not F of all groups")
+    gamma, share = _gamma(C, label), near / max(certificate.null_value, 1e-300)
+    _need(abs(certificate.gamma - gamma) <= 1e-6 * gamma + 1e-10 + share, "gamma is not the smallest eigenvalue")
+    prefixes = [np.isin(np.arange(J), certificate.order[:j]) for j in range(certificate.order.size + 1)]
+    costs = [price.of(S) for S in prefixes]
+    _need(all(np.array_equal(S, price.closed(S)) for S in prefixes), "order has a group before one that it requires")
+    values = [0.0, *_prefix_values(certificate.order, C, b, label)]
+    _need(np.all(np.abs(certificate.values - values[1:]) <= near), "values are not F of the prefixes")
+    for k, budget in enumerate(certificate.budgets):
+        j = [j for j, cost in enumerate(costs) if cost <= budget * (1 + 1e-12)][-1]
+        _need(prefixes[j][inside].all(), f"included has a group that the prefix at {budget:g} has not")
+        _need(certificate.bounds[k] >= values[j] - near, f"bounds: that at {budget:g} is below what is achieved")
+        _need(abs(certificate.achieved[k] - values[j]) <= near, f"achieved at {budget:g} is not F of the prefix")
+
+
+def _prefix_values(order: NDArray[np.intp], C: Float, b: Float, label: NDArray[np.intp]) -> list[float]:
+    """Return F of every prefix, from one factorisation: C = LL', F = ½‖L⁻¹b‖² up to the last row of the prefix."""
+    columns = np.concatenate([np.flatnonzero(label == g) for g in order] or [np.empty(0, dtype=np.intp)])
+    z = np.linalg.solve(np.linalg.cholesky(C[np.ix_(columns, columns)]), b[columns])
+    ends = np.cumsum([np.sum(label == g) for g in order], dtype=np.intp)
+    return [float(np.sum(z[:end] ** 2) / 2) for end in ends]
+
+
+def _gamma(C: Float, label: NDArray[np.intp]) -> float:
+    """Return the smallest eigenvalue of C in coordinates in which the block of every group is I."""
+    white = np.zeros_like(C)
+    for g in range(label[-1] + 1):
+        here = np.ix_(label == g, label == g)
+        white[here] = np.linalg.inv(np.linalg.cholesky(C[here]))
+    return max(0.0, float(np.linalg.eigvalsh(white @ C @ white.T)[0]))
+
+
+def _dual_terms(
+    certificate: Any, C: Float, b: Float, label: NDArray[np.intp], largest: float
+) -> list[tuple[float, Float]]:
+    """Check Δ, and return ½ tr u'Mu and v of every dual."""
+    M, J = C.copy(), certificate.included.size
+    v = np.zeros((len(certificate.proof.duals), J))
+    for g, block in enumerate(certificate.proof.blocks):
+        here = np.flatnonzero(label == g)
+        _need(block.shape == (here.size, here.size) and np.array_equal(block, block.T), f"block {g} is not symmetric")
+        M[np.ix_(here, here)] -= block
+    # A computed eigenvalue is off by less than this; so M is positive semidefinite if it is above.
+    margin = 4 * len(C) * EPS * largest
+    _need(np.linalg.eigvalsh(M)[0] >= margin, "blocks: C − Δ is not positive semidefinite")
+    products = [M @ u for u in certificate.proof.duals]
+    for g, block in enumerate(certificate.proof.blocks):
+        spectrum, V = np.linalg.eigh(block)
+        _need(spectrum[0] > SINGULAR * spectrum[-1], f"blocks: Δ of group {g} is not positive definite")
+        for k, Mu in enumerate(products):
+            v[k, g] = np.sum((V.T @ (b - Mu)[label == g]) ** 2 / spectrum[:, None]) / 2  # never negative
+    constants = [np.sum(u * Mu) / 2 for u, Mu in zip(certificate.proof.duals, products, strict=True)]
+    return [(float(c), row) for c, row in zip(constants, v, strict=True)]
+
+
+def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Price, near: float) -> None:
+    """Check that the leaves of every budget hold all sets, and that its bound is that of the worst leaf."""
+    proof, own = certificate.proof, np.empty(certificate.budgets.size)
+    for k, budget in enumerate(certificate.budgets):
+        leaves = np.flatnonzero(proof.leaf_budget == k)
+        pairs = [(proof.leaf_included[i], proof.leaf_excluded[i]) for i in leaves]
+        _need(
+            _covered(certificate.included, certificate.excluded, pairs, price, float(budget)),
+            f"the leaves at budget {budget:g} leave sets out",
+        )
+        found = [terms[proof.leaf_dual[i]] for i in leaves]
+        values = [c + price.best(v, float(budget), *pair) for (c, v), pair in zip(found, pairs, strict=True)]
+        own[k] = np.max(values, initial=-np.inf)
+    expected = np.minimum(np.minimum.accumulate(own[::-1])[::-1], certificate.everything)
+    for k, budget in enumerate(certificate.budgets):
+        follows = _at_least(certificate.bounds[k], expected[k], near, certificate)
+        _need(follows, f"the bound at budget {budget:g} is not what follows")
+
+
+def _covered(inside: Mask, outside: Mask, leaves: list[tuple[Mask, Mask]], price: _Price, budget: float) -> bool:
+    """Tell whether every affordable set with ``inside`` and without ``outside`` is in a leaf."""
+    inside = price.closed(inside)
+    outside = outside | price.needs[:, outside].any(axis=1)
+    if (inside & outside).any() or price.of(inside) > budget * (1 + 1e-12):
+        return True  # there is no such set
+    leaves = [(needed, barred) for needed, barred in leaves if not ((needed & outside) | (barred & inside)).any()]
+    undecided = [np.flatnonzero((needed & ~inside) | (barred & ~outside)) for needed, barred in leaves]
+    if not all(groups.size for groups in undecided):
+        return True
+    if not undecided:
+        return False
+    counts = np.bincount(np.concatenate(undecided), minlength=inside.size)
+    g = np.arange(inside.size) == int(np.argmax(counts))
+    return _covered(inside | g, outside, leaves, price, budget) and _covered(inside, outside | g, leaves, price, budget)
