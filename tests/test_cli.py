@@ -217,6 +217,69 @@ def test_curve_and_compare_are_the_python_api(done):
         close(found[name]["timeliness"], expected[name]["timeliness"])
 
 
+@pytest.mark.parametrize("make", [heart, numbers])
+def test_certify_is_the_python_api(make, run, done):
+    data = make()
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "--alpha", data.alpha, "-o", "m")
+    model = (AnytimeClassifier if make is heart else AnytimeRegressor)(groups, alpha=data.alpha).fit(X, y)
+    truth = model.certificate(time_limit=60)
+    found = done("certify", "m", "--time-limit", 60)
+    assert [row["budget"] for row in found["budgets"]] == pytest.approx(
+        [share * groups.costs.sum() for share in (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1)]
+    )
+    for row in found["budgets"]:
+        there = truth.at(row["budget"])
+        close([row["explained"], row["bound"]], np.array([there.achieved, there.bound]) / truth.null_value)
+        close(row["ratio"], there.ratio)
+    close(list(found["timeliness"].values()), truth.timeliness())
+    assert (found["loss"], found["alpha"]) == (truth.loss, data.alpha)
+    assert found["notes"] == list(truth.notes)
+    asked = done("certify", "m", "--time-limit", 60, "--budget", 0, "--budget", 3.3)["budgets"]
+    exact = model.certificate([0, 3.3], time_limit=60).at(3.3)
+    assert [row["budget"] for row in asked] == [0, 3.3]
+    close([row["ratio"] for row in asked], [truth.at(0).ratio, exact.ratio])
+    printed = run("certify", "m", "--budget", 3.3)
+    assert (printed.code, printed.err) == (0, "")
+    header, line, mean = printed.out.splitlines()[2:5]
+    assert header.split("  ")[-1].strip() == "of the best, at least"
+    assert line.split()[0] == "3.3"
+    shown = [float(number) / 100 for number in line.split()[1::2]]
+    close(shown[:2], np.round(np.array([exact.achieved, exact.bound]) / truth.null_value, 3))
+    assert exact.ratio - 1e-3 < shown[2] <= exact.ratio + 1e-7
+    assert mean.startswith("all, on average")
+    assert " ".join(truth.notes[0].split()) in " ".join(printed.out.split())
+    assert all(len(line) <= 80 for line in printed.out.splitlines())
+
+
+def test_reports_with_a_certificate(run, done):
+    data = numbers()
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "--alpha", data.alpha, "-o", "m")
+    model = AnytimeRegressor(groups, alpha=data.alpha).fit(X, y)
+    expected = summarise(model, certificate=model.certificate(time_limit=60)).certificate
+    found = done("report", "m", "--certify", 60)["certificate"]
+    for key in ("shares", "budgets", "achieved", "bounds", "ratios"):
+        close(found[key], getattr(expected, key))
+    close(found["curve"]["values"], expected.curve.values)
+    assert (
+        run("report", "m", path, "-t", "target", "--cv", 2, "--no-baselines", "--certify", 1, "-o", "r.html").code == 0
+    )
+    assert "How near to the best?" in Path("r.html").read_text(encoding="utf-8")
+    assert done("report", "m")["certificate"] is None
+
+
+def test_models_that_know_too_little_are_not_certified(run):
+    path, given, *_ = write(heart(), "csv")
+    run("fit", path, *given, "--max-groups", 2, "-o", "m")
+    for arguments in (["certify", "m"], ["report", "m", "--certify", 1, "-o", "new.html"]):
+        found = run(*arguments)
+        assert (found.code, found.out) == (2, "")
+        assert found.err.startswith("error: the sequence was ended early")
+        assert len(found.err.splitlines()) == 1
+    assert not Path("new.html").exists()
+
+
 def test_folders_and_globs(done):
     data = numbers()
     frame = data.X.assign(target=data.y)
@@ -565,6 +628,13 @@ ERRORS = {
     "report suffix": (["report", "m", "-o", "new.pdf"], "its name must end in .html or .md or .json"),
     "report target": (["report", "m", "-t", "target", "-o", "new.html"], "are columns of DATA"),
     "report of other data": (["report", "m", "empty.csv", "-o", "new.html"], "empty.csv cannot be read as CSV"),
+    "certify no model": (["certify", "nope"], "nope: no such file"),
+    "certify damaged": (["certify", "cut"], "damaged"),
+    "certify time": (["certify", "m", "--time-limit", "-1"], "--time-limit"),
+    "certify no time": (["certify", "m", "--time-limit", "nan"], "--time-limit"),
+    "certify budget": (["certify", "m", "--budget", "-1"], "--budget"),
+    "certify endless budget": (["certify", "m", "--budget", "inf"], "budgets must be finite"),
+    "certified report": (["report", "m", "--certify", "-1", "-o", "new.html"], "--certify"),
     "export suffix": (["export", "m", "-o", "new.txt"], "its name must end in .onnx"),
     "groups without numbers": (["groups", "good.svm", "--by", "prefix", "-o", "new"], "have no names"),
     "threshold": (["groups", "good.csv", "--threshold", "2", "-o", "new"], "--threshold"),
@@ -733,14 +803,38 @@ def test_python_m_budgetline():
     helped = process("-m", "budgetline", "--help")
     assert helped.returncode == 0
     assert "Exit codes: 0 done" in helped.stdout
-    for name in ("demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "export", "profile"):
+    for name in (
+        "demo",
+        "groups",
+        "fit",
+        "show",
+        "curve",
+        "compare",
+        "predict",
+        "report",
+        "certify",
+        "export",
+        "profile",
+    ):
         assert f" {name} " in helped.stdout
     wrong = process("-m", "budgetline", "fit", "nope.csv", "-t", "y", "-o", "m")
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "error: nope.csv does not exist\n")
 
 
 def test_every_command_has_examples(run):
-    for name in ("demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "export", "profile"):
+    for name in (
+        "demo",
+        "groups",
+        "fit",
+        "show",
+        "curve",
+        "compare",
+        "predict",
+        "report",
+        "certify",
+        "export",
+        "profile",
+    ):
         found = run(name, "--help")
         assert found.code == 0
         assert f"budgetline {name}" in found.out.split("Examples:")[1]

@@ -180,3 +180,71 @@ def test_a_name_is_for_one_estimator():
     model = AnytimeRegressor().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="a mapping names its own"):
         BudgetCurveDisplay.from_estimator({"a": model}, X, X[:, 0], name="b")
+
+
+# -- bounds --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_is_drawn_as_steps_with_the_region_above(fitted):
+    models, _, _ = fitted
+    certificate = models["fr"].certificate(time_limit=60)
+    bound = certificate.curve()
+    training = BudgetCurve.of(models["fr"])
+    display = BudgetCurveDisplay(training).plot(bound=bound)
+    np.testing.assert_array_equal(display.bound_.get_xdata()[:-1], bound.costs)
+    np.testing.assert_array_equal(display.bound_.get_ydata()[:-1], bound.values)
+    assert (display.bound_.get_drawstyle(), display.bound_.get_linestyle()) == ("steps-post", "--")
+    assert labels_of(display.ax_) == ["training", "bound: no set of groups can be above"]
+    assert len(display.lines_) == 1
+    region = display.beyond_.get_paths()[0]
+    bottom, top = display.ax_.get_ylim()
+    assert top < 1.2  # the region does not move the axes
+    total = training.total_cost
+    for cost in np.linspace(0, total, 203)[1:-1]:
+        found = certificate.at(cost)
+        here = found.bound / certificate.null_value
+        assert region.contains_point((cost, here + 1e-6))
+        assert region.contains_point((cost, top))
+        assert not region.contains_point((cost, here - 1e-6))
+    assert not region.contains_point((total * 1.01, top))
+    assert bottom < 0
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        (["training"], "bound: no set of groups can be above"),
+        (["ours, training"], "bound: no set of groups can be above"),
+        (["training", "held out"], "bound: no set of groups can be above (training data)"),
+        (["ours"], "bound: no set of groups can be above (training data)"),
+    ],
+)
+def test_the_label_says_which_data_a_bound_is_about(names, label):
+    curve, bound = BudgetCurve([0, 1], [0, 0.5]), BudgetCurve([0, 1], [0.2, 0.6], label="bound")
+    display = BudgetCurveDisplay(dict.fromkeys(names, curve)).plot(bound=bound)
+    assert labels_of(display.ax_) == [*names, label]
+
+
+def test_a_bound_beyond_the_curves(fitted):
+    models, X, y = fitted
+    bound = BudgetCurve([0, 5, 20], [0.2, 0.5, 0.9])
+    display = BudgetCurveDisplay.from_estimator(models["fr"], X, y, bound=bound, log_cost=True)
+    assert display.lines_[0].get_xdata()[-1] == 20
+    assert display.bound_.get_xdata()[-1] == 20
+    display.figure_.canvas.draw()
+    again = display.plot(ax=display.ax_)
+    assert again.bound_ is None
+    assert again.beyond_ is None
+
+
+def test_bounds_on_other_metrics_are_refused(fitted):
+    models, X, y = fitted
+    bound = models["fr"].certificate(time_limit=0).curve()
+    for metric in ("mse", "r2", "F"):
+        with pytest.raises(ValueError, match=f"a bound is about metric 'explained', not about '{metric}'"):
+            BudgetCurveDisplay.from_estimator(models["fr"], X, y, metric=metric, bound=bound)
+    with pytest.raises(ValueError, match="not about 'r2'"):
+        BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=BudgetCurve([0], [0], "r2"))
+    with pytest.raises(TypeError, match=r"bound must be a BudgetCurve, .* not Certificate"):
+        BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=models["fr"].certificate(time_limit=0))
+    assert not plt.get_fignums()  # nothing is drawn before it is checked

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ from budgetline import (
     AnytimeRegressor,
     AnytimeRegressorCV,
     FeatureGroups,
+    FixedOrder,
     GroupLassoPath,
     Moments,
     RandomOrder,
     Summary,
     budget_curve,
+    certify,
     compare,
     cross_val_budget_curve,
     files,
@@ -31,7 +34,7 @@ from budgetline import (
     summarise,
     timeliness,
 )
-from budgetline.datasets import load_heart, load_nhanes
+from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
@@ -548,3 +551,292 @@ def test_nhanes_at_full_size():
     for budget in (0, 16, 30, 131, 524):
         assert curve_of(summary, "cross-validated").at(budget)[0] == pytest.approx(truth.at(budget), rel=1e-6, abs=1e-9)
     assert len(summary.to_html().encode()) < 200_000
+
+
+# -- the certificate ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certified(regression):
+    model, X, y = regression
+    certificate = model.certificate(time_limit=60)
+    return certificate, summarise(model, X, y, cv=3, baselines=False, certificate=certificate)
+
+
+def explained_by(X, y, names, alpha):
+    """Return F/R(∅) of a set of groups, from its definition."""
+    columns = [column for name in names for column in GROUPS[name]]
+    Z, t = (X - X.mean(axis=0)) / X.std(axis=0), y - y.mean()
+    Z = Z[:, columns]
+    w = np.linalg.solve(Z.T @ Z / len(y) + alpha * np.eye(len(columns)), Z.T @ t / len(y)) if columns else np.zeros(0)
+    return 1 - (np.mean((t - Z @ w) ** 2) + alpha * w @ w) / np.mean(t**2)
+
+
+def test_the_certificate_says_what_it_said(certified):
+    certificate, summary = certified
+    found = summary.certificate
+    assert found.shares == (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+    np.testing.assert_allclose(found.budgets, 8.5 * np.array(found.shares))
+    for budget, *entries in zip(found.budgets, found.achieved, found.bounds, found.ratios, strict=True):
+        achieved, bound, ratio = certificate.at(budget)
+        scale = certificate.null_value
+        assert entries == pytest.approx([achieved / scale, bound / scale, ratio], rel=1e-12)
+    timely = found.timeliness
+    assert (timely.achieved, timely.bound, timely.ratio) == pytest.approx(certificate.timeliness(), rel=1e-12)
+    assert found.notes == certificate.notes
+    bound = certificate.curve()
+    assert found.curve.kind == "bound"
+    assert found.curve.costs[-1] == summary.total_cost
+    np.testing.assert_array_equal(found.curve.costs, bound.costs)
+    np.testing.assert_array_equal(found.curve.values[:-1], bound.values[:-1])
+    assert [curve.kind for curve in summary.curves] == ["training", "cross-validated"]
+
+
+def test_no_set_of_groups_is_above_the_bound_of_the_report(certified, regression):
+    _, X, y = regression
+    found = certified[1].certificate
+    for size in range(5):
+        for names in combinations(GROUPS, size):
+            cost, value = sum(COSTS[name] for name in names), explained_by(X, y, names, 1e-3)
+            for budget, bound in zip(found.budgets, found.bounds, strict=True):
+                assert cost > budget or value <= bound + 1e-9
+            held = [v for c, v in zip(found.curve.costs, found.curve.values, strict=True) if c < cost]
+            assert value <= (held or found.curve.values)[-1 if held else 0] + 1e-9
+    bought = [stage.group for stage in certified[1].sequence if stage.cumulative_cost <= found.budgets[-2]]
+    assert found.achieved[-2] == pytest.approx(explained_by(X, y, bought, 1e-3))
+    assert found.ratios[-1] == pytest.approx(1)
+
+
+def test_the_table_never_promises_more_than_is_proven(certified):
+    summary = certified[1]
+    text = summary.to_markdown()
+    rows = [row for row in markdown_rows(text) if len(row) == 4]
+    assert rows[0][0] == "budget, of 8.5 cost units"
+    assert [row[0] for row in rows[1:]] == [
+        "1 % (0.085)", "2 % (0.17)", "5 % (0.425)", "10 % (0.85)", "25 % (2.125)", "50 % (4.25)", "100 % (8.5)",
+        "all, on average (timeliness)",
+    ]  # fmt: skip
+    proven = [*summary.certificate.ratios, summary.certificate.timeliness.ratio]
+    for row, ratio, bound in zip(rows[1:-1], proven, summary.certificate.bounds, strict=False):
+        assert -1e-3 < float(row[3].removesuffix(" %")) / 100 - ratio <= 1e-7
+        assert float(row[2].removesuffix(" %")) / 100 == pytest.approx(bound, abs=5.1e-4)
+    assert float(rows[-1][3].removesuffix(" %")) / 100 <= proven[-1]
+    assert "## How near to the best?" in text
+    assert page_of(summary).rows == markdown_rows(text)
+    for words in (
+        "about the training data and with the ridge penalty",
+        "no single order has to reach it",
+        "Theorem 3.2",
+    ):
+        assert words in text
+        assert words in summary.to_html()
+
+
+def proven_of(summary, shares, achieved, bounds, timely=0.5):
+    """Return a summary with other figures in its certificate."""
+    found = summary.certificate
+    ratios = tuple(a / b if b else 1.0 for a, b in zip(achieved, bounds, strict=True))
+    budgets = tuple(share * summary.total_cost for share in shares)
+    fields = {"shares": shares, "budgets": budgets, "achieved": achieved, "bounds": bounds, "ratios": ratios}
+    return replace(
+        summary, certificate=replace(found, **fields, timeliness=type(found.timeliness)(timely, 1.0, timely))
+    )
+
+
+@pytest.mark.parametrize(
+    ("achieved", "bounds", "sentence"),
+    [
+        (
+            (0.2, 0.3, 0.4),
+            (0.2, 0.3129, 0.4),
+            "At 10 % of the cost the order explains at least 95.8 % of what any set of",
+        ),
+        (
+            (0.0, 0.0, 0.4),
+            (0.2, 0.3, 0.5),
+            "At 100 % of the cost the order explains at least 80.0 % of what any set of",
+        ),
+        ((0.2, 0.3, 0.4), (0.2, 0.3, 0.4), "At 10 % of the cost the order explains as much as any set of groups could"),
+        ((0.2, 0.99996, 1.0), (0.2, 1.0, 1.0), "explains at least 99.9 % of what"),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "The order explains nothing that could be measured."),
+    ],
+)
+def test_the_sentence(certified, achieved, bounds, sentence):
+    assert sentence in proven_of(certified[1], (0.01, 0.1, 1.0), achieved, bounds).to_markdown()
+
+
+def test_a_training_curve_above_the_bound_is_told_and_not_clipped(regression):
+    _, X, y = regression
+    said = re.compile(r"so it can be above the bound, which has it\.( Here it is, by up to ([\d.]+) pp\.)?")
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-6).fit(X, y)
+    summary = summarise(model, X, y, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
+    assert said.search(summary.to_markdown())[1] is None
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1.0).fit(X, y)
+    certificate = model.certificate(time_limit=60)
+    summary = summarise(model, X, y, cv=3, baselines=False, certificate=certificate)
+    fitted = budget_curve(model, X, y)
+    above = [
+        v - certificate.at(c).bound / certificate.null_value for c, v in zip(fitted.costs, fitted.values, strict=True)
+    ]
+    assert max(above) > 0.01
+    assert float(said.search(summary.to_markdown())[2]) == pytest.approx(100 * max(above), abs=0.051)
+    np.testing.assert_array_equal(curve_of(summary, "training").values, fitted.values)
+    np.testing.assert_array_equal(summary.certificate.curve.values[:-1], certificate.curve().values[:-1])
+    # without data the training curve is that of the fit, with the penalty: below the bound, and nothing to tell
+    assert not said.search(summarise(model, certificate=certificate).to_markdown())
+
+
+def test_a_bound_holds_at_its_own_budget(certified):
+    summary = certified[1]
+    first, total = summary.sequence[0].cumulative_cost, summary.total_cost
+    curve = replace(summary.certificate.curve, costs=(0.0, first, total), values=(0.01, 1.0, 1.0))
+    above = curve_of(summary, "training").values[1] - 0.01
+    text = replace(summary, certificate=replace(summary.certificate, curve=curve)).to_markdown()
+    assert f"Here it is, by up to {100 * above:.1f} pp." in text
+
+
+def test_a_bound_is_drawn_for_explained_alone(regression, heart_model, certified):
+    model, X, y = regression
+    other = summarise(model, X, y, metric="mse", cv=3, baselines=False, certificate=certified[0])
+    assert other.certificate.curve is None
+    assert other.certificate.bounds == certified[1].certificate.bounds
+    trivial = summarise(heart_model, certificate=heart_model.certificate())
+    assert trivial.measure.name == "explained"
+    assert trivial.certificate.curve is None
+    assert set(trivial.certificate.bounds) == {trivial.certificate.bounds[-1]}
+    assert trivial.certificate.bounds[-1] == pytest.approx(trivial.sequence[-1].explained)
+    assert "the only bound known is that of all groups" in trivial.to_markdown()
+    assert "the only bound known is that of all groups" in trivial.to_html()
+
+
+def test_a_certificate_of_a_sequence_that_was_ended(regression):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-3, max_groups=2).fit(X, y)
+    certificate = model.certificate(time_limit=60)
+    summary = summarise(model, certificate=certificate)
+    total = model.sequence_.cumulative_costs[-1]
+    assert total < certificate.total_cost
+    assert summary.certificate.budgets[-1] == summary.certificate.curve.costs[-1] == total
+    assert summary.certificate.curve.values[-1] * certificate.null_value == pytest.approx(certificate.at(total).bound)
+    assert summary.certificate.timeliness.ratio == pytest.approx(certificate.timeliness(total).ratio)
+    assert "counts the groups that are not in the sequence, too" in summary.to_markdown()
+
+
+@pytest.mark.parametrize("costs", [dict.fromkeys(GROUPS, 0.0), {**COSTS, "a": 0.0}, {**COSTS, "c": 1e9}])
+def test_certificates_with_strange_costs(regression, costs):
+    _, X, y = regression
+    for target in (y, np.ones(len(y))):
+        model = AnytimeRegressor(GROUPS, costs, alpha=1e-3).fit(X, target)
+        summary = summarise(model, X, target, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
+        assert Summary.from_json(summary.to_json()) == summary
+        assert summary.certificate.ratios[-1] == pytest.approx(1)
+        assert summary.to_html()
+
+
+def test_certificates_of_pipelines_and_searches(regression):
+    _, X, y = regression
+    for model in (
+        make_pipeline(StandardScaler(), AnytimeRegressor(GROUPS, COSTS)),
+        GridSearchCV(AnytimeRegressor(GROUPS, COSTS), {"alpha": [1e-3, 1e-1]}, cv=3),
+        AnytimeRegressorCV(GROUPS, COSTS, cv=3),
+    ):
+        certificate = certify(model.fit(X, y), time_limit=60)
+        found = summarise(model, certificate=certificate).certificate
+        assert found.ratios[-2] == certificate.at(found.budgets[-2]).ratio
+
+
+def test_a_certificate_of_another_model_is_refused(regression, certified):
+    model, X, y = regression
+    same = {"schedule": FixedOrder(model.sequence_.groups), "alpha": 1e-3}
+    backwards = {**same, "schedule": FixedOrder(model.sequence_.groups[::-1])}
+    others = {
+        "other groups": (AnytimeRegressor({**GROUPS, "a": [0], "b": [1, 2]}, COSTS, **same), y),
+        "other costs": (AnytimeRegressor(GROUPS, {**COSTS, "c": 4.5}, **same), y),
+        "another order": (AnytimeRegressor(GROUPS, COSTS, **backwards), y),
+        "alpha=0.002, the model 0.001": (AnytimeRegressor(GROUPS, COSTS, **{**same, "alpha": 2e-3}), y),
+        "other data": (AnytimeRegressor(GROUPS, COSTS, **same), 2 * y),
+    }
+    for message, (other, target) in others.items():
+        with pytest.raises(ValueError, match=f"not of this model: it .*{message}"):
+            summarise(model, certificate=other.fit(X, target).certificate(time_limit=0))
+    poisson = AnytimeRegressor(GROUPS, COSTS, loss="poisson", **same).fit(X, np.abs(y))
+    with pytest.raises(ValueError, match="is about loss 'Poisson'"):
+        summarise(model, certificate=poisson.certificate())
+    without = replace(certified[0], excluded=np.array([True, False, False, False]))
+    with pytest.raises(ValueError, match="says which groups must be in or out"):
+        summarise(model, certificate=without)
+    with pytest.raises(TypeError, match="certificate must be a Certificate"):
+        summarise(model, certificate=certified[0].to_dict())
+
+
+def test_reports_without_a_certificate_can_still_be_read(heart_summary, certified):
+    content = heart_summary.to_dict()
+    assert content.pop("certificate") is None
+    assert Summary.from_dict(content) == heart_summary
+    assert "How near" not in heart_summary.to_markdown() + heart_summary.to_html()
+    summary = certified[1]
+    assert Summary.from_json(summary.to_json()) == summary
+    hash(summary)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ([], 3, "certificate must be a mapping"),
+        (["extra"], 3, r"certificate\.extra is not a field"),
+        (["notes"], KeyError, r"certificate\.notes is missing"),
+        (["notes", 0], 3, r"certificate\.notes\[0\] must be of type str"),
+        (["shares"], [], r"certificate\.budgets must have|certificate\.shares must not be empty"),
+        (["bounds"], [0.5], r"certificate\.bounds must have one entry per share, got 1"),
+        (["bounds", 3], None, r"certificate\.bounds\[3\] must be of type float"),
+        (["bounds", 6], 0.01, r"certificate\.ratios\[6\]: achieved must be between 0 and the bound"),
+        (["ratios", 5], 0.3, r"certificate\.ratios\[5\]: ratio must be achieved over bound"),
+        (["ratios", 5], float("inf"), r"certificate\.ratios\[5\] must be finite"),
+        (["achieved", 6], -1.0, r"certificate\.ratios\[6\]: achieved must be between 0"),
+        (["timeliness", "ratio"], 1.0, r"certificate\.timeliness\.ratio must be achieved over bound"),
+        (["timeliness", "bound"], KeyError, r"certificate\.timeliness\.bound is missing"),
+        (["budgets", 3], 4.0, "certificate: budgets must be shares of the whole cost, got 4"),
+        (["shares", 6], 2.0, "certificate: budgets must be shares"),
+        (["curve", "kind"], "training", r"certificate\.curve must be of kind 'bound'"),
+        (["curve", "values", 2], None, r"certificate\.curve must be of kind 'bound', with all values known"),
+        (["curve", "values", 0], 0.9, r"certificate\.curve: a bound must not decrease"),
+        (["curve", "costs", 0], 1.0, r"certificate\.curve\.costs must start at 0"),
+        (["curve", "costs", -1], 99.0, "certificate: the curve must end at the whole cost"),
+    ],
+)
+def test_a_forged_certificate_is_named(certified, path, value, message):
+    content = certified[1].to_dict()
+    spoil(content, ["certificate", *path], value)
+    with pytest.raises(ValueError, match=message):
+        Summary.from_dict(content)
+
+
+def test_a_bound_on_another_measure_is_refused(certified):
+    content = certified[1].to_dict()
+    content["measure"]["name"] = "mse"
+    with pytest.raises(ValueError, match="certificate: there is no curve of a bound on 'mse'"):
+        Summary.from_dict(content)
+
+
+def test_notes_of_a_certificate_are_escaped(certified):
+    summary = certified[1]
+    attacked = replace(summary, certificate=replace(summary.certificate, notes=(EVIL,)))
+    assert (
+        page_of(attacked).tags == page_of(replace(summary, certificate=replace(summary.certificate, notes=("x",)))).tags
+    )
+    assert not re.search(r"(?<!\\)<", attacked.to_markdown())
+
+
+def test_costs_that_are_shared_are_told():
+    thyroid = load_thyroid(tests="single")
+    model = AnytimeRegressor(thyroid.feature_groups, alpha=1e-2).fit(thyroid.data, thyroid.target.astype(float))
+    summary = summarise(model, unit="dollars")
+    text = summary.to_markdown()
+    assert "blood draw (2.1 dollars) is paid once, by the first of TSH, T3, TT4 and T4U" in text
+    assert "FTI is computed from TT4 and T4U." in text
+    assert summary.sequence[-1].cumulative_cost == pytest.approx(69.81)
+    assert Summary.from_json(summary.to_json()) == summary
+    assert (
+        "is paid once"
+        not in summarise(AnytimeRegressor().fit(thyroid.data, thyroid.target.astype(float))).to_markdown()
+    )

@@ -2,12 +2,20 @@
 
 import shutil
 from importlib.util import find_spec
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, cross_val_budget_curve, summarise
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    BudgetCurve,
+    budget_curve,
+    cross_val_budget_curve,
+    summarise,
+)
 from budgetline.datasets import load_heart, load_nhanes
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -332,3 +340,116 @@ def test_rounding_does_not_take_a_group_away(visit, tmp_path):
     assert page.locator("#count").text_content() == "2 of 3"
     page.locator("#next").click()
     assert page.locator("#count").text_content() == "3 of 3"
+
+
+# -- the bound of a certificate ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bounded(nhanes):
+    """Return the certificate of a model and its report without data, whose training curve has the penalty, too."""
+    certificate = nhanes.model.certificate(time_limit=1)
+    return certificate, summarise(nhanes.model, unit="points", certificate=certificate)
+
+
+def corners(page, selector):
+    """Return the corners of a path, shape (n, 2), y downwards."""
+    text = page.locator(selector).get_attribute("d")
+    return np.array([[float(v) for v in pair.split()] for pair in text.strip("MZ").replace("M", "L").split("L")])
+
+
+def height_at(points, x):
+    """Return how high (smallest y) a line of steps is at x; upright parts are not counted."""
+    found = [a[1] for a, b in pairwise(points) if a[1] == b[1] and a[0] < x < b[0]]
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, scheme, visit, tmp_path):
+    certificate, summary = bounded
+    page = visit(summary, tmp_path, width, color_scheme=scheme)
+    line, training = corners(page, "#curve .line-bound"), corners(page, "#curve .line-main")
+    left, right = training[0, 0], training[-1, 0]
+    assert (line[0, 0], line[-1, 0]) == (left, right)
+    curve = BudgetCurve.of(nhanes.model)
+    slope, start = np.polyfit([curve.values[0], curve.values[-1]], [training[0, 1], training[-1, 1]], 1)
+    seen = 0
+    for x in np.linspace(left, right, 400)[1:-1] + 0.003:
+        above, below = height_at(line, x), height_at(training, x)
+        if above is None or below is None:
+            continue
+        seen += 1
+        assert above <= below + 0.02  # of a pixel: coordinates have two decimals
+        found = certificate.at((x - left) / (right - left) * nhanes.total)
+        assert above == pytest.approx(start + slope * found.bound / certificate.null_value, abs=0.05)
+        assert below == pytest.approx(start + slope * found.achieved / certificate.null_value, abs=0.05)
+    assert seen > 300
+    region = corners(page, "#curve .beyond")
+    np.testing.assert_array_equal(region[:-2], line)
+    assert region[-1, 1] == region[-2, 1] < line[:, 1].min()
+    assert page.locator("#curve-legend .l-bound").text_content().startswith("bound: no set of groups can be above")
+    assert page.locator("#curve-legend .l-bound").is_visible()
+    scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert scroll <= inner
+    assert page.evaluate("document.querySelector('#curve-legend').getBoundingClientRect().right") <= inner
+    for name in ("stroke", "fill"):
+        colour = page.evaluate(
+            "([s, n]) => getComputedStyle(document.querySelector(s))[n]",
+            ["#curve .line-bound" if name == "stroke" else "#curve .beyond", name],
+        )
+        assert colour == {"light": "rgb(123, 63, 152)", "dark": "rgb(215, 166, 238)"}[scheme]
+    # the table is seen whole, also on a phone
+    assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.scroll.best'))")
+    rows = page.locator(".scroll.best tbody tr")
+    assert rows.count() == 8
+    for row, share in enumerate((0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)):
+        found = certificate.at(share * nhanes.total)
+        cells = rows.nth(row).locator("td").all_text_contents()
+        assert cells[:2] == [nhanes.number(v / certificate.null_value) for v in (found.achieved, found.bound)]
+    page.screenshot(path=tmp_path / f"bound_{width}_{scheme}.png", full_page=True)
+
+
+def test_a_training_line_above_the_bound_is_not_clipped(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X @ [3.0, 2.0, 1.0]
+    model = AnytimeRegressor([[0], [1], [2]], [1.0, 2.0, 3.0], alpha=1.0).fit(X, y)
+    summary = summarise(model, X, y, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
+    page = visit(summary, tmp_path)
+    line, training = corners(page, "#curve .line-bound"), corners(page, "#curve .line-training")
+    assert training[-1, 1] < line[-1, 1] - 10
+    frame = page.locator("#curve svg").bounding_box()
+    assert 0 < training[:, 1].min() < frame["height"]
+    assert "so it can be above the bound" in page.locator(".notes").text_content()
+    assert "Here it is, by up to" in page.locator(".notes").text_content()
+
+
+def test_no_line_where_there_is_nothing_to_draw(heart, nhanes, visit, tmp_path):
+    trivial = summarise(heart.model, certificate=heart.model.certificate())
+    for summary, sections in ((trivial, 1), (nhanes.summary, 0)):
+        page = visit(summary, tmp_path)
+        assert page.locator("#curve .line-bound, #curve .beyond, .l-bound").count() == 0
+        assert page.locator("#best").count() == sections
+        assert page.locator("#curve .line-main").count() == 1
+
+
+def test_the_bound_on_paper_and_without_scripts(bounded, visit, tmp_path):
+    page = visit(bounded[1], tmp_path, color_scheme="dark")
+    page.emulate_media(media="print")
+    stroke = "getComputedStyle(document.querySelector('#curve .line-bound')).stroke"
+    assert page.evaluate(stroke) == "rgb(123, 63, 152)"
+    assert page.locator("#curve .line-bound").is_visible()
+    assert page.locator("#curve-legend .l-bound").is_visible()
+    plain = visit(bounded[1], tmp_path, java_script_enabled=False)
+    assert plain.locator(".scroll.best table").is_visible()
+
+
+@pytest.mark.parametrize("costs", [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1e-7, 1e9, 3.0]])
+def test_bounds_with_strange_costs(costs, visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    model = AnytimeRegressor([[0], [1], [2]], costs).fit(X, X @ [3.0, 2.0, 1.0] + rng.standard_normal(60))
+    page = visit(summarise(model, certificate=model.certificate(time_limit=60)), tmp_path)
+    assert np.isfinite(corners(page, "#curve .line-bound")).all()
+    assert "NaN" not in page.content()

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from budgetline.cli.certifying import certify
 from budgetline.cli.demo import demo
 from budgetline.cli.errors import EXPECTED, line_of
 from budgetline.cli.fitting import fit
@@ -68,6 +69,13 @@ COMMANDS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
         (
             "budgetline report heart.budgetline heart.csv -t ill --unit dollars",
             "budgetline report heart.budgetline -o heart.md",
+        ),
+    ),
+    (
+        certify,
+        (
+            "budgetline certify heart.budgetline",
+            "budgetline certify heart.budgetline --time-limit 60 --budget 20 --budget 100",
         ),
     ),
     (export, ("budgetline export heart.budgetline -o heart.onnx",)),

@@ -188,6 +188,7 @@ def model_record(model: Any) -> dict[str, Any]:
     chosen = {"alpha_": model.alpha_} if hasattr(model, "alpha_") else {}
     classes = {"classes": model.classes_} if hasattr(model, "classes_") else {}
     names = getattr(model, "feature_names_in_", None)
+    shared, requires = model.feature_groups_.shared, model.feature_groups_.requires
     return {
         "estimator": type(model).__name__,
         "task": "classification" if classes else "regression",
@@ -196,6 +197,8 @@ def model_record(model: Any) -> dict[str, Any]:
         "column_names": None if names is None else list(names),
         "sequence": order.to_dict(),
         "total_cost": float(order.costs.sum()),
+        "shared": {name: {"cost": cost, "groups": list(groups)} for name, (cost, groups) in shared.items()},
+        "requires": {name: list(groups) for name, groups in requires.items()},
         "not_in_sequence": [name for name in model.feature_groups_.names if name not in set(order.groups)],
         "settings": {k: v if isinstance(v, str | int | float | bool | None) else repr(v) for k, v in settings.items()},
         **chosen,

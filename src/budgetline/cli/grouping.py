@@ -144,7 +144,8 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str,
     lines = [
         f"Groups of {files.place}, {what}.",
         "Edit: put together what is computed, asked or bought together, and give every group its cost,",
-        "all in one unit (seconds, dollars, …). A group of cost 0 is free.",
+        "all in one unit (seconds, dollars, …). A group of cost 0 is free. Costs that groups share, paid once:",
+        "'shared: {draw: {cost: 2.1, groups: [a, b]}}'; what must be bought before a group: 'requires: [a]' in it.",
         "Columns are in one group at most; those in none are left out ('remainder: drop').",
     ]
     if not files.named:

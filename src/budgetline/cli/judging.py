@@ -37,6 +37,10 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     screen.sequence(found.sequence_)
     if record["not_in_sequence"]:
         screen.say(f"not in the sequence: {', '.join(record['not_in_sequence'])}")
+    for name, entry in record["shared"].items():
+        screen.say(f"shared: {name!r} {amount(entry['cost'])}, by {', '.join(entry['groups'])}")
+    for name, required in record["requires"].items():
+        screen.say(f"{name} requires {', '.join(required)}")
     screen.say("\nWhat each budget buys, on the data that the model learned from:\n")
     screen.budgets(curve)
     screen.say("\nExplained, against cost:\n")
@@ -147,6 +151,10 @@ def report(
     metric: options.Metric = None,
     cv: Annotated[int, typer.Option(metavar="K", min=2, help="Number of folds.")] = 5,
     baselines: Annotated[bool, typer.Option(help="Whether to compare with other ways to order the groups.")] = True,
+    certify: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Prove for so long how near the order comes to the best."),
+    ] = None,
     weight: options.Weight = None,
     file_format: options.FileFormat = None,
     zero_based: options.ZeroBased = False,
@@ -166,6 +174,7 @@ def report(
     elif target is not None or weight is not None:
         raise Refused("--target and --weight are columns of DATA: give it, too")
     with refusing():
+        proven = None if certify is None else found.certificate(time_limit=certify, progress=screen.progress)
         summary = summarise(
             found,
             table.X,
@@ -177,6 +186,7 @@ def report(
             title=title,
             unit=unit,
             progress=screen.progress,
+            certificate=proven,
         )
     if place is not None:
         with saying(place):

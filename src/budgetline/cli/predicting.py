@@ -113,8 +113,7 @@ def _spent(model: Any, choice: dict[str, Any], screen: Screen) -> dict[str, Any]
         budget, stage = choice["budget"], choice["stage"]
         last = len(order) if stage is None else stage
         names = list(order.groups[: order.stage_at(budget) if budget is not None else last])
-    costs = dict(zip(order.groups, order.costs.tolist(), strict=True))
-    cost = float(sum(costs[name] for name in names))
+    cost = model.feature_groups_.cost_of(names)
     screen.note(f"groups used: {listed(names) or 'none'}; cost {amount(cost)} of {amount(float(order.costs.sum()))}")
     return {"groups": names, "cost": cost}
 

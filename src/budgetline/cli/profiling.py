@@ -62,6 +62,8 @@ def profile(
             text = known.with_costs(found.costs).to_yaml()
         write_text(output, f"# Costs are seconds per input, measured with {sample}.\n{text}")
         screen.note(f"wrote {output}")
+        if known.shared:
+            screen.note(f"not measured, kept as they were: the shared costs {', '.join(map(repr, known.shared))}")
     written = None if output is None else str(output)
     screen.document({"costs": found.costs, "seconds": found.seconds, "quantile": quantile, "written": written})
 

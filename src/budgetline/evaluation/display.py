@@ -21,6 +21,8 @@ METRIC_LABELS = {
     "roc_auc": "ROC AUC",
     "log_loss": "log loss",
 }
+BOUND_LABEL = "bound: no set of groups can be above"
+FAR_ABOVE = 10.0
 
 
 class BudgetCurveDisplay:
@@ -39,6 +41,7 @@ class BudgetCurveDisplay:
     curves : dict name -> BudgetCurve
     ax_, figure_ : matplotlib axes and figure
     lines_ : list of matplotlib lines, one per curve
+    bound_, beyond_ : matplotlib line of the bound and the shaded region above it, or None
     bands_ : list of matplotlib collections, one per curve with errors
 
     Examples
@@ -130,6 +133,7 @@ class BudgetCurveDisplay:
         stop: float | Mapping[str, float] | None = None,
         log_cost: bool = False,
         reading: Reading = "step",
+        bound: BudgetCurve | None = None,
         **line: Any,
     ) -> BudgetCurveDisplay:
         """Draw all curves.
@@ -144,6 +148,9 @@ class BudgetCurveDisplay:
             A logarithmic axis of costs, linear between 0 and the smallest cost.
         reading : {"step", "linear"}
             What a budget between two points buys.
+        bound : BudgetCurve, optional
+            Drawn as steps, with the region above it shaded: ``certificate.curve()``. It is about the training data and
+            "explained" alone, with the ridge penalty; curves of other data, or read as "linear", may cross it.
         **line
             Passed on to matplotlib's ``plot``.
 
@@ -152,14 +159,16 @@ class BudgetCurveDisplay:
         self
         """
         check_reading(reading)
+        self._check_bound(bound)
         if ax is None:
             _, ax = _pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         self.lines_: list[Any] = []
         self.bands_: list[Any] = []
-        end = max(curve.total_cost for curve in self.curves.values())
+        end = max(curve.total_cost for curve in (*self.curves.values(), *([] if bound is None else [bound])))
         for name, curve in self.curves.items():
             self._draw(name, curve, end, reading, line)
+        self._draw_bound(bound, end)
         stops = stop if isinstance(stop, Mapping) else {} if stop is None else {f"stop at {stop:.6g}": stop}
         for label, cost in stops.items():
             ax.axvline(cost, color="0.4", linestyle="--", linewidth=1, label=label)
@@ -192,6 +201,33 @@ class BudgetCurveDisplay:
                     linewidth=0,
                 )
             )
+
+    def _check_bound(self, bound: Any) -> None:
+        """Raise an error unless there is no bound, or it is one on what the curves show."""
+        if bound is None:
+            return
+        if not isinstance(bound, BudgetCurve):
+            raise TypeError(f"bound must be a BudgetCurve, such as certificate.curve(), not {type(bound).__name__}")
+        for metric in (bound.metric, *(curve.metric for curve in self.curves.values())):
+            if metric != "explained":
+                raise ValueError(f"a bound is about metric 'explained', not about {metric!r}")
+
+    def _draw_bound(self, bound: BudgetCurve | None, end: float) -> None:
+        """Draw a bound, if there is one, and shade what no set of groups can reach."""
+        self.bound_: Any = None
+        self.beyond_: Any = None
+        if bound is None:
+            return
+        costs, values = np.append(bound.costs, end), np.append(bound.values, bound.values[-1])
+        label = BOUND_LABEL if all("training" in name for name in self.curves) else f"{BOUND_LABEL} (training data)"
+        style = {"drawstyle": "steps-post", "color": "0.45", "linestyle": "--", "linewidth": 1.2, "label": label}
+        (self.bound_,) = self.ax_.plot(costs, values, **style)
+        steps = np.column_stack([np.repeat(costs, 2)[1:], np.repeat(values, 2)[:-1]])
+        corners = np.vstack([steps, [[end, values[-1] + FAR_ABOVE], [0.0, values[-1] + FAR_ABOVE]]])
+        style = {"facecolor": "0.45", "alpha": 0.12, "linewidth": 0}
+        self.beyond_ = import_module("matplotlib.collections").PolyCollection([corners], **style)
+        # Shares end at 1: so it reaches the top of the axes, which it must not move.
+        self.ax_.add_collection(self.beyond_, autolim=False)
 
 
 def _pyplot() -> Any:

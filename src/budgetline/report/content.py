@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ SCHEMA = 1
 """Version of the record; files of a newer one are refused."""
 TRAINING = "training"
 CROSS_VALIDATED = "cross-validated"
+BOUND = "bound"
+ROUNDING = 1e-6
+"""Numbers of a certificate that follow from each other agree to this much."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ class Curve:
     """Values of the metric against cost, read as steps; the first point is the model before any group.
 
     ``kind`` says how it was found: "training", with a point per stage, or "cross-validated", with a point wherever a
-    fold has one. ``errors`` is empty where there are none.
+    fold has one; or it is the "bound" of a certificate, which holds up to the next cost, that cost included.
+    ``errors`` is empty where there are none.
     """
 
     kind: str
@@ -146,6 +151,82 @@ class Rivals:
 
 
 @dataclass(frozen=True)
+class Bounded:
+    """What was achieved, the most that anything could achieve, and their ratio, 1 where the bound is 0."""
+
+    achieved: float
+    bound: float
+    ratio: float
+
+    def __post_init__(self) -> None:
+        if not -ROUNDING <= self.achieved <= self.bound + ROUNDING:
+            raise ValueError(f"achieved must be between 0 and the bound, got {self.achieved:g} for {self.bound:g}")
+        expected = min(max(self.achieved / self.bound, 0.0), 1.0) if self.bound > 0 else 1.0
+        if abs(self.ratio - expected) > ROUNDING:
+            raise ValueError(f"ratio must be achieved over bound, {expected:g}, got {self.ratio:g}")
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """How near the order comes to the best, proven: F/R(∅) of the training data, with the ridge penalty.
+
+    ``budgets`` are shares of the whole cost. ``timeliness`` is about all budgets up to it, and the bound there about
+    every order. ``curve`` is the bound at every budget, None where the report's curves are of another measure or the
+    only bound is that of all groups.
+    """
+
+    shares: tuple[float, ...]
+    budgets: tuple[float, ...]
+    achieved: tuple[float, ...]
+    bounds: tuple[float, ...]
+    ratios: tuple[float, ...]
+    timeliness: Bounded
+    notes: tuple[str, ...]
+    curve: Curve | None
+
+    def __post_init__(self) -> None:
+        if not self.shares:
+            raise ValueError("shares must not be empty")
+        for name in ("budgets", "achieved", "bounds", "ratios"):
+            if len(getattr(self, name)) != len(self.shares):
+                raise ValueError(f"{name} must have one entry per share, got {len(getattr(self, name))}")
+        for k, entries in enumerate(zip(self.achieved, self.bounds, self.ratios, strict=True)):
+            try:
+                Bounded(*entries)
+            except ValueError as error:
+                raise ValueError(f"ratios[{k}]: {error}") from error
+        if self.curve is not None:
+            values = [value for value in self.curve.values if value is not None]
+            if self.curve.kind != BOUND or len(values) < len(self.curve.values) or self.curve.errors:
+                raise ValueError(f"curve must be of kind {BOUND!r}, with all values known and no errors")
+            if any(b < a for a, b in pairwise(values)):
+                raise ValueError("curve: a bound must not decrease")
+
+    @property
+    def rows(self) -> tuple[tuple[float, float, Bounded], ...]:
+        """Share, budget, and what is known there."""
+        found = map(Bounded, self.achieved, self.bounds, self.ratios)
+        return tuple(zip(self.shares, self.budgets, found, strict=True))
+
+
+@dataclass(frozen=True)
+class SharedCost:
+    """A cost that several groups share: the first of them pays it."""
+
+    name: str
+    cost: float
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Required:
+    """A group, and those that must be bought before it."""
+
+    group: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Content:
     """All that a report says. See :class:`budgetline.Summary`, which renders it."""
 
@@ -161,6 +242,9 @@ class Content:
     left_out: tuple[str, ...]
     curves: tuple[Curve, ...]
     comparison: Rivals | None
+    certificate: Nearness | None = None
+    shared: tuple[SharedCost, ...] = ()
+    required: tuple[Required, ...] = ()
 
     def __post_init__(self) -> None:
         kinds = [curve.kind for curve in self.curves]
@@ -173,6 +257,18 @@ class Content:
             raise ValueError(f"curves: the {TRAINING} one must have the costs of the sequence")
         if [stage.step for stage in self.sequence] != list(range(1, len(self.sequence) + 1)):
             raise ValueError("sequence must have the steps 1, 2, …, in order")
+        if self.certificate is not None:
+            self._check_certificate(self.certificate)
+
+    def _check_certificate(self, found: Nearness) -> None:
+        total = self.total_cost
+        for share, budget in zip(found.shares, found.budgets, strict=True):
+            if not 0 <= share <= 1 or abs(budget - share * total) > ROUNDING * total:
+                raise ValueError(f"certificate: budgets must be shares of the whole cost, got {budget:g}")
+        if found.curve is not None and self.measure.name != "explained":
+            raise ValueError(f"certificate: there is no curve of a bound on {self.measure.name!r}")
+        if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:
+            raise ValueError("certificate: the curve must end at the whole cost")
 
     @property
     def total_cost(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +18,7 @@ from budgetline.evaluation.metrics import Metric, as_metric
 from budgetline.evaluation.stages import innermost
 from budgetline.inputs import check_known, check_target, check_weight
 from budgetline.objectives.families import SquaredError
+from budgetline.optimality import Certificate
 from budgetline.progress import Progress
 from budgetline.report.baselines import OWN, Baseline, baselines_of, varied
 from budgetline.report.content import (
@@ -28,11 +29,14 @@ from budgetline.report.content import (
     Data,
     Measure,
     Method,
+    Required,
     Rivals,
     Setting,
+    SharedCost,
     Stage,
     Task,
 )
+from budgetline.report.nearness import check_certificate, nearness_of
 from budgetline.report.summary import Summary
 from budgetline.statistics import Moments, Source
 
@@ -80,6 +84,7 @@ def summarise(
     title: str | None = None,
     unit: str = "cost units",
     progress: Progress = None,
+    certificate: Certificate | None = None,
 ) -> Summary:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
@@ -102,6 +107,8 @@ def summarise(
         What costs are counted in, such as "dollars".
     progress : bool or None
         Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+    certificate : Certificate, optional
+        That of this model, ``model.certificate()``: the report then tells how near the order comes to the best.
 
     Examples
     --------
@@ -113,13 +120,15 @@ def summarise(
     '16 of 524 points buy 95 % of what all 22 groups bring.'
     """
     inner = _check(model, X, y, metric, sample_weight, title, unit)
+    check_certificate(certificate, inner)
     measure = as_metric(_default_metric(inner, X) if metric is None else metric)
     judged = None
     if X is not None:
         rivals = tuple(baselines_of(inner, _is_squared(inner), random_state)) if baselines else ()
         judged = _judge(model, X, y, measure, cv, rivals, sample_weight, progress)
     given = f"{type(inner).__name__} of {len(inner.sequence_)} groups" if title is None else title
-    return _made(model, _data(inner, X, y, sample_weight), measure, judged, given, unit)
+    made = _made(model, _data(inner, X, y, sample_weight), measure, judged, given, unit)
+    return made if certificate is None else replace(made, certificate=nearness_of(certificate, made))
 
 
 def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title: str, unit: str) -> Summary:
@@ -139,6 +148,8 @@ def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title
         left_out=tuple(name for name in inner.feature_groups_.names if name not in chosen),
         curves=_curves(inner, judged),
         comparison=None if judged is None or not judged.baselines else _rivals(inner, judged),
+        shared=tuple(SharedCost(name, *entry) for name, entry in inner.feature_groups_.shared.items()),
+        required=tuple(Required(name, groups) for name, groups in inner.feature_groups_.requires.items()),
     )
 
 

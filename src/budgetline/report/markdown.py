@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from budgetline.report.content import Content
-from budgetline.report.sections import Table, budget_table, comparison_table, details_table, facts, order_table
+from budgetline.report.sections import (
+    Table,
+    best_table,
+    budget_table,
+    comparison_table,
+    details_table,
+    facts,
+    order_table,
+)
 from budgetline.report.words import headline, notes, subline
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
@@ -13,7 +21,7 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 def render_markdown(content: Content) -> str:
     """Return the report as Markdown; text of the user's is escaped and stays on its line."""
-    tables = (order_table(content), budget_table(content), comparison_table(content), details_table(content))
+    tables = [table(content) for table in (order_table, budget_table, comparison_table, best_table, details_table)]
     figures = ", ".join(f"{label}: {value}" for label, value in facts(content))
     parts = [
         f"# {escape(content.title)}",

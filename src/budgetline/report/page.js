@@ -4,6 +4,7 @@
   const { sequence, measure, unit, curves } = record;
   const training = curves.find(c => c.kind === "training");
   const main = curves.find(c => c.kind === "cross-validated") || training;
+  const limit = record.certificate ? record.certificate.curve : null;
   const costs = training.costs, total = costs[costs.length - 1], SLACK = 1e-12;
   const svgSpace = document.querySelector("svg").namespaceURI;
   const $ = id => document.getElementById(id);
@@ -153,10 +154,12 @@
   function drawCurve() {
     const { svg, width, height } = canvas("curve", widthOf("curve") < 480 ? 280 : 380);
     const box = { left: measure.style === "percent" ? 54 : 52, right: width - 10, top: 30, bottom: height - 42 };
-    const bounds = curves.flatMap(c => c.values.flatMap((v, k) => v === null ? [] : [v - (errorAt(c, k) || 0), v + (errorAt(c, k) || 0)]));
+    const bounds = (limit ? [...curves, limit] : curves).flatMap(c => c.values.flatMap((v, k) => v === null ? [] : [v - (errorAt(c, k) || 0), v + (errorAt(c, k) || 0)]));
     const x = { place: c => box.left + (box.right - box.left) * (total ? c / total : 0), ticks: total ? niceTicks(0, total, width < 480 ? 4 : 7) : [0] };
     const y = scaleOf(bounds, box.bottom, box.top, 6, false);
     const area = draw(svg, "rect", { class: "spent-area", x: box.left, y: box.top, height: box.bottom - box.top, width: 0 });
+    const above = limit ? steps(limit, k => limit.values[k], x, y)[0] : [];
+    if (limit) draw(svg, "path", { class: "beyond", d: path([...above, [above.at(-1)[0], box.top], [above[0][0], box.top]]) + "Z" });
     const tickText = measure.style === "percent" ? t => minus(String(Number((100 * t).toPrecision(6)))) + " %" : t => minus(String(t));
     axes(svg, box, x, y, amount, tickText, `budget in ${unit}`, measure.label + (measure.greater_is_better ? "" : " (less is better)"));
     if (main.errors.length) {
@@ -164,6 +167,7 @@
       const low = steps(main, edge(-1), x, y);
       steps(main, edge(1), x, y).forEach((run, k) => draw(svg, "path", { class: "band", d: path([...run, ...low[k].reverse()]) + "Z" }));
     }
+    if (limit) draw(svg, "path", { class: "line line-bound", d: path(above) });
     for (const curve of [...curves].reverse()) {
       const kind = curve === main ? "main" : curve.kind;
       for (const run of steps(curve, k => curve.values[k], x, y)) draw(svg, "path", { class: `line line-${kind}`, d: path(run) });
@@ -313,6 +317,7 @@
     ["main", main === training ? "training data" : "cross-validated, each fold with its own order"],
     ...(main.errors.length ? [["band", "± one standard error"]] : []),
     ...(main === training ? [] : [["training", "this model on its own training data"]]),
+    ...(limit ? [["bound", `bound: ${limit.label}`]] : []),
   ]);
   const plot = $("curve");
   plot.addEventListener("pointermove", event => {

@@ -11,7 +11,15 @@ from string import Template
 
 from budgetline.report.content import Content
 from budgetline.report.reading import plain_of
-from budgetline.report.sections import Table, budget_table, comparison_table, details_table, facts, order_table
+from budgetline.report.sections import (
+    Table,
+    best_table,
+    budget_table,
+    comparison_table,
+    details_table,
+    facts,
+    order_table,
+)
 from budgetline.report.words import enough, headline, notes, subline
 
 NOTHING_ELSE = "base-uri 'none'; form-action 'none'"
@@ -23,7 +31,7 @@ def render_page(content: Content) -> str:
     """Return the page; everything that is not ours is escaped, and a policy forbids all scripts but ours."""
     style, script = _file("page.css"), _file("page.js")
     start = content.training_curve.costs[enough(content) or 0]
-    comparison = comparison_table(content)
+    comparison, best = comparison_table(content), best_table(content)
     return Template(_file("page.html")).substitute(
         policy=f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; {NOTHING_ELSE}",
         style=style,
@@ -40,6 +48,7 @@ def render_page(content: Content) -> str:
         order=_section(order_table(content), "order", "step"),
         buys=_section(budget_table(content), "buys"),
         comparison="" if comparison is None else _comparison(comparison),
+        best="" if best is None else f'<section aria-labelledby="best">{_section(best, "best")}</section>',
         notes="".join(f"<li>{escape(note)}</li>" for note in notes(content)),
         details=_section(details_table(content), "details"),
         footer=escape(f"Made by budgetline {content.version} on {content.date}."),

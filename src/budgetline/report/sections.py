@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from budgetline.report.content import Content
-from budgetline.report.words import amount, change, number, share, with_error
+from budgetline.report.words import amount, at_least, change, nearest, number, share, with_error
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,18 @@ def comparison_table(content: Content) -> Table | None:
         " all budgets and at shares of the whole cost."
     )
     return Table("Is the order worth it?", intro, header, tuple(rows), frozenset({0, len(header) - 1}))
+
+
+def best_table(content: Content) -> Table | None:
+    """Return what the order explains at shares of the whole cost, and the most that any set of groups could."""
+    if (found := content.certificate) is None:
+        return None
+    rows = [(f"{100 * part:g} % ({amount(budget)})", there) for part, budget, there in found.rows]
+    rows.append(("all, on average (timeliness)", found.timeliness))
+    names = ("the order explains", "bound on any set of groups", "of the best, at least")
+    header = (f"budget, of {amount(content.total_cost)} {content.unit}", *names)
+    cells = ((where, share(known.achieved), share(known.bound), at_least(known.ratio)) for where, known in rows)
+    return Table("How near to the best?", nearest(content), header, tuple(cells), frozenset({0}))
 
 
 def facts(content: Content) -> list[tuple[str, str]]:

@@ -38,6 +38,13 @@ class Summary(Content):
     curves : tuple of records with kind, label, costs, values, errors
         Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
     comparison : record with shares, budgets, methods; or None
+    shared : tuple of records with name, cost, groups
+        Costs that groups share; the first of them pays.
+    required : tuple of records with group, groups
+        Groups that must be bought before others.
+    certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
+        How near the order comes to the best, where a certificate was given. Values are shares F/R(∅) of the training
+        data, with the ridge penalty; ``curve`` is the bound, of kind "bound".
 
     Examples
     --------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from budgetline.evaluation import BudgetCurve, stopping_cost
@@ -10,6 +12,12 @@ from budgetline.report.content import CROSS_VALIDATED, Content
 UNKNOWN = "–"
 ENOUGH = 0.8
 """The headline tells the first cost at which this share of the whole improvement is reached."""
+DIGITS = 1e-7
+"""A proven share that is this near to a round one is it: bounds have a margin for rounding."""
+SHOWN = 0.1
+"""The share of the whole cost that the sentence about the best is about, or the next at which anything is bought."""
+VISIBLE = 5e-4
+"""Shares that differ by less look the same, with one decimal of a percentage."""
 FEW = 6
 """So many names are listed in a sentence; of more, the number is given."""
 
@@ -64,6 +72,18 @@ def with_error(value: float | None, error: float | None, style: str) -> str:
 def share(value: float | None) -> str:
     """Return a share of the training risk in percent, with one decimal."""
     return number(value, "percent")
+
+
+def at_least(value: float) -> str:
+    """Return a share in percent, rounded down: what is proven is not made more.
+
+    Examples
+    --------
+    >>> from budgetline.report.words import at_least
+    >>> at_least(0.97799), at_least(0.978), at_least(1.0)
+    ('97.7 %', '97.8 %', '100.0 %')
+    """
+    return share(math.floor(1000 * (value + DIGITS)) / 1000)
 
 
 def count(n: int, noun: str) -> str:
@@ -145,6 +165,52 @@ def _warning(content: Content) -> str:
     return f" More is not better here: it is best after {count(best, 'group')} ({cost}), {text}."
 
 
+def nearest(content: Content) -> str:
+    """Return the sentences that say how near the order comes to the best; empty without a certificate."""
+    if (found := content.certificate) is None:
+        return ""
+    rows = [row for row in found.rows if row[0] >= SHOWN and row[2].achieved > 0]
+    if not rows:
+        return "The order explains nothing that could be measured."
+    part, _, there = rows[0]
+    best = at_least(there.ratio)
+    reached = "as much as any set" if best == at_least(1.0) else f"at least {best} of what any set"
+    first = f"At {100 * part:g} % of the cost the order explains {reached} of groups could, on the training data."
+    timely = at_least(found.timeliness.ratio)
+    return f"{first} On average over all budgets it explains at least {timely} of what any order could."
+
+
+def above_bound(content: Content) -> float:
+    """Return by how much the training curve is above the bound, where it is so most; at most 0 if it is nowhere."""
+    if content.certificate is None or (curve := content.certificate.curve) is None:
+        return 0.0
+    found = [0.0]
+    for cost, value in zip(content.training_curve.costs, content.training_curve.values, strict=True):
+        # a bound holds up to the next cost, that cost included
+        before = [v for c, v in zip(curve.costs, curve.values, strict=True) if c < cost] or [curve.values[0]]
+        if value is not None and before[-1] is not None:
+            found.append(value - before[-1])
+    return max(found)
+
+
+def _notes_on_the_best(content: Content) -> list[str]:
+    """Return what a reader must know to read the certificate."""
+    if (found := content.certificate) is None:
+        return []
+    notes = [
+        "“How near to the best?” is proven, about the training data and with the ridge penalty: no set of groups that a"
+        " budget pays for explains more than the bound. It is about every budget on its own, with the best set for"
+        " each; no single order has to reach it. It says nothing about rows that the model has not seen.",
+    ]
+    if content.left_out:
+        notes.append("The bound counts the groups that are not in the sequence, too.")
+    if found.curve is not None and content.measure.folds:
+        excess = above_bound(content)
+        here = f" Here it is, by up to {change(excess, 'percent').removeprefix('+')}." if excess >= VISIBLE else ""
+        notes.append(f"The training curve is without the penalty, so it can be above the bound, which has it.{here}")
+    return [*notes, *found.notes]
+
+
 def notes(content: Content) -> list[str]:
     """Return what a reader must know to read the figures."""
     measure = content.measure
@@ -172,8 +238,15 @@ def notes(content: Content) -> list[str]:
             f"Timeliness is the mean {measure.label} over all budgets from 0 to the whole cost, spread evenly. All"
             " methods are judged on the same folds; values are mean ± one standard error."
         )
+    found += _notes_on_the_best(content)
     if measure.style == "percent":
         found.append("Differences of percentages are in percentage points (pp).")
+    for item in content.shared:
+        found.append(
+            f"{item.name} ({amount(item.cost)} {content.unit}) is paid once, by the first of"
+            f" {listed(list(item.groups))}: the cost of a group is what it costs at its place in the order."
+        )
+    found += [f"{entry.group} is computed from {listed(list(entry.groups))}." for entry in content.required]
     if content.left_out:
         found.append(f"Not in the sequence, as its limits ended it before them: {', '.join(content.left_out)}.")
     return found
