@@ -53,7 +53,7 @@ class Effort:
     thin: int = 1
 
 
-QUICK = Effort(repeats=1, folds=2, resamples=5, subsets=(3, 2), thin=5)
+QUICK = Effort(repeats=1, folds=2, resamples=5, subsets=(3, 2), thin=10)
 
 
 # -- quality at budgets ----------------------------------------------------------------------------------------

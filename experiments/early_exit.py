@@ -43,7 +43,7 @@ class Effort:
 
 
 FULL = Effort({"Heart": (10, 10), "Thyroid": (2, 5)}, {"Heart": 40, "Thyroid": 4})
-QUICK = Effort({"Heart": (1, 2), "Thyroid": (1, 2)}, {"Heart": 2, "Thyroid": 1}, patients=3, thin=5)
+QUICK = Effort({"Heart": (1, 2), "Thyroid": (1, 2)}, {"Heart": 2, "Thyroid": 1}, patients=3, thin=10)
 
 
 def stage_scores(model: AnytimeClassifier, X: np.ndarray) -> np.ndarray:

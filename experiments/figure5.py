@@ -43,7 +43,7 @@ class Effort:
     folds: int = 5
 
 
-QUICK = Effort(rows=2000, folds=2)
+QUICK = Effort(rows=1000, folds=2)
 
 
 @dataclass(frozen=True)

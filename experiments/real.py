@@ -80,7 +80,7 @@ class Effort:
     thin: int = 1
 
 
-QUICK = Effort(tasks=("nhanes", "heart", "mfeat"), repeats=1, folds=2, orders=2, thin=3)
+QUICK = Effort(tasks=("nhanes", "heart", "mfeat"), repeats=1, folds=2, orders=2, thin=8)
 
 
 def indicators(load: Callable[[], Bunch]) -> Callable[[], Bunch]:

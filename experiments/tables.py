@@ -68,7 +68,7 @@ class Effort:
     sizes: tuple[int, ...] = (5, 10, 15, 20)
 
 
-QUICK = Effort(rows=2_000, folds=2, data_sets=1, groupings=1, sizes=(20,))
+QUICK = Effort(rows=1_000, folds=2, data_sets=1, groupings=1, sizes=(20,))
 
 
 @dataclass(frozen=True)

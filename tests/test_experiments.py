@@ -189,7 +189,22 @@ def check_table(text):
     assert any(re.match(r"[\d.]+", cell) for row in rows for cell in row[1:])
 
 
+def check_certificates(text):
+    """Free duals certify less, nothing more than what is known, and the goal is counted from the table."""
+    rows = [row for row in rows_of(text, "data") if "×" in row[1]]
+    cells = [re.fullmatch(r"([\d.]+), \(([\d.]+)\), \[([\d.]+)\]", cell) for row in rows for cell in row[4:7]]
+    found = [tuple(map(float, cell.groups())) for cell in cells]
+    assert len(found) == 3 * len(rows) > 0
+    assert all(free <= certified + 1e-3 and certified <= known + 1e-3 <= 1.001 for certified, free, known in found)
+    reached = re.search(r"Reached in (\d+) of (\d+) cases", text)
+    assert int(reached[2]) == len(found)
+    assert abs(int(reached[1]) - sum(certified >= 0.95 for certified, _, _ in found)) <= 1  # rounded
+    gains = [float(row[4]) for row in rows_of(text, "data") if row[1].startswith(("all sequences", "moves"))]
+    assert min(gains) >= 0
+
+
 CHECKS = {
+    "certificates": check_certificates,
     "correlation": check_correlation,
     "doubling": check_doubling,
     "figure2": check_figure2,

@@ -16,7 +16,7 @@ import pytest
 from budgetline import AnytimeRunner, Extractor
 from runtime_extractors import COLUMNS, FAULTS, ORDER, Compute, ComputeAsync, data, raw_of, regression, truth, until
 
-SECONDS = 30.0
+SECONDS = 12.0
 THREADS = 16
 X = data()[2]
 

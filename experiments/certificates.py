@@ -1,0 +1,379 @@
+"""How near sequences come to the best that a budget could buy, proven; and what better sequences and sets are worth.
+
+``python experiments/certificates.py --write docs/results/certificates.md``; ``--quick`` runs a tiny version. Every
+sentence about who wins is computed from the numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from exact import QUICK as FEW_PROBLEMS
+from exact import SOURCES, Problem, indicators
+from page import BLUE, GREY, ORANGE, Page, panels, run
+from sklearn.datasets import load_diabetes
+from sklearn.model_selection import RepeatedKFold
+
+from budgetline import (
+    AnytimeRegressor,
+    BudgetCurve,
+    Certificate,
+    FeatureGroups,
+    FixedOrder,
+    Moments,
+    best_sequence,
+    best_set,
+    budget_curve,
+    improve,
+    timeliness,
+)
+from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural
+from budgetline.optimality.certify import CLOSED, SEPARATING, certified_budgets
+from budgetline.optimality.search import Search
+from budgetline.optimality.statement import problem_of_moments
+from budgetline.threads import one_blas_thread
+
+SHARES = (0.10, 0.25, 0.50)
+GOAL = 0.95
+
+
+@dataclass(frozen=True)
+class Data:
+    """A table with priced groups; ``held_out`` tells whether to judge on folds, ``alpha`` the ridge constant."""
+
+    name: str
+    X: np.ndarray
+    Y: np.ndarray
+    groups: FeatureGroups
+    alpha: float = 1e-5
+    held_out: bool = True
+
+
+def of_nhanes(name: str, drop: tuple[str, ...]) -> Data:
+    """Return NHANES, without some components."""
+    found = load_nhanes(drop=drop)
+    return Data(name, found.data, found.target, found.feature_groups, 1e-2)
+
+
+def of_classes(name: str, found: Any) -> Data:
+    """Return classes as 0/1 indicators, all but the first, which follows from the others where there are two."""
+    Y = indicators(found.target)
+    return Data(name, found.data, Y if Y.shape[1] > 2 else Y[:, 1], found.feature_groups, 1e-2)
+
+
+def of_diabetes() -> Data:
+    """Return scikit-learn's diabetes data, every column at a cost of 1."""
+    X, y = load_diabetes(return_X_y=True)
+    return Data("diabetes", X, y, FeatureGroups.singletons(X.shape[1]), 1e-3)
+
+
+def of_field(rows: int) -> Data:
+    """Return data of the Agricultural shape."""
+    found = make_agricultural(rows, random_state=0)
+    return Data("Agricultural shape", found.data, found.target, found.feature_groups, held_out=False)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Which data, the seconds of a certificate, of an improvement, repeats of five folds, and the exact problems."""
+
+    data: tuple[Callable[[], Data], ...]
+    seconds: float
+    improving: float
+    repeats: int
+    folds: int
+    problems: tuple[Any, ...]
+
+
+FULL = Effort(
+    (
+        lambda: of_nhanes("NHANES", ()),
+        lambda: of_nhanes("NHANES without DIQ", ("DIQ",)),
+        lambda: of_classes("heart", load_heart()),
+        lambda: of_classes("heart, single tests", load_heart(tests="single")),
+        lambda: of_classes("thyroid", load_thyroid()),
+        lambda: of_classes("thyroid, single tests", load_thyroid(tests="single")),
+        of_diabetes,
+        lambda: of_field(100_000),
+    ),
+    5.0, 3.0, 2, 5, SOURCES,
+)  # fmt: skip
+QUICK = Effort((lambda: of_classes("heart", load_heart()), of_diabetes), 0.3, 0.1, 1, 2, FEW_PROBLEMS[:1])
+
+
+# -- certificates ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A certificate, the bounds that the duals of the prefixes gave for nothing, the best sets known, and times."""
+
+    data: Data
+    certificate: Certificate
+    free: np.ndarray
+    known: np.ndarray
+    separating: float
+    seconds: float
+    verifying: float
+
+    def at(self, share: float) -> tuple[float, float, float]:
+        """Return achieved over bound, achieved over the free bound, and the best set known over the bound."""
+        k = int(np.argmin(np.abs(self.certificate.budgets - share * self.certificate.total_cost)))
+        achieved, bound = self.certificate.achieved[k], self.certificate.bounds[k]
+        return achieved / bound, achieved / self.free[k], min(1.0, self.known[k] / bound)
+
+
+def certified(data: Data, seconds: float) -> Certified:
+    """Do what ``certify`` does, and keep what is known on the way."""
+    moments = Moments.of(data.X, data.Y)
+    model = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments)
+    start = time.monotonic()
+    problem, order = problem_of_moments(moments, data.groups, None, data.alpha), model.order_.tolist()
+    grid = certified_budgets(data.groups, order, [share * data.groups.prices.total for share in SHARES])
+    none = np.zeros(len(data.groups), dtype=bool)
+    with one_blas_thread():
+        search = Search(problem, grid, none, none, start + SEPARATING * seconds)
+        separating = time.monotonic() - start
+        search.follow(order, start + seconds)
+        free = search.bounds()
+        search.run(start + seconds, CLOSED * search.everything)
+        certificate = search.certificate(order)
+    end = time.monotonic()
+    certificate.verify(moments)
+    times = separating, end - start, time.monotonic() - end
+    return Certified(data, certificate, free, search.values, *times)
+
+
+def certificate_section(results: list[Certified], seconds: float) -> list[str]:
+    """Return what is proven about greedy sequences."""
+    columns = [f"at {share:.0%}: certified, (free duals), [set known]" for share in SHARES]
+    times = ("Δ, s", "all, s", "verified, s")
+    head = ["data", "n × D", "groups", "Theorem 3.2", *columns, "timeliness, step", "linear", *times]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for found in results:
+        certificate, data = found.certificate, found.data
+        cells = ["{:.3f}, ({:.3f}), [{:.3f}]".format(*found.at(share)) for share in SHARES]
+        promise = certificate.greedy_promise
+        lines.append(
+            f"| {data.name} | {data.X.shape[0]:,} × {data.X.shape[1]} | {len(data.groups)} | "
+            f"{'–' if promise is None else f'{promise:.3f}'} | {' | '.join(cells)} | "
+            f"{certificate.timeliness().ratio:.3f} | {certificate.timeliness(reading='linear').ratio:.3f} | "
+            f"{found.separating:.2f} | {found.seconds:.2f} | {found.verifying:.2f} |"
+        )
+    below = [(f, share) for f in results for share in SHARES if f.at(share)[0] < GOAL]
+    lines += ["", f"Goal: at least {GOAL} certified from 10 % of the cost on, within {seconds:g} s. Reached in "
+              f"{len(results) * len(SHARES) - len(below)} of {len(results) * len(SHARES)} cases."]  # fmt: skip
+    for found, share in below:
+        achieved, _, known = found.at(share)
+        why = (
+            f"a set is known that explains {known:.3f} of the bound: it is the sequence that is far from the best, not "
+            "the bound"
+            if known >= GOAL
+            else f"the best set known explains {known:.3f} of the bound: the bound may be too high"
+        )
+        lines.append(f"- {found.data.name} at {share:.0%}: {achieved:.3f}; {why}.")
+    return [*lines, ""]
+
+
+def figure(results: list[Certified]) -> Any:
+    """Draw every sequence below its bound."""
+    count = len(results)
+    rows = 2 if count > 3 else 1
+    drawing, axes = panels(count + count % rows, width=9.6, height=2.9, rows=rows)
+    for ax, found in zip(axes, results, strict=False):
+        certificate = found.certificate
+        bound = certificate.curve()
+        steps = np.concatenate([[0.0], np.cumsum(certificate.feature_groups.prices.steps(certificate.order))])
+        own = BudgetCurve(steps, [certificate.at(cost).achieved / certificate.null_value for cost in steps])
+        top = 1.08 * bound.values[-1]
+        ax.fill_between(bound.costs, bound.values, top, step="post", color=GREY, alpha=0.25, linewidth=0)
+        ax.step(bound.costs, bound.values, where="post", color=ORANGE, linewidth=1, label="bound on any set of groups")
+        ax.step(own.costs, own.values, where="post", color=BLUE, linewidth=1.6, label="greedy sequence")
+        ax.set(title=found.data.name, xlabel="cost", ylim=(0, top), xlim=(0, certificate.total_cost))
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return drawing
+
+
+# -- better sequences --------------------------------------------------------------------------------------------
+
+
+def folds_of(data: Data, effort: Effort) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return training and held-out rows."""
+    cv = RepeatedKFold(n_splits=effort.folds, n_repeats=effort.repeats, random_state=0)
+    return list(cv.split(data.X))
+
+
+def corrected(gaps: np.ndarray, folds: int) -> float:
+    """Return the standard error of a mean over folds, corrected for the training rows that they share."""
+    return float(gaps.std(ddof=1) * np.sqrt(1 / len(gaps) + 1 / (folds - 1)))
+
+
+def held_out(data: Data, effort: Effort) -> np.ndarray:
+    """Return the timeliness on held-out rows of greedy and of improved sequences, shape (folds, 2)."""
+    found = []
+    for train, held in folds_of(data, effort):
+        model = AnytimeRegressor(data.groups, alpha=data.alpha).fit(data.X[train], data.Y[train])
+        better = improve(model, time_limit=effort.improving)
+        other = AnytimeRegressor(data.groups, alpha=data.alpha, schedule=FixedOrder(better.groups))
+        other.fit(data.X[train], data.Y[train])
+        curves = (budget_curve(m, data.X[held], data.Y[held]) for m in (model, other))
+        found.append([timeliness(curve, reading="step") for curve in curves])
+    return np.array(found)
+
+
+def improve_section(datas: list[Data], effort: Effort) -> list[str]:
+    """Return what ``improve`` gains on the training data and on new data."""
+    lines = [
+        "| data | how | training: greedy | improved | gain | held out: greedy | gain |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    verdicts = []
+    for data in datas:
+        model = AnytimeRegressor(data.groups, alpha=data.alpha).fit(data.X, data.Y)
+        better = improve(model, time_limit=effort.improving)
+        own, new = (timeliness(s, reading="step") for s in (model, better))
+        how = "all sequences" if len(data.groups) <= 18 else f"moves, {effort.improving:g} s"
+        row = f"| {data.name} | {how} | {own:.5f} | {new:.5f} | {new - own:+.5f} |"
+        if data.held_out:
+            scores = held_out(data, effort)
+            gaps = scores[:, 1] - scores[:, 0]
+            error = corrected(gaps, effort.folds)
+            row += f" {scores[:, 0].mean():.4f} | {gaps.mean():+.5f} ± {error:.5f} |"
+            if gaps.mean() > 2 * error and gaps.mean() > 0:
+                verdicts.append(data.name)
+        else:
+            row += " – | – |"
+        lines.append(row)
+    gained = ", ".join(verdicts) if verdicts else "none"
+    return [*lines, "", f"Data on which new data gain by more than two standard errors: {gained}.", ""]
+
+
+def exact_section(sources: tuple[Any, ...]) -> list[str]:
+    """Return how near the search by moves comes to the best sequence, where that can be found."""
+    ratios: dict[str, list[float]] = {"greedy": [], "improved": []}
+    names = []
+    for source in sources:
+        problem: Problem
+        for problem in source():
+            best = timeliness(best_sequence(problem.moments, problem.groups), reading="step")
+            greedy = AnytimeRegressor(problem.groups).fit_moments(problem.moments).sequence_
+            moved = improve(greedy, problem.moments, problem.groups, exact=False, time_limit=2.0)
+            if best > 0:
+                names.append(problem.name)
+                ratios["greedy"].append(timeliness(greedy, reading="step") / best)
+                ratios["improved"].append(timeliness(moved, reading="step") / best)
+    lines = ["| sequence | mean | worst | worst on | at least 99.9 % on |", "|---|---|---|---|---|"]
+    for name, found in ratios.items():
+        worst = int(np.argmin(found))
+        count = sum(r >= 0.999 for r in found)
+        lines.append(
+            f"| {name} | {np.mean(found):.6f} | {found[worst]:.6f} | {names[worst]} | {count} of {len(found)} |"
+        )
+    return [*lines, ""]
+
+
+# -- sets for a budget -------------------------------------------------------------------------------------------
+
+
+def score(data: Data, train: np.ndarray, held: np.ndarray, groups: list[str]) -> float:
+    """Return the explained share on held-out rows of the model of these groups."""
+    model = AnytimeRegressor(data.groups, alpha=data.alpha, schedule=FixedOrder(groups))
+    if not groups:
+        return 0.0
+    return float(budget_curve(model.fit(data.X[train], data.Y[train]), data.X[held], data.Y[held]).values[-1])
+
+
+def set_section(datas: list[Data], effort: Effort) -> list[str]:
+    """Return what the best set of a budget explains beside the prefix and the plan for the budget."""
+    head = ("data", "budget", "prefix", "plan", "best set", "proven", "s", "held out: prefix", "plan", "best set")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for data in datas:
+        moments = Moments.of(data.X, data.Y)
+        whole = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments).sequence_
+        for share in SHARES:
+            budget = share * data.groups.prices.total
+            plan = AnytimeRegressor(data.groups, alpha=data.alpha, max_cost=budget).fit_moments(moments).sequence_
+            start = time.perf_counter()
+            best = best_set(moments, data.groups, budget=budget, alpha=data.alpha, time_limit=4 * effort.seconds)
+            seconds = time.perf_counter() - start
+            stage = whole.stage_at(budget)
+            trained = [0.0, *whole.explained][stage], [0.0, *plan.explained][-1], best.explained
+            proven = "optimal" if best.optimal else f"≥ {best.ratio:.4f}"
+            cells = [f"{value:.4f}" for value in trained] + [proven, f"{seconds:.1f}"]
+            if data.held_out:
+                found = np.array([_scores(data, fold, budget, effort) for fold in folds_of(data, effort)])
+                gap = found[:, 2] - found[:, 1]
+                cells += [f"{mean:.4f}" for mean in found.mean(axis=0)[:2]]
+                cells.append(f"{found[:, 2].mean():.4f} ({gap.mean():+.4f} ± {corrected(gap, effort.folds):.4f})")
+            lines.append(f"| {data.name} | {share:.0%} | {' | '.join(cells + ['–'] * (8 - len(cells)))} |")
+            print(f"… best set: {data.name} {share:.0%}", file=sys.stderr, flush=True)
+    return [*lines, ""]
+
+
+def _scores(data: Data, fold: tuple[np.ndarray, np.ndarray], budget: float, effort: Effort) -> list[float]:
+    """Return what prefix, plan and best set, all chosen on the training rows, explain of the held-out ones."""
+    train, held = fold
+    moments = Moments.of(data.X[train], data.Y[train])
+    fits = (AnytimeRegressor(data.groups, alpha=data.alpha, max_cost=limit) for limit in (None, budget))
+    whole, plan = (fit.fit_moments(moments).sequence_ for fit in fits)
+    best = best_set(moments, data.groups, budget=budget, alpha=data.alpha, time_limit=effort.seconds)
+    sets = (whole.groups[: whole.stage_at(budget)], plan.groups, best.groups)
+    return [score(data, train, held, list(groups)) for groups in sets]
+
+
+# -- the report --------------------------------------------------------------------------------------------------
+
+HEAD = """\
+# Certificates, better sequences, best sets
+
+Made by `python experiments/certificates.py --write docs/results/certificates.md`.
+
+Squared error throughout; classes are 0/1 indicators. What is certified is F on the training data: what the greedy
+sequence `fr` explains over a bound on what *any* set of groups within the same budget could. A single sequence need not
+be able to reach all of these. In round brackets: with the bound that the models of the prefixes give for nothing. In
+square brackets: the best set that is known over the bound, which tells how much of the gap is the bound's. "Theorem
+3.2" is what the theorem promises at every prefix. Timeliness is certified in the same way, for all budgets together.
+Times are those of one thread; every certificate was verified by the verifier, which shares no code with the search.
+"""
+
+IMPROVING = """\
+## Better sequences: `improve`
+
+Timeliness over all budgets, step reading. On folds everything is learned again from the training rows; gains are paired
+by fold, ± standard error (Nadeau and Bengio).
+"""
+KNOWN = """\
+Without the exact search, where the best of all sequences is known (the problems of [exact.md](exact.md)):
+"""
+SETS = """\
+## Sets for one budget: `best_set`
+
+The prefix of the sequence, the sequence planned for the budget (`max_cost`), and the best set: what they explain of the
+training data, and of held-out rows, chosen anew on every fold; in brackets the gain over the plan.
+"""
+
+
+def report(effort: Effort) -> Page:
+    """Run everything and return the page."""
+    page = Page([HEAD, "## How near to the best", ""])
+    datas = [make() for make in effort.data]
+    results = []
+    for data in datas:
+        print(f"… certificate: {data.name}", file=sys.stderr, flush=True)
+        results.append(certified(data, effort.seconds))
+    page.add(*certificate_section(results, effort.seconds))
+    page.show("certificates", figure(results), "greedy sequences below the bound on any set of groups")
+    page.add(IMPROVING, *improve_section(datas, effort), KNOWN, *exact_section(effort.problems))
+    page.add(SETS, *set_section(datas, effort))
+    return page
+
+
+if __name__ == "__main__":
+    run(report, FULL, QUICK, __doc__)
