@@ -177,9 +177,9 @@ def test_quick_run(tmp_path):
 
 
 def test_a_limit_that_is_not_met_is_reported_with_how_far_it_came():
-    done = driver("--shapes", "agricultural", "--peers", "ours", "printed, FR", "--limit", "0.02")
+    done = driver("--shapes", "agricultural", "--peers", "ours", "printed, FR", "--limit", "0.001")
     assert done.returncode == 0, done.stderr
-    assert "> 0.02 s" in done.stdout
+    assert "> 0.001 s" in done.stdout
 
 
 def test_a_missing_package_is_reported(monkeypatch, tmp_path):
