@@ -799,42 +799,21 @@ def process(*arguments, **environment):
     return subprocess.run([sys.executable, "-W", "error", *arguments], capture_output=True, text=True, env=env)
 
 
+COMMANDS = ["demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "certify", "export", "profile"]
+
+
 def test_python_m_budgetline():
     helped = process("-m", "budgetline", "--help")
     assert helped.returncode == 0
     assert "Exit codes: 0 done" in helped.stdout
-    for name in (
-        "demo",
-        "groups",
-        "fit",
-        "show",
-        "curve",
-        "compare",
-        "predict",
-        "report",
-        "certify",
-        "export",
-        "profile",
-    ):
+    for name in COMMANDS:
         assert f" {name} " in helped.stdout
     wrong = process("-m", "budgetline", "fit", "nope.csv", "-t", "y", "-o", "m")
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "error: nope.csv does not exist\n")
 
 
 def test_every_command_has_examples(run):
-    for name in (
-        "demo",
-        "groups",
-        "fit",
-        "show",
-        "curve",
-        "compare",
-        "predict",
-        "report",
-        "certify",
-        "export",
-        "profile",
-    ):
+    for name in COMMANDS:
         found = run(name, "--help")
         assert found.code == 0
         assert f"budgetline {name}" in found.out.split("Examples:")[1]

@@ -833,7 +833,7 @@ def test_costs_that_are_shared_are_told():
     summary = summarise(model, unit="dollars")
     text = summary.to_markdown()
     assert "blood draw (2.1 dollars) is paid once, by the first of TSH, T3, TT4 and T4U" in text
-    assert "FTI is computed from TT4 and T4U." in text
+    assert "FTI requires TT4 and T4U." in text
     assert summary.sequence[-1].cumulative_cost == pytest.approx(69.81)
     assert Summary.from_json(summary.to_json()) == summary
     assert (

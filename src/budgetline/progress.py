@@ -25,7 +25,7 @@ def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
             bar.update()
 
 
-class Clock:
+class TimeLimit:
     """A time limit in seconds, with a bar that fills as the time passes.
 
     Attributes
@@ -50,7 +50,7 @@ class Clock:
         if self._bar is not None:
             self._bar.update(int(time.monotonic() - self.start) - self._bar.n)
 
-    def __enter__(self) -> Clock:
+    def __enter__(self) -> TimeLimit:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import narwhals as nw
 
 Backend = Literal["pandas", "polars", "pyarrow"]
+
+PROVEN = 1e-7
+"""A proven share that is this near to a round one is it: bounds have a margin for rounding."""
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> str:
@@ -29,6 +33,19 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Colle
         cells = (c.ljust(w) if k in left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True)))
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def rounded_down(share: float, digits: int = 3) -> float:
+    """Return a share that is proven with fewer digits: never more than it is, but for the margin of its bound.
+
+    Examples
+    --------
+    >>> from budgetline.tables import rounded_down
+    >>> rounded_down(0.97799), rounded_down(0.99999999)
+    (0.977, 1.0)
+    """
+    scale = 10.0**digits
+    return math.floor(scale * (share + PROVEN)) / scale
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -162,8 +162,12 @@ def test_errors():
     for argument in ("include", "exclude"):
         with pytest.raises(ValueError, match=f"{argument}: there is no group 'q'"):
             found_for(problem, 1.0, **{argument: ["g0", "q"]})
-        with pytest.raises(TypeError, match=f"{argument}.*'g0'"):
-            found_for(problem, 1.0, **{argument: "g0"})
+        with pytest.raises(TypeError, match=f"{argument}: a list of groups is expected, got 1.5"):
+            found_for(problem, 1.0, **{argument: 1.5})
+        assert (
+            found_for(problem, 100.0, **{argument: "g0"}).groups
+            == found_for(problem, 100.0, **{argument: ["g0"]}).groups
+        )
     with pytest.raises(ValueError, match="'g1' must be in and must not"):
         found_for(problem, 100.0, include=["g0", "g1"], exclude=["g1"])
     with pytest.raises(ValueError, match=r"must be in cost .*more than the budget of"):

@@ -166,7 +166,7 @@ def test_errors():
     problem = make(1003, "plain", J=3, alpha=1e-3)
     moments, groups = moments_of(problem), problem.feature_groups
     model = AnytimeRegressor(groups, alpha=1e-3).fit(problem.X, problem.Y[:, 0])
-    with pytest.raises(TypeError, match="feature_groups and costs"):
+    with pytest.raises(TypeError, match="feature_groups goes with moments"):
         improve(model, feature_groups=groups)
     for wrong, message in (
         ({"stop": -1}, "stop"), ({"stop": np.inf}, "stop"), ({"weights": [1]}, "weights go with budgets"),

@@ -154,7 +154,7 @@ def test_an_order_that_breaks_a_requirement_is_refused():
         lambda: certify(moments_of(problem), problem.bundle, sequence=wrong),
         lambda: improve(wrong, moments_of(problem), problem.bundle),
     ):
-        with pytest.raises(ValueError, match=f"'g{g}' requires 'g{min(required)}'"):
+        with pytest.raises(ValueError, match=f"'g{g}', which requires 'g{min(required)}'"):
             call()
 
 

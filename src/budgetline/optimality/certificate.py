@@ -18,7 +18,7 @@ from budgetline.optimality.certificate_file import read_certificate, write_certi
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
-from budgetline.tables import Backend, frame_of, html_table, text_table
+from budgetline.tables import Backend, frame_of, html_table, rounded_down, text_table
 
 Float = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ class Certificate:
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
-    >>> certificate = model.certificate()
+    >>> certificate = model.certificate(time_limit=60)
     >>> round(certificate.at(80).ratio, 3), round(certificate.timeliness().ratio, 2)
     (0.974, 0.98)
     >>> certificate.verify(model.moments_)
@@ -251,8 +251,8 @@ class Certificate:
         return "\n".join([text_table(HEADER, self._cells()), *self.notes])
 
     def __repr__(self) -> str:
-        timely = self.timeliness()
-        return f"Certificate({self.budgets.size} budgets, timeliness {timely.ratio:.1%} of any)\n{self}"
+        timely = f"{rounded_down(self.timeliness().ratio):.1%}"
+        return f"Certificate({self.budgets.size} budgets, timeliness at least {timely} of any)\n{self}"
 
     def _repr_html_(self) -> str:
         return html_table(HEADER, self._cells())
@@ -263,7 +263,7 @@ class Certificate:
         for share in SHOWN:
             budget = share * self.total_cost
             found = self.at(budget)
-            shown = f"{found.achieved / scale:.1%}", f"{found.bound / scale:.1%}", f"{found.ratio:.1%}"
+            shown = f"{found.achieved / scale:.1%}", f"{found.bound / scale:.1%}", f"{rounded_down(found.ratio):.1%}"
             rows.append([f"{budget:.6g}", *shown])
         return rows
 

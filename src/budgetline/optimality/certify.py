@@ -23,7 +23,7 @@ from budgetline.optimality.statement import (
     problem_of_model,
     problem_of_moments,
 )
-from budgetline.progress import Clock, Progress
+from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.sequence import Sequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
@@ -45,7 +45,7 @@ def certify(
     costs: Any = None,
     *,
     sequence: Sequence | Seq[str] | None = None,
-    alpha: float = 1e-5,
+    alpha: float | None = None,
     budgets: Any = None,
     time_limit: float = 5.0,
     progress: Progress = None,
@@ -64,8 +64,8 @@ def certify(
         With moments, as in :class:`budgetline.AnytimeRegressor`.
     sequence : Sequence or group names, optional
         With moments: the order to certify.
-    alpha : float
-        With moments: the ridge constant.
+    alpha : float, optional
+        With moments: the ridge constant; default: 1e-5.
     budgets : array, optional
         Further budgets of interest; every prefix and an even grid are always certified.
     time_limit : float
@@ -82,7 +82,7 @@ def certify(
     >>> from budgetline import Moments, certify
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> certificate = certify(Moments.of(heart.data, heart.target), heart.feature_groups)
+    >>> certificate = certify(Moments.of(heart.data, heart.target), heart.feature_groups, time_limit=60)
     >>> round(certificate.at(80).ratio, 3), round(certificate.timeliness().ratio, 2)
     (0.974, 0.98)
     """
@@ -90,9 +90,7 @@ def certify(
     if isinstance(subject, Moments):
         problem = problem_of_moments(subject, feature_groups, costs, alpha)
         return _certified(problem, order_of(sequence, problem, subject), budgets, limit, progress)
-    if feature_groups is not None or costs is not None or sequence is not None:
-        raise TypeError("feature_groups, costs and sequence go with moments; a model has its own")
-    model = fitted_model(subject)
+    model = fitted_model(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
     if not isinstance(model._family, SquaredError):
         return _of_other_loss(model, budgets)
     return _certified(problem_of_model(model), model.order_.tolist(), budgets, limit, progress)
@@ -101,7 +99,7 @@ def certify(
 def _certified(problem: Quadratic, order: list[int], budgets: Any, limit: float, progress: Progress) -> Certificate:
     grid = certified_budgets(problem.groups, order, budgets)
     none = np.zeros(problem.sizes.size, dtype=bool)
-    with one_blas_thread(), Clock(limit, progress) as clock:
+    with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Search(problem, grid, none, none, clock.start + SEPARATING * clock.limit)
         search.follow(order, clock.end)
         search.run(clock.end, CLOSED * search.everything, clock.tick)

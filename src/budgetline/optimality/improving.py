@@ -22,7 +22,7 @@ from budgetline.optimality.statement import (
     problem_of_model,
     problem_of_moments,
 )
-from budgetline.progress import Clock, Progress
+from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.exact import best_order
 from budgetline.sequencing.sequence import Sequence
 from budgetline.statistics.moments import Moments
@@ -36,7 +36,7 @@ SHAKEN = (2, 7)
 """When nothing helps any more, 2 to 6 groups are moved at random, and the search starts again."""
 PATIENCE = 40
 """After so many shakes in a row without a better sequence the search ends."""
-EXACT_WIDTH = 2000
+EXACT_WIDTH = 400
 """Up to so many columns, and 18 groups, all sets are valued."""
 
 
@@ -46,7 +46,7 @@ def improve(
     feature_groups: Any = None,
     costs: Any = None,
     *,
-    alpha: float = 1e-5,
+    alpha: float | None = None,
     stop: float | None = None,
     budgets: Any = None,
     weights: Any = None,
@@ -96,22 +96,20 @@ def improve(
     limit = check_time_limit(time_limit)
     problem, order = _stated(sequence, moments, feature_groups, costs, alpha)
     demand = Demand.of(problem.prices.total, stop, budgets, weights, reading)
-    with one_blas_thread(), Clock(limit, progress) as clock:
+    with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Moves(problem, demand, order, clock, np.random.default_rng(random_state))
         search.enumerate() if exact and search.can_enumerate else search.run()
     return search.sequence()
 
 
 def _stated(
-    sequence: Any, moments: Moments | None, feature_groups: Any, costs: Any, alpha: float
+    sequence: Any, moments: Moments | None, feature_groups: Any, costs: Any, alpha: float | None
 ) -> tuple[Quadratic, list[int]]:
     """Return the problem and the order to start from."""
     if moments is not None:
         problem = problem_of_moments(moments, feature_groups, costs, alpha)
         return problem, order_of(sequence, problem, moments)
-    if feature_groups is not None or costs is not None:
-        raise TypeError("feature_groups and costs go with moments")
-    model = fitted_model(sequence)
+    model = fitted_model(sequence, feature_groups=feature_groups, costs=costs, alpha=alpha)
     if not isinstance(model._family, SquaredError):
         raise ValueError("improve works with squared error: for other losses F of another order takes a refit")
     return problem_of_model(model), model.order_.tolist()
@@ -121,7 +119,7 @@ class Moves:
     """A local search over orders; ``order`` is the best one so far."""
 
     def __init__(
-        self, problem: Quadratic, demand: Demand, order: list[int], clock: Clock, rng: np.random.Generator
+        self, problem: Quadratic, demand: Demand, order: list[int], clock: TimeLimit, rng: np.random.Generator
     ) -> None:
         self._problem, self._demand, self._clock, self._rng = problem, demand, clock, rng
         self.order, self.merit = order, self._merit(order)
@@ -182,8 +180,7 @@ class Moves:
                 for g, end in zip(left, ends.tolist(), strict=True):
                     own = slice(end - problem.sizes[g], end)
                     missed = float(np.sum(w[own] * np.linalg.solve(inverse[own, own], w[own]))) / 2
-                    others = np.isin(np.arange(problem.sizes.size), [h for h in left if h != g])
-                    saved = prices.cost(others | np.isin(np.arange(problem.sizes.size), [g])) - prices.cost(others)
+                    saved = prices.cost(prices.closure(left)) - prices.cost(prices.closure(h for h in left if h != g))
                     needed = any(g in prices.requires[h] for h in left) if prices.requires else False
                     rates.append(np.inf if needed else missed / saved if saved > 0 else 1e300)
                 order.append(left.pop(int(np.argmin(rates))))

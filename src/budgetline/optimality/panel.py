@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK
+from budgetline.groups.parsing import positions_of
 from budgetline.groups.prices import Mask
 from budgetline.objectives.least_squares import Gram, LeastSquares
 from budgetline.optimality.certificate import Certificate
@@ -18,9 +19,10 @@ from budgetline.optimality.certify import SEPARATING
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.search import Search
 from budgetline.optimality.statement import check_time_limit, problem_of_moments
-from budgetline.progress import Clock, Progress
+from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.statistics.moments import Moments
+from budgetline.tables import rounded_down
 from budgetline.threads import one_blas_thread
 
 CLOSED = 1e-9
@@ -62,7 +64,7 @@ class BestSet:
         return min(1.0, self.value / self.bound) if self.bound > 0 else 1.0
 
     def __repr__(self) -> str:
-        how = "optimal" if self.optimal else f"at least {self.ratio:.2%} of the optimum"
+        how = "optimal" if self.optimal else f"at least {rounded_down(self.ratio, 4):.2%} of the optimum"
         groups = ", ".join(self.groups) or "nothing"
         return f"BestSet({groups}: cost {self.cost:.6g}, explains {self.explained:.1%}, {how})"
 
@@ -117,11 +119,11 @@ def best_set(
         raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
     problem = problem_of_moments(moments, feature_groups, costs, alpha)
     included, excluded = _conditions(problem, include, exclude, float(budget))
-    with one_blas_thread(), Clock(limit, progress) as clock:
+    with one_blas_thread(), TimeLimit(limit, progress) as clock:
         return _searched(problem, included, excluded, float(budget), clock)
 
 
-def _searched(problem: Quadratic, included: Mask, excluded: Mask, budget: float, clock: Clock) -> BestSet:
+def _searched(problem: Quadratic, included: Mask, excluded: Mask, budget: float, clock: TimeLimit) -> BestSet:
     """Start from what greedy and exchanges find, and prove it the best, or find a better one."""
     search = Search(problem, np.array([budget]), included, excluded, clock.start + SEPARATING * clock.limit)
     for cost_sensitive in (True, False):
@@ -141,18 +143,9 @@ def _searched(problem: Quadratic, included: Mask, excluded: Mask, budget: float,
 def _conditions(problem: Quadratic, include: Iterable[str], exclude: Iterable[str], budget: float) -> tuple[Mask, Mask]:
     """Return the masks of what must be in, and of what must not, with all that follows from requirements."""
     names, prices = problem.groups.names, problem.prices
-    place = {name: g for g, name in enumerate(names)}
-    wanted: list[list[int]] = []
-    for argument, given in (("include", include), ("exclude", exclude)):
-        if isinstance(given, str):
-            raise TypeError(f"{argument} must be a list of group names, got the string {given!r}")
-        found = [str(name) for name in given]
-        if unknown := [name for name in found if name not in place]:
-            raise ValueError(f"{argument}: there is no group {unknown[0]!r}")
-        wanted.append([place[name] for name in found])
-    included = prices.closure(wanted[0])
+    included = prices.closure(positions_of("include", include, names))
     excluded = np.zeros(len(names), dtype=bool)
-    excluded[wanted[1]] = True
+    excluded[list(positions_of("exclude", exclude, names))] = True
     for g, required in enumerate(prices.requires):
         excluded[g] |= bool(excluded[list(required)].any())
     if both := np.flatnonzero(included & excluded).tolist():
@@ -189,7 +182,9 @@ def _greedy(problem: Quadratic, included: Mask, excluded: Mask, budget: float, c
     return chosen
 
 
-def _exchanged(problem: Quadratic, chosen: Mask, included: Mask, excluded: Mask, budget: float, clock: Clock) -> Mask:
+def _exchanged(
+    problem: Quadratic, chosen: Mask, included: Mask, excluded: Mask, budget: float, clock: TimeLimit
+) -> Mask:
     """Exchange one group for another, and fill up, while that explains more."""
     prices, value = problem.prices, problem.value(chosen)
     better = True

@@ -19,9 +19,12 @@ from budgetline.objectives.subsets import LinearSubset
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.plan import Plan
 from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import FixedOrder, Greedy
+from budgetline.sequencing.schedules import FixedOrder, Greedy, as_schedule
 from budgetline.sequencing.sequence import Sequence
 from budgetline.statistics.moments import Moments
+
+ALPHA = 1e-5
+"""The ridge constant of estimators that are given none."""
 
 
 def check_time_limit(time_limit: Any) -> float:
@@ -31,8 +34,10 @@ def check_time_limit(time_limit: Any) -> float:
     return float(time_limit)
 
 
-def fitted_model(subject: Any) -> Any:
-    """Return the fitted estimator of this library inside pipelines and searches."""
+def fitted_model(subject: Any, **of_moments: Any) -> Any:
+    """Return the fitted estimator inside pipelines and searches; nothing may be given that goes with moments."""
+    if given := [name for name, value in of_moments.items() if value is not None]:
+        raise TypeError(f"{given[0]} goes with moments; a model has its own")
     model = innermost(subject)
     if not isinstance(model, BaseEstimator):
         raise TypeError(f"a fitted model or Moments are needed, got {type(subject).__name__}")
@@ -47,8 +52,9 @@ def alpha_of(model: Any) -> float:
     return float(model.alpha_ if hasattr(model, "alpha_") else model.alpha)
 
 
-def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> Quadratic:
+def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha: float | None) -> Quadratic:
     """Return what sets of groups explain and cost, from moments."""
+    alpha = ALPHA if alpha is None else alpha
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) < np.inf:
         raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
@@ -93,15 +99,6 @@ def _check_width(n_columns: int) -> None:
         raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
 
 
-def ordered(fixed: FixedOrder, groups: FeatureGroups) -> list[int]:
-    """Return an order as positions of groups, none of which comes before one that it requires."""
-    order = [int(g) for g in fixed.among(groups.names).groups]
-    if wrong := groups.prices.out_of_order(order):
-        first, needed = (groups.names[g] for g in wrong)
-        raise ValueError(f"group {first!r} requires {needed!r}, which must come before it in the sequence")
-    return order
-
-
 def order_of(sequence: Sequence | Seq[str] | None, problem: Quadratic, moments: Moments) -> list[int]:
     """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
     groups = problem.groups
@@ -109,7 +106,8 @@ def order_of(sequence: Sequence | Seq[str] | None, problem: Quadratic, moments: 
         raise TypeError(f"sequence must be a Sequence or a list of group names, got the string {sequence!r}")
     if sequence is not None:
         names = sequence.groups if isinstance(sequence, Sequence) else sequence
-        return ordered(FixedOrder(tuple(map(str, names))), groups)
+        fixed: Any = as_schedule(FixedOrder(tuple(map(str, names))), groups.names, groups.prices)
+        return list(fixed.groups)
     layout = groups.resolve(moments.feature_names, moments.n_features)
     plan = Plan(layout.columns, groups.names, groups.prices, "fr", Greedy(), Limits(), True, problem.alpha)
     return [int(g) for g in fit_moments(moments, plan)[0].sequence.order]

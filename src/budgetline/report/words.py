@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from budgetline.evaluation import BudgetCurve, stopping_cost
 from budgetline.report.content import CROSS_VALIDATED, Content
+from budgetline.tables import rounded_down
 
 UNKNOWN = "–"
 ENOUGH = 0.8
 """The headline tells the first cost at which this share of the whole improvement is reached."""
-DIGITS = 1e-7
-"""A proven share that is this near to a round one is it: bounds have a margin for rounding."""
 SHOWN = 0.1
 """The share of the whole cost that the sentence about the best is about, or the next at which anything is bought."""
 VISIBLE = 5e-4
@@ -83,7 +80,7 @@ def at_least(value: float) -> str:
     >>> at_least(0.97799), at_least(0.978), at_least(1.0)
     ('97.7 %', '97.8 %', '100.0 %')
     """
-    return share(math.floor(1000 * (value + DIGITS)) / 1000)
+    return share(rounded_down(value))
 
 
 def count(n: int, noun: str) -> str:
@@ -246,7 +243,7 @@ def notes(content: Content) -> list[str]:
             f"{item.name} ({amount(item.cost)} {content.unit}) is paid once, by the first of"
             f" {listed(list(item.groups))}: the cost of a group is what it costs at its place in the order."
         )
-    found += [f"{entry.group} is computed from {listed(list(entry.groups))}." for entry in content.required]
+    found += [f"{entry.group} requires {listed(list(entry.groups))}." for entry in content.required]
     if content.left_out:
         found.append(f"Not in the sequence, as its limits ended it before them: {', '.join(content.left_out)}.")
     return found
