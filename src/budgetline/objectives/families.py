@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax, xlogy
+from scipy.special import expit, xlogy
 
 Float = NDArray[np.float64]
 
@@ -170,6 +170,7 @@ class Softmax:
         raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
         raw[np.arange(n_classes - 1), np.arange(n_classes - 1)] = -np.arange(n_classes - 1, 0, -1.0)
         self.B = raw / np.linalg.norm(raw, axis=0)
+        self._products = (self.B[:, :, None] * self.B[:, None]).reshape(n_classes, -1)
 
     def check(self, Y: Float, weight: Float) -> None:
         """Accept the indicators that the classifier made."""
@@ -180,7 +181,7 @@ class Softmax:
 
     def excess(self, scores: Float, Y: Float) -> Float:
         """Return the log loss."""
-        return np.asarray(logsumexp(scores, axis=2) - np.einsum("np,nkp->nk", Y, scores))
+        return np.asarray(_log_sum_exp(scores) - np.einsum("np,nkp->nk", Y, scores))
 
     def external(self, V: Float) -> Float:
         """Return B·V."""
@@ -193,19 +194,18 @@ class Softmax:
 
     def value(self, eta: Float) -> Float:
         """Return the log of the sum of exponentials."""
-        return np.asarray(logsumexp(eta @ self.B.T, axis=1))
+        return _log_sum_exp(eta @ self.B.T)
 
     def mean(self, eta: Float) -> Float:
         """Return B'p."""
-        return np.asarray(softmax(eta @ self.B.T, axis=1) @ self.B)
+        return np.asarray(_softmax(eta @ self.B.T) @ self.B)
 
     def curvature(self, eta: Float) -> Float:
         """Return B'(diag p − pp')B."""
-        p = softmax(eta @ self.B.T, axis=1)
+        p = _softmax(eta @ self.B.T)
         along = p @ self.B
-        return np.asarray(
-            np.einsum("nk,kq,kr->nqr", p, self.B, self.B, optimize=True) - along[:, :, None] * along[:, None]
-        )
+        squares = (p @ self._products).reshape(len(p), *self.B.shape[1:] * 2)
+        return np.asarray(squares - along[:, :, None] * along[:, None])
 
     def saturated(self, Y: Float) -> Float:
         """Return zero: a certain answer costs nothing."""
@@ -213,7 +213,7 @@ class Softmax:
 
     def prediction(self, scores: Float) -> Float:
         """Return the probabilities."""
-        return np.asarray(softmax(scores, axis=1))
+        return _softmax(scores)
 
 
 class Poisson(_Plain):
@@ -327,3 +327,15 @@ class ConvexLoss(_Plain):
 
 LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}
 """Losses that the regressor knows by name."""
+
+
+def _log_sum_exp(scores: Float) -> Float:
+    """Return log Σ e^s over the last axis; SciPy's general one takes a hundred times as long on a few rows."""
+    top = scores.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(scores - top[..., None]).sum(axis=-1)))
+
+
+def _softmax(scores: Float) -> Float:
+    """Return e^s / Σ e^s over the last axis."""
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
