@@ -41,6 +41,7 @@ def printed(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_the_commands_print_what_the_page_shows(printed):
     sequence, budgets, proven = (text for kind, text in BLOCKS if kind == "text")
     assert sequence.strip() in printed["fit"]

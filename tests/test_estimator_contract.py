@@ -43,7 +43,7 @@ GENERALISED = [
     AnytimeRegressor(loss="poisson"),
     AnytimeClassifier(),
     AnytimeClassifier(rule="omp", schedule="doubling"),
-    AnytimeClassifierCV(alphas=[1e-3, 1e-1], cv=2),
+    AnytimeClassifierCV(rule="omp", alphas=[1e-3, 1e-1], cv=2),
 ]
 GENERALISED_IDS = ["poisson", "classifier", "classifier omp doubling", "classifier CV"]
 

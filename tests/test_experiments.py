@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXPERIMENTS = ROOT / "experiments"
 SHARED = {"page", "ranking"}
 SCRIPTS = sorted(path.stem for path in EXPERIMENTS.glob("*.py") if path.stem not in SHARED)
+QUICKEST = {"hard_instance"}
 VERDICT = re.compile(r"\*\*(holds|does not hold|undecided|equal)\*\* \(([+-][\d.]+) ± ([\d.]+)\)")
 
 
@@ -40,7 +41,7 @@ def number(cell):
     return float(cell.split(" ")[0].replace(",", "").rstrip("%"))
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [s if s in QUICKEST else pytest.param(s, marks=pytest.mark.slow) for s in SCRIPTS])
 def test_quick_run(script, tmp_path):
     """All checks of a script share one run of it."""
     done = run(script, "--write", tmp_path / f"{script}.md")
@@ -235,6 +236,7 @@ def ranking(tmp_path):
     return tmp_path, X, y, qid, costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["tables", "figure5"])
 def test_ranking_data_of_the_user(script, ranking):
     folder = ranking[0]
@@ -270,6 +272,7 @@ def test_ranking_data_are_read_as_they_are(ranking, monkeypatch):
         module.read_web([folder / "plain.txt"], folder / "costs.txt")
 
 
+@pytest.mark.slow
 def test_data_without_costs_are_refused(ranking):
     done = run("tables", "--data", ranking[0] / "train.txt")
     assert done.returncode == 2

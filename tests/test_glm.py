@@ -12,6 +12,7 @@ import reference
 import reference_glm
 from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss, FeatureGroups
 from budgetline.datasets import load_heart
+from seeds import seeds
 
 RULES = ["fr", "omp", "score", "no-whiten", "single"]
 FAMILIES = ["logistic", "softmax", "poisson"]
@@ -65,8 +66,9 @@ def assert_close(found, truth, digits=1e-8):
 @pytest.mark.parametrize("schedule", ["greedy", "doubling"])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedule):
-    for seed in range(8 if family == "softmax" else 24):
+@pytest.mark.parametrize("portion", seeds(8, 24))
+def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedule, portion):
+    for seed in portion:
         X, y, groups, costs, weight = random_problem(seed, family)
         alpha, sensitive = [1e-5, 1e-2, 0.1][seed % 3], seed % 4 != 1
         settings = {"rule": rule, "schedule": schedule, "alpha": alpha, "cost_sensitive": sensitive}

@@ -164,6 +164,7 @@ def driver(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     page = tmp_path / "peers.md"
     done = driver("--shapes", "agricultural", "--peers", "ours", "sklearn OMP", "celer, triangle", "--write", str(page))
@@ -176,6 +177,7 @@ def test_quick_run(tmp_path):
     assert "Goal: faster than every peer that computes a path of groups: **" in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_not_met_is_reported_with_how_far_it_came():
     done = driver("--shapes", "agricultural", "--peers", "ours", "printed, FR", "--limit", "0.001")
     assert done.returncode == 0, done.stderr

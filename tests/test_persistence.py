@@ -767,13 +767,13 @@ def test_bytes_that_changed_are_noticed(name, tmp_path):
     path, rng = tmp_path / "model", random.Random(name)
     budgetline.save(model, path)
     data, refused = path.read_bytes(), 0
-    for _ in range(1000):
+    for _ in range(200):
         path.write_bytes(flipped(data, rng))
         found = load_or_refuse(path)
         refused += found is None
         if found is not None:
             assert_same(found, model)
-    assert refused > 900
+    assert refused > 180
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -782,7 +782,7 @@ def test_forged_files_are_refused_or_hold_a_model_that_works(name, tmp_path):
     path, rng = tmp_path / "model", random.Random(name)
     budgetline.save(model, path)
     data, refused = path.read_bytes(), 0
-    for _ in range(670):
+    for _ in range(100):
         path.write_bytes(forged(data, rng))
         tracemalloc.start()
         try:
@@ -794,7 +794,7 @@ def test_forged_files_are_refused_or_hold_a_model_that_works(name, tmp_path):
         refused += found is None
         if found is not None:
             use(found, X)
-    assert 300 < refused < 670
+    assert 40 < refused < 100
 
 
 def use(model, X):

@@ -52,7 +52,7 @@ def test_bounds_hold_on_random_problems(rule):
             assert np.max(ratio(batch, order)) <= 1 + ti.ROUNDING, name
 
 
-@pytest.mark.parametrize("statement", ["lemma", "theorem, exponent"])
+@pytest.mark.parametrize("statement", ["lemma", pytest.param("theorem, exponent", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", ["omp", "fr"])
 def test_bounds_hold_and_are_sharp_under_attack(rule, statement):
     ratio = STATEMENTS[statement]
