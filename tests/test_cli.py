@@ -863,3 +863,87 @@ def test_shells_complete_commands():
 
 def test_the_entry_point_takes_no_argument():
     assert all(p.default is not p.empty for p in inspect.signature(main).parameters.values())
+
+
+# -- what comes from outside cannot steer the terminal, nor flood it ---------------------------------------------------
+
+STEERING = ["clear\x1b[2J", "back\rto", "two\nlines", "one\x9bbyte", "turned\u202eround", "bell\x07"]
+
+
+def controls(text):
+    return sorted(set(text) & set("\x1b\r\x9b\u202e\x07"))
+
+
+@pytest.fixture
+def steering():
+    """Write data and a model whose groups, columns and classes have names that would steer a terminal."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.normal(size=60) for name in STEERING})
+    frame["text\x1b[1m"] = "a"
+    frame["y\x1b[0m"] = np.where(frame[STEERING[0]] > 0, "ill\x1b[31m", "well\n")
+    frame.to_parquet("d.parquet")
+    groups = FeatureGroups(
+        {name: [name] for name in STEERING},
+        shared={"draw\x1b[2J": (1, STEERING[:2])},
+        requires={STEERING[2]: [STEERING[3]]},
+        remainder="drop",
+    )
+    Path("g.yaml").write_text(groups.to_yaml(), encoding="utf-8")
+    return ["d.parquet", "-t", "y\x1b[0m", "-g", "g.yaml"]
+
+
+def test_names_are_printed_without_their_control_characters(steering, run):
+    fit = run("fit", *steering, "--max-groups", "4", "-o", "m")
+    assert fit.code == 0, fit.err
+    runs = {
+        "fit": fit,
+        "show": run("show", "m"),
+        "curve": run("curve", "m", *steering[:3]),
+        "report": run("report", "m", "-o", "r.md"),
+        "groups": run("groups", *steering[:3]),
+        "predict": run("predict", "m", "d.parquet", "--budget", "3", "-o", "p.parquet"),
+    }
+    for command, found in runs.items():
+        assert found.code == 0, (command, found.err)
+        assert not controls(found.out + found.err), command
+    assert "clear\\x1b[2J" in runs["show"].out
+    assert "two\\nlines" in runs["show"].out
+    assert "two\nlines" not in runs["show"].out
+    assert not controls(Path("r.md").read_text(encoding="utf-8"))
+    assert json.loads(run("show", "m", "--json").out)["sequence"]["group"][0] in STEERING
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "no\x1b[2Jthing"],
+        ["fit", "d.parquet", "-t", "no\x1b[2Jthing", "-o", "m"],
+        ["fit", "d.parquet", "-t", "y\x1b[0m", "--task", "regression", "-o", "m"],
+        ["show", "--no\x1b[2Jthing"],
+        ["no\x1b[2Jthing"],
+    ],
+)
+def test_errors_are_printed_without_control_characters(steering, run, arguments):
+    found = run(*arguments)
+    assert found.code == 2
+    assert not controls(found.err)
+    assert "\\x1b[" in found.err
+    assert found.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, "1" * 100_000])
+def test_errors_are_short_whatever_is_given(run, value):
+    pd.DataFrame({"a": [1.0, 2.0], "y": [1.0, 2.0]}).to_csv("d.csv", index=False)
+    Path("g.yaml").write_text(f"groups: {{a: {{columns: [a], cost: {value}}}}}")
+    Path("c.yaml").write_text(f"groups: {{a: {{columns: [{value}]}}}}")
+    for arguments in (
+        ["fit", "d.csv", "-t", value, "-o", "m"],
+        ["fit", "d.csv", "-t", "y", "--max-groups", value, "-o", "m"],
+        ["fit", "d.csv", "-t", "y", "-g", "g.yaml", "-o", "m"],
+        ["fit", "d.csv", "-t", "y", "-g", "c.yaml", "-o", "m"],
+        ["compare", "d.csv", "-t", "y", "--rules", value],
+    ):
+        found = run(*arguments)
+        assert found.code == 2, arguments[4]
+        assert len(found.err) < 2100
+        assert found.err.count("\n") == 1

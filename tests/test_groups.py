@@ -269,6 +269,7 @@ def read(tmp_path):
         path.write_text(text, encoding="utf-8")
         return FeatureGroups.from_yaml(path)
 
+    read.path = tmp_path / "groups.yaml"
     return read
 
 
@@ -322,6 +323,108 @@ def test_bad_yaml_is_named(read, text, message):
 def test_yaml_booleans_are_no_column_names(read):
     with pytest.raises(TypeError, match="group 'a': column True"):
         read("groups:\n  a: {columns: [yes, no]}\n")
+
+
+@pytest.mark.parametrize("cost", ["1:30", "1:30.5", "-2:00:00", "true", "yes", "off", "2020-01-01", "2020-02-31"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_costs_that_yaml_takes_for_numbers_are_refused_as_they_are_written(read, cost, shared):
+    what = "shared cost 'draw'" if shared else "the cost of group 'a'"
+    where = "groups: {a: {columns: [x]}}\nshared: {draw: {groups: [a], " if shared else "groups: {a: {{columns: [x], "
+    with pytest.raises(ValueError, match=f"groups.yaml: {what} is not a number: '{cost}'"):
+        read(where.replace("{{", "{") + f"cost: {cost}}}}}\n")
+
+
+def test_a_boolean_is_no_cost():
+    for costs in ([True, 2], {"a": np.True_, "b": 2}):
+        with pytest.raises(ValueError, match=r"the cost of group 'a' is not a number: .*True"):
+            FeatureGroups({"a": [0], "b": [1]}, costs)
+
+
+def test_numbers_in_yaml_are_those_that_people_read(read):
+    groups = read("groups:\n  1:30: {columns: [1:30], cost: 010}\n  b: {columns: [007, 7], cost: 1_000}\n")
+    assert groups.names == ("1:30", "b")
+    assert groups.columns == (("1:30",), ("007", 7))
+    assert groups.costs.tolist() == [10, 1000]
+
+
+@pytest.mark.parametrize("digits", [401, 5000])
+def test_huge_integers_in_yaml_are_refused_in_one_line(read, digits):
+    huge = "1" + "0" * (digits - 1)
+    for text in (f"groups: {{a: {{columns: [x], cost: {huge}}}}}", f"groups: {{a: {{columns: [{huge}]}}}}"):
+        try:
+            read(text).resolve(None, 3)
+        except ValueError as error:
+            found = str(error)
+        assert "1000" in found
+        assert "group 'a'" in found or "line 1" in found
+        assert len(found.replace(str(read.path), "")) < 300
+        assert "\n" not in found
+
+
+BOMB = "\n".join(
+    ["a0: &a0 {columns: [lol, lol, lol]}", *(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 30))]
+)
+MERGES = "\n".join(
+    ["a0: &a0 {x: 1}", *(f"a{k}: &a{k} {{<<: [{', '.join([f'*a{k - 1}'] * 9)}]}}" for k in range(1, 20))]
+)
+CHAIN = "\n".join(["a0: &a0 [x]", *(f"a{k}: &a{k} [*a{k - 1}]" for k in range(1, 300))])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{BOMB}\ngroups: {{a: {{columns: *a29}}}}", "its aliases stand for more than 1000000 entries"),
+        (f"{BOMB}\n? *a29\n: 1", "its aliases stand for more than 1000000 entries"),
+        (f"{MERGES}\ngroups: *a19", "its aliases stand for more than 1000000 entries"),
+        (f"{CHAIN}\ngroups: {{a: {{columns: *a299}}}}", "more than 50 levels of lists and mappings"),
+        ("groups: " + "[" * 10_000, "more than 50 levels of lists and mappings"),
+        ("groups: " + "[" * 10_000 + "]" * 10_000, "more than 50 levels of lists and mappings"),
+        ("groups: " + "{a: " * 10_000 + "}" * 10_000, "more than 50 levels of lists and mappings"),
+        ("groups: " + "[" * 60 + "]" * 60, "more than 50 levels of lists and mappings"),
+        ("groups: &a {a: *a}", "an entry that holds itself"),
+        ("groups: *" + "x" * 580_000, "not valid YAML: found undefined alias 'xxx"),
+        (f"groups: {{a: {{columns: [x], cost: {'x' * 580_000}}}}}", "the cost of group 'a' is not a number: 'xxx"),
+        (f"groups: {{a: {{columns: [[{'x, ' * 5000}]]}}}}", "group 'a': column .*'x', 'x'"),
+        (f"groups: {{a: {{columns: [x]}}}}\nremainder: {'x' * 580_000}", "remainder must be 'error' or 'drop', got 'x"),
+        (f"groups: {{a: {{columns: [x], requires: [{'x' * 580_000}]}}}}", "there is no group 'xxx"),
+    ],
+    ids=lambda text: text[-20:],
+)
+def test_hostile_yaml_is_one_short_line(read, text, message):
+    with pytest.raises((ValueError, TypeError), match=message) as raised:
+        read(text)
+    found = str(raised.value).replace(str(read.path), "")
+    assert len(found) < 1200
+    assert "\n" not in found
+
+
+def test_yaml_without_end_is_refused():
+    with pytest.raises(ValueError, match="/dev/zero: too large"):
+        FeatureGroups.from_yaml("/dev/zero")
+
+
+def test_aliases_that_people_write_are_read(read):
+    groups = read(
+        "groups:\n  a: {columns: [x, y], cost: &price 2}\n  b: {columns: [z], cost: *price, requires: &first [a]}\n"
+        "  c: {columns: [u], requires: *first}\n"
+    )
+    assert groups == FeatureGroups(
+        {"a": ["x", "y"], "b": ["z"], "c": ["u"]}, [2, 2, 1], requires={"b": ["a"], "c": ["a"]}
+    )
+
+
+def test_yaml_keeps_names_with_control_characters(read):
+    names = ["clear\x1b[2J", "two\nlines", "turned\u202eround", "next\x85", "größe", "a: b", "yes", "010", "1:30"]
+    groups = FeatureGroups({name: [name, k] for k, name in enumerate(names)}, range(9))
+    text = groups.to_yaml()
+    assert not set(text) & set("\x1b\u202e\x85")
+    assert "größe:" in text
+    assert read(text) == groups
+
+
+def test_equal_keys_of_different_types_are_duplicates(read):
+    with pytest.raises(ValueError, match=r"duplicate key 1 \(line 1\)"):
+        read("groups: {1: {columns: [x]}, 1.0: {columns: [y]}}\n")
 
 
 def test_yaml_needs_its_extra(read, monkeypatch):

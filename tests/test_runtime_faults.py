@@ -602,3 +602,37 @@ if __name__ == "__main__":
     )
     found = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
     assert found.stdout.startswith("() died: its process could not be started: daemonic"), (found.stdout, found.stderr)
+
+
+# -- texts of faults -----------------------------------------------------------------------------------------------
+
+
+def raising_at_length(raw):
+    raise ValueError("x" * 10**7)
+
+
+def returning_at_length(raw):
+    return ["y" * 10**7]
+
+
+async def raising_at_length_later(raw):
+    raising_at_length(raw)
+
+
+@pytest.mark.parametrize(
+    ("mode", "function", "kind"),
+    [
+        ("cooperative", raising_at_length, "raised"),
+        ("cooperative", returning_at_length, "type"),
+        ("thread", raising_at_length, "raised"),
+        ("async", raising_at_length_later, "raised"),
+    ],
+)
+def test_of_long_texts_a_fault_keeps_the_beginning(mode, function, kind, caplog):
+    given = {**extractors(mode), ORDER[0]: Extractor(function, mode=mode)}
+    with AnytimeRunner(regression(), given) as runner, caplog.at_level(logging.WARNING):
+        fault = ask(runner, "predict", raw_of(X[0]))[-1].faults[ORDER[0]]
+    assert fault.kind == kind
+    assert "xxx" in fault.message or "yyy" in fault.message
+    assert len(fault.message) <= 1000
+    assert max(map(len, caplog.messages)) < 1200

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetline.messages import shown
+
 SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
 Reading = Literal["step", "linear"]
@@ -31,13 +33,13 @@ def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDAr
 def check_reading(reading: Any) -> None:
     """Raise an error unless ``reading`` is one of the two ways to read a curve."""
     if reading not in get_args(Reading):
-        raise ValueError(f"reading must be 'step' or 'linear', got {reading!r}")
+        raise ValueError(f"reading must be 'step' or 'linear', got {shown(reading)}")
 
 
 def check_stop(stop: Any) -> float:
     """Return a stopping cost, a finite number ≥ 0."""
     if isinstance(stop, bool) or not isinstance(stop, Real) or not 0 <= float(stop) < np.inf:
-        raise ValueError(f"stop must be a finite cost ≥ 0, got {stop!r}")
+        raise ValueError(f"stop must be a finite cost ≥ 0, got {shown(stop)}")
     return float(stop)
 
 
@@ -75,7 +77,7 @@ class Demand:
         sample = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
         counts = np.ones(sample.shape) if weights is None else np.asarray(weights, dtype=np.float64)
         if sample.ndim != 1 or not sample.size or not np.isfinite(sample).all() or np.any(sample < 0):
-            raise ValueError(f"budgets must be finite and not negative, one at least, got {budgets!r}")
+            raise ValueError(f"budgets must be finite and not negative, one at least, got {shown(budgets)}")
         if counts.shape != sample.shape or not np.isfinite(counts).all() or np.any(counts < 0) or not counts.sum() > 0:
             raise ValueError("weights must be finite and not negative, one per budget, and not all 0")
         order = np.argsort(sample, kind="stable")

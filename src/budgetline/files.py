@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from budgetline.messages import shown
+
 SCHEMA = 1
 """Version of the format; files of a newer one are refused."""
 MANIFEST = "budgetline"
@@ -42,12 +44,12 @@ def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArr
     manifest = _manifest(data[8 : 8 + _header_length(data, len(data), where)], where)
     found, fields = manifest.get("kind"), manifest.get("fields")
     if found != kind or not isinstance(fields, dict):
-        raise ValueError(f"{where} holds {found!r}, not {kind!r}")
+        raise ValueError(f"{where} holds {shown(found)}, not {shown(kind)}")
     try:
         arrays = load(data)
         intact = manifest["digest"] == _digest(kind, fields, arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {error!r}") from error
+        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {shown(error, 300)}") from error
     if not intact:
         raise ValueError(f"{where} is damaged: its fields and arrays are not those that were written")
     return arrays, fields
@@ -78,11 +80,13 @@ def _manifest(header: bytes, where: str) -> dict[str, Any]:
         manifest = json.loads(json.loads(header)["__metadata__"][MANIFEST])
         schema = manifest["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {error!r}") from error
+        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {shown(error, 300)}") from error
     if type(schema) is not int or schema < 1:
-        raise ValueError(f"{where} is damaged: it has schema {schema!r}")
+        raise ValueError(f"{where} is damaged: it has schema {shown(schema)}")
     if schema > SCHEMA:
-        raise ValueError(f"{where} has schema {schema!r}, this version of budgetline reads up to {SCHEMA}: update it")
+        raise ValueError(
+            f"{where} has schema {shown(schema)}, this version of budgetline reads up to {SCHEMA}: update it"
+        )
     return dict(manifest)
 
 

@@ -25,6 +25,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from budgetline.messages import cut, shown, some
+
 Float = NDArray[np.float64]
 
 
@@ -90,7 +92,7 @@ def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
     schema = list(table.schema.items())
     for name, dtype in schema:
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
-            raise ValueError(f"column {name!r} holds {dtype}, not numbers: encode it first, or leave it out")
+            raise ValueError(f"column {shown(name)} holds {dtype}, not numbers: encode it first, or leave it out")
     if any(dtype == nw.Boolean for _, dtype in schema):
         flags = [nw.nth(k).cast(nw.Float64) for k, (_, dtype) in enumerate(schema) if dtype == nw.Boolean]
         table = table.with_columns(*flags)  # so that a missing flag is NaN
@@ -129,7 +131,8 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
         kinds = sorted({type(label).__name__ for label in np.asarray(y).tolist()})
         raise ValueError(f"y mixes labels of different types: {', '.join(kinds)}") from error
     if classes.size < 2:
-        raise ValueError(f"y has one class only, {classes.tolist()[0]!r}: there is nothing to tell apart (1 class)")
+        only = shown(classes.tolist()[0])
+        raise ValueError(f"y has one class only, {only}: there is nothing to tell apart (1 class)")
     return classes, codes.astype(np.intp)
 
 
@@ -142,7 +145,7 @@ def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.int
     number = {label: k for k, label in enumerate(classes.tolist())}
     labels = np.asarray(y).tolist()
     if unknown := [label for label in labels if label not in number]:
-        raise ValueError(f"label {unknown[0]!r} in y is not a class that the model knows: {_list(list(number))}")
+        raise ValueError(f"label {shown(unknown[0])} in y is not a class that the model knows: {some(number)}")
     return np.array([number[label] for label in labels], dtype=np.intp)
 
 
@@ -204,7 +207,7 @@ def check_columns(estimator: Any, names: Sequence[str] | None, n_features: int) 
     known = getattr(estimator, "feature_names_in_", None)
     if known is not None and names is not None and tuple(known) != tuple(names):
         wrong = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
-        raise ValueError(f"the columns are not those of the model: {wrong[0]!r} instead of {wrong[1]!r}")
+        raise ValueError(f"the columns are not those of the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
 
 
 def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
@@ -212,14 +215,15 @@ def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
     for d, label in enumerate(labels):
         column = X[:, [d]].toarray().ravel() if sparse.issparse(X) else np.asarray(X[:, d], dtype=np.float64)
         if np.isnan(column).any():
-            raise ValueError(f"Input X contains NaN: column {label!r}, first in row {int(np.argmax(np.isnan(column)))}")
+            raise ValueError(f"Input X contains NaN: column {shown(label)}, first in row "
+                             f"{int(np.argmax(np.isnan(column)))}")  # fmt: skip
         if np.isinf(column).any():
-            raise ValueError(f"Input X contains infinity: column {label!r}, first in row "
+            raise ValueError(f"Input X contains infinity: column {shown(label)}, first in row "
                              f"{int(np.argmax(np.isinf(column)))}")  # fmt: skip
     for d, label in enumerate(labels):
         largest = float(abs(X[:, [d]]).max())
         if largest > 1e150:
-            raise ValueError(f"Input X contains a value too large for float64 products: column {label!r} holds "
+            raise ValueError(f"Input X contains a value too large for float64 products: column {shown(label)} holds "
                              f"{largest:.3g}; rescale it")  # fmt: skip
 
 
@@ -232,7 +236,7 @@ def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
         column = rows.column(d).astype(np.float64)
         if column.size and np.ptp(column) > 0:
             raise ValueError(
-                f"Input X contains values too small for float64 products: column {labels[d]!r} spans only "
+                f"Input X contains values too small for float64 products: column {shown(labels[d])} spans only "
                 f"{np.ptp(column):.3g}; rescale it"
             )
 
@@ -242,18 +246,18 @@ def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: 
     if sum(v is not None for v in (budget, stage, available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) >= 0):
-        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {budget!r}")
+        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {shown(budget)}")
     if stage is not None:
         if isinstance(stage, bool) or not isinstance(stage, Integral):
-            raise TypeError(f"stage must be an integer, got {stage!r}")
+            raise TypeError(f"stage must be an integer, got {shown(stage)}")
         if not 0 <= int(stage) <= n_stages:
             raise ValueError(f"stage must be between 0 and {n_stages}, got {stage}")
     if available is not None:
         if isinstance(available, str) or not isinstance(available, Iterable):
-            raise TypeError(f"available must be a collection of group names, got {available!r}")
+            raise TypeError(f"available must be a collection of group names, got {shown(available)}")
         known = set(names)
         if unknown := [name for name in available if str(name) not in known]:
-            raise ValueError(f"unknown group {unknown[0]!r} in available; the groups are {_list(names)}")
+            raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")
 
 
 def check_finite(array: Any, labels: Sequence[str]) -> Any:
@@ -284,8 +288,4 @@ def _as_float(values: NDArray[Any], name: Any) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} does not hold numbers: {error}") from error
-
-
-def _list(names: Sequence[Any], most: int = 20) -> str:
-    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+        raise ValueError(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.inputs import check_choice
+from budgetline.messages import shown
 from budgetline.objectives.subsets import Subset
 from budgetline.sequencing.sequence import Sequence
 
@@ -117,7 +118,8 @@ class StagedModel:
         wanted = {str(name) for name in available}
         if left_out := sorted(wanted - set(self.sequence.groups)):
             warnings.warn(
-                f"group {left_out[0]!r} is not used: max_cost, max_groups or min_gain ended the sequence before it",
+                f"group {shown(left_out[0])} is not used: max_cost, max_groups or min_gain ended the sequence "
+                "before it",
                 UserWarning,
                 stacklevel=5,
             )

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import narwhals as nw
 
+from budgetline.messages import printable
+
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 PROVEN = 1e-7
@@ -16,7 +18,7 @@ PROVEN = 1e-7
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> str:
-    """Align cells in columns, to the right but for the columns ``left``.
+    """Align cells in columns, to the right but for the columns ``left``; control characters are shown as text.
 
     Examples
     --------
@@ -26,7 +28,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Colle
     blood  10.37
     age        1
     """
-    table = [header, *rows]
+    table = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[k]) for row in table) for k in range(len(header))]
     lines = []
     for row in table:

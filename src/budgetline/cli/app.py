@@ -19,9 +19,12 @@ from budgetline.cli.judging import compare, curve, report, show
 from budgetline.cli.predicting import export, predict
 from budgetline.cli.profiling import profile
 from budgetline.cli.screens import aside, release
+from budgetline.messages import cut, printable
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """What typer raises for wrong options; where the class lives depends on its version."""
+LONGEST_LINE = 2000
+"""Characters of an error."""
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a bug in budgetline (with a traceback); 2 wrong use: options, files or data (one line on "
     "stderr, nothing is written); 130 interrupted (nothing half-written)."
@@ -138,7 +141,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ended(text: str) -> int:
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    print(f"error: {cut(printable(' '.join(text.split())), LONGEST_LINE)}", file=sys.stderr)
     return 2
 
 

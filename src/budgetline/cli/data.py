@@ -15,6 +15,7 @@ from scipy import sparse
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.screens import Screen
 from budgetline.groups import FeatureGroups
+from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar
 from budgetline.statistics import Source, open_source
 from budgetline.statistics.csv import csv_schema
@@ -72,8 +73,9 @@ class Files:
     def check_column(self, name: str | None, option: str) -> None:
         """Raise an error if a column that an option names is not there."""
         if name is not None and self.named and name not in self.numeric:
-            shown = ", ".join(map(repr, list(self.numeric)[:8])) + (", …" if len(self.numeric) > 8 else "")
-            raise Refused(f"{option}: column {name!r} is not in {self.place}; its columns are {shown}")
+            raise Refused(
+                f"{option}: column {shown(name)} is not in {self.place}; its columns are {some(self.numeric, 8)}"
+            )
 
     def source(self, target: Any = None, features: Any = None, n_features: int | None = None, **names: Any) -> Source:
         """Open them; ``names`` are weight and qid. An empty target means that there is none."""
@@ -91,7 +93,7 @@ class Files:
         for name in (*(features or ()), *([names["weight"]] if names.get("weight") else ())):
             if not self.numeric.get(name, True):
                 raise Refused(
-                    f"column {name!r} of {self.place} does not hold numbers: encode it first, or leave it out"
+                    f"column {shown(name)} of {self.place} does not hold numbers: encode it first, or leave it out"
                 )
         return open_source(
             paths, target, features=features, file_format=kind, zero_based=self.zero_based or False, **names
@@ -206,15 +208,16 @@ def features_of(files: Files, path: Path | None, others: dict[str, str | None], 
     if groups is None:
         left_out = [name for name in names if not files.numeric[name]]
         if left_out:
-            screen.note(f"left out, as they do not hold numbers: {', '.join(left_out)}")
+            screen.note(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
         names = [name for name in names if files.numeric[name]]
         if not names:
-            raise Refused(f"{files.place} has no column of numbers beside {', '.join(map(repr, taken))}")
+            raise Refused(f"{files.place} has no column of numbers beside {some(taken)}")
         return Features(tuple(names), None)
     for group, columns in zip(groups.names, groups.columns, strict=True):
         for column in columns:
             if column in taken:
-                raise Refused(f"{path}: column {column!r} is in group {group!r}, and {taken[str(column)]} names it")
+                where = f"{path}: column {shown(column)} is in group {shown(group)}"
+                raise Refused(f"{where}, and {taken[str(column)]} names it")
     with refusing(str(path)):
         layout = groups.resolve(names, len(names))
     members = [[names[d] for d in columns.tolist()] for columns in layout.columns]

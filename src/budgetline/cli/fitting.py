@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from budgetline.cli import options
 from budgetline.cli.data import NONE, Features, Files, chunks_of, features_of, fits, gathered
 from budgetline.cli.errors import Refused, refusing
-from budgetline.cli.screens import Screen
+from budgetline.cli.screens import Screen, in_line
 from budgetline.cli.writing import check_output, saying
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.messages import shown
 from budgetline.persistence import save
 from budgetline.report.words import amount, count
 from budgetline.statistics import Source
@@ -134,13 +135,13 @@ def task_of(wanted: options.Task, targets: Iterable[NDArray[Any]], name: str | N
     ``targets`` are parts of it; no more are read than it takes to decide.
     """
     seen: set[Any] = set()
-    what = f"the target{'' if name is None else f' {name!r}'} holds"
+    what = f"the target{'' if name is None else f' {shown(name)}'} holds"
     for y in targets:
         text = y.dtype.kind in "OUS" and all(isinstance(label, str) for label in y.tolist())
         if y.dtype.kind not in "biuf" and not text:
             raise Refused(f"{what} {_kind(y)}, neither numbers nor labels")
         if wanted is options.Task.regression and text:
-            raise Refused(f"{what} text, such as {y[0]!r}, and a regression needs numbers: --task classification")
+            raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
         broken = [] if text else y[np.mod(y, 1) != 0].tolist() if y.dtype.kind == "f" else []
         if wanted is options.Task.classification and broken:
             raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
@@ -170,7 +171,7 @@ def _report(model: Any, output: Path, given: tuple[str, str | None], screen: Scr
     screen.sequence(order)
     left_out = [name for name in model.feature_groups_.names if name not in set(order.groups)]
     if left_out:
-        screen.say(f"not in the sequence: {', '.join(left_out)}")
+        screen.say(f"not in the sequence: {in_line(left_out)}")
     chosen = f", alpha {model.alpha_:g} chosen by cross-validation" if hasattr(model, "alpha_") else ""
     total = amount(float(order.costs.sum()))
     screen.note(f"wrote {output}: {type(model).__name__}, {count(len(order), 'group')}, total cost {total}{chosen}")
@@ -200,6 +201,8 @@ def model_record(model: Any) -> dict[str, Any]:
         "shared": {name: {"cost": cost, "groups": list(groups)} for name, (cost, groups) in shared.items()},
         "requires": {name: list(groups) for name, groups in requires.items()},
         "not_in_sequence": [name for name in model.feature_groups_.names if name not in set(order.groups)],
-        "settings": {k: v if isinstance(v, str | int | float | bool | None) else repr(v) for k, v in settings.items()},
+        "settings": {
+            k: v if isinstance(v, str | int | float | bool | None) else shown(v, 1000) for k, v in settings.items()
+        },
         **chosen,
     }

@@ -17,6 +17,7 @@ from budgetline.cli.errors import Refused
 from budgetline.cli.screens import Screen
 from budgetline.cli.writing import check_output, write_text
 from budgetline.groups import FeatureGroups
+from budgetline.messages import name_of, printable, shown, some
 
 Float = NDArray[np.float64]
 SAMPLE_ROWS = 10_000
@@ -55,9 +56,9 @@ def groups(
     made = FeatureGroups(found, remainder="drop")
     screen.note(f"{len(columns)} columns in {len(made)} groups, {what}")
     if way is options.By.prefix and len(made) == len(columns) > 1:
-        screen.note(f"no two names share a prefix before {sep!r}: try another --sep, or --by correlation")
+        screen.note(f"no two names share a prefix before {shown(sep)}: try another --sep, or --by correlation")
     if left_out:
-        screen.note(f"left out, as they do not hold numbers: {', '.join(left_out)}")
+        screen.note(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
     text = _commented(made, files, target, what, left_out)
     if output is not None:
         write_text(output, text)
@@ -92,7 +93,7 @@ def _by_name(files: Files, columns: list[Any], way: options.By, sep: str) -> tup
         raise Refused("the columns of svmlight files have no names: use --by column or --by correlation")
     made = FeatureGroups.from_prefix(columns, sep)
     found = {name: list(members) for name, members in zip(made.names, made.columns, strict=True)}
-    return found, f"by the part of the name before {sep!r}"
+    return found, f"by the part of the name before {shown(sep)}"
 
 
 def _correlated(files: Files, columns: list[Any], threshold: float) -> tuple[dict[str, list[Any]], str]:
@@ -151,7 +152,7 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str,
     if not files.named:
         lines.append("Columns are positions, counted from 0: the first feature of the files is 0.")
     if target is not None:
-        lines.append(f"The target {target!r} must be in no group.")
+        lines.append(f"The target {shown(target)} must be in no group.")
     if left_out:
-        lines.append(f"Left out, as they do not hold numbers: {', '.join(map(repr, left_out))}.")
-    return "".join(f"# {' '.join(line.split())}\n" for line in lines) + made.to_yaml()
+        lines.append(f"Left out, as they do not hold numbers: {', '.join(map(shown, left_out))}.")
+    return "".join(f"# {printable(' '.join(line.split()))}\n" for line in lines) + made.to_yaml()

@@ -12,10 +12,11 @@ from budgetline.cli import options
 from budgetline.cli.data import Files, Table, features_of, in_memory
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.fitting import Settings, model_record, task_of
-from budgetline.cli.screens import STYLES, Screen, budget_rows
+from budgetline.cli.screens import STYLES, Screen, budget_rows, in_line
 from budgetline.cli.writing import check_output, saying
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
+from budgetline.messages import printable, shown
 from budgetline.persistence import load
 from budgetline.report import summarise
 from budgetline.report.words import amount, count, number, with_error
@@ -29,18 +30,18 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     found = load(model)
     curve = BudgetCurve.of(found)
     record = model_record(found)
-    what = ", ".join(map(str, record.get("classes", [])))
+    what = in_line(map(str, record.get("classes", [])))
     task = f"{record['task']} ({what})" if what and len(what) < 40 else record["task"]
     groups = f"{record['columns']} columns in {len(found.feature_groups_)} groups"
     screen.say(f"{model}: {record['estimator']}, {task}")
     screen.say(f"{groups}, total cost {amount(record['total_cost'])}\n")
     screen.sequence(found.sequence_)
     if record["not_in_sequence"]:
-        screen.say(f"not in the sequence: {', '.join(record['not_in_sequence'])}")
+        screen.say(f"not in the sequence: {in_line(record['not_in_sequence'])}")
     for name, entry in record["shared"].items():
-        screen.say(f"shared: {name!r} {amount(entry['cost'])}, by {', '.join(entry['groups'])}")
+        screen.say(f"shared: {shown(name)} {amount(entry['cost'])}, by {in_line(entry['groups'])}")
     for name, required in record["requires"].items():
-        screen.say(f"{name} requires {', '.join(required)}")
+        screen.say(f"{printable(name)} requires {in_line(required)}")
     screen.say("\nWhat each budget buys, on the data that the model learned from:\n")
     screen.budgets(curve)
     screen.say("\nExplained, against cost:\n")
@@ -192,7 +193,7 @@ def report(
         with saying(place):
             summary.write(place)
         screen.note(f"wrote {place}")
-    screen.say(summary.headline)
+    screen.say(printable(summary.headline))
     if data is None:
         screen.note("without DATA the report shows the training curve alone; with it, cross-validated values")
     screen.document(summary.to_dict())
@@ -213,9 +214,9 @@ def source_for(model: Any, files: Files, target: str | None, screen: Screen, **n
         if len(others) != 1:
             raise Refused(f"say which column of {files.place} is the target: --target NAME")
         target = others[0]
-        screen.note(f"the target is {target!r}, the one column that the model does not know")
+        screen.note(f"the target is {shown(target)}, the one column that the model does not know")
     if missing := [name for name in features if name not in files.numeric]:
-        raise Refused(f"column {missing[0]!r} of the model is not in {files.place}")
+        raise Refused(f"column {shown(missing[0])} of the model is not in {files.place}")
     return files.source(target, features, None, **names)
 
 
@@ -236,7 +237,7 @@ def _methods(rules: str | None, task: options.Task, alpha: float, groups: Any) -
     known = [*(rule.value for rule in options.Rule), "doubling", "costs-ignored", "cheapest", "random"]
     for name in map(str.strip, (rules or default).split(",")):
         if name not in known:
-            raise Refused(f"--rules: {name!r} is not one of {', '.join(known)}")
+            raise Refused(f"--rules: {shown(name)} is not one of {', '.join(known)}")
         if name in [rule.value for rule in options.Rule]:
             settings = Settings(task, rule=options.Rule(name), alpha=alpha)
         elif name == "costs-ignored":

@@ -20,6 +20,7 @@ from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.judging import check_kind
 from budgetline.cli.screens import Screen
 from budgetline.cli.writing import check_output, replacing, saying
+from budgetline.messages import shown, some
 from budgetline.persistence import load, to_onnx
 from budgetline.progress import make_bar
 from budgetline.report.words import amount, listed
@@ -99,8 +100,8 @@ def _choice(model: Any, budget: float | None, stage: int | None, available: list
         for text in available:
             wanted += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
         if unknown := [name for name in wanted if name not in known]:
-            shown = ", ".join(map(repr, model.feature_groups_.names))
-            raise Refused(f"--available: there is no group {unknown[0]!r}; the groups are {shown}")
+            names = some(model.feature_groups_.names)
+            raise Refused(f"--available: there is no group {shown(unknown[0])}; the groups are {names}")
     return {"budget": budget, "stage": stage, "available": wanted}
 
 
@@ -127,7 +128,7 @@ def _blocks(
     if files.named:
         names = [str(model.feature_names_in_[d]) for d in columns]
         if missing := [name for name in names if name not in files.numeric]:
-            raise Refused(f"column {missing[0]!r}, which the model needs here, is not in {files.place}")
+            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {files.place}")
         source = files.source([], names)
         table: Callable[[Chunk], Any] = lambda chunk: _frame(model, chunk, names)  # noqa: E731
     else:

@@ -16,6 +16,7 @@ from budgetline.cli.data import read_groups
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.screens import Screen
 from budgetline.cli.writing import check_output, write_text
+from budgetline.messages import shown, some
 from budgetline.runtime import profile_costs
 
 
@@ -63,7 +64,7 @@ def profile(
         write_text(output, f"# Costs are seconds per input, measured with {sample}.\n{text}")
         screen.note(f"wrote {output}")
         if known.shared:
-            screen.note(f"not measured, kept as they were: the shared costs {', '.join(map(repr, known.shared))}")
+            screen.note(f"not measured, kept as they were: the shared costs {some(known.shared)}")
     written = None if output is None else str(output)
     screen.document({"costs": found.costs, "seconds": found.seconds, "quantile": quantile, "written": written})
 
@@ -72,14 +73,14 @@ def _mapping(text: str) -> Mapping[str, Any]:
     """Import the mapping; modules in the current folder are found, as ``python -m`` finds them."""
     module, _, name = text.partition(":")
     if not module or not name:
-        raise Refused(f"{text!r} is not MODULE:NAME, such as extractors:EXTRACTORS")
+        raise Refused(f"{shown(text)} is not MODULE:NAME, such as extractors:EXTRACTORS")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     with refusing(module):
         imported = import_module(module)
     found = getattr(imported, name, None)
     if not isinstance(found, Mapping):
-        raise Refused(f"{name!r} in module {module!r} is not a mapping of groups to functions")
+        raise Refused(f"{shown(name)} in module {shown(module)} is not a mapping of groups to functions")
     return found
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from budgetline.cli.drawing import draw
 from budgetline.evaluation import BudgetCurve
+from budgetline.messages import printable
 from budgetline.report.words import amount, number
 from budgetline.sequencing import Sequence as Order
 
@@ -34,6 +35,7 @@ def aside(text: str) -> None:
 
     In a log, an error is then one line and nothing else.
     """
+    text = printable(text)
     if sys.stderr.isatty():
         print(text, file=sys.stderr)
     else:
@@ -65,9 +67,9 @@ class Screen:
             aside(text)
 
     def say(self, text: str = "") -> None:
-        """Print a line of the result, unless it is wanted as JSON."""
+        """Print lines of the result, unless it is wanted as JSON; no name in them can steer the terminal."""
         if not self.as_json:
-            print(text)
+            print("\n".join(map(printable, text.split("\n"))))
 
     def paragraph(self, text: str) -> None:
         """Print a text, wrapped."""
@@ -80,10 +82,10 @@ class Screen:
         table = Table(box=box.SIMPLE_HEAD if _unicode() else None, pad_edge=False, show_edge=False)
         for k, name in enumerate(header):
             table.add_column(
-                Text(name), justify="left" if k in left else "right", overflow="fold", no_wrap=k not in left
+                Text(printable(name)), justify="left" if k in left else "right", overflow="fold", no_wrap=k not in left
             )
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(printable(cell)) for cell in row))
         _console().print(table)
 
     def sequence(self, order: Order) -> None:
@@ -131,6 +133,11 @@ def budget_rows(curve: BudgetCurve) -> list[dict[str, Any]]:
         found = {"budget": budget, "spent": spent, "groups": bought - 1, "value": float(curve.values[bought - 1])}
         rows.append({**found, "last": last})
     return rows
+
+
+def in_line(names: Iterable[str]) -> str:
+    """Return names as a list that stays on its line, whatever they hold."""
+    return ", ".join(map(printable, names))
 
 
 def plain(value: Any) -> Any:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from budgetline.messages import shown
+
 # Rows drawn at once. Part of what a seed means: another number gives other data.
 CHUNK = 4096
 
@@ -59,7 +61,7 @@ def make_generator(random_state: RandomState) -> np.random.Generator:
 def check_count(name: str, value: object) -> int:
     """Return `value` if it is a positive integer, else raise."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        raise ValueError(f"{name} must be a positive integer, got {shown(value)}")
     return int(value)
 
 

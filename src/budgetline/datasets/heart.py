@@ -10,6 +10,7 @@ from sklearn.utils import Bunch
 from budgetline.datasets.archive import read_archive
 from budgetline.datasets.bunch import make_bunch
 from budgetline.datasets.encoding import Column, Kind, drop_redundant, encode_feature
+from budgetline.messages import shown
 
 KINDS: dict[str, Kind] = {
     "age": "numeric",
@@ -136,7 +137,7 @@ def load_heart(
     """
     for name, given, (one, other) in (("sites", sites, ("cleveland", "all")), ("tests", tests, ("panel", "single"))):
         if given not in (one, other):
-            raise ValueError(f"{name} must be {one!r} or {other!r}, got {given!r}")
+            raise ValueError(f"{name} must be {shown(one)} or {shown(other)}, got {shown(given)}")
     archive = read_archive("heart")
     rows = np.full(len(archive["site"]), True) if sites == "all" else archive["site"] == "cleveland"
     raw = dict(zip(archive["columns"].tolist(), archive["values"][rows].T, strict=True))

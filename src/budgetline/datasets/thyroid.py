@@ -9,6 +9,7 @@ from sklearn.utils import Bunch
 
 from budgetline.datasets.archive import read_archive, unscale
 from budgetline.datasets.bunch import make_bunch
+from budgetline.messages import shown
 
 BLOOD = ("TSH", "T3", "TT4", "T4U", "FTI")
 # One blood draw and four assays; FTI is computed from TT4 and T4U and costs nothing more.
@@ -69,7 +70,7 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     ({'blood draw': (2.1, ('TSH', 'T3', 'TT4', 'T4U'))}, {'FTI': ('TT4', 'T4U')})
     """
     if tests not in ("panel", "single"):
-        raise ValueError(f"tests must be 'panel' or 'single', got {tests!r}")
+        raise ValueError(f"tests must be 'panel' or 'single', got {shown(tests)}")
     archive = read_archive("thyroid")
     names = archive["columns"].tolist()
     questions = [name for name in names if name not in BLOOD]

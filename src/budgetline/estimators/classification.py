@@ -16,6 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.estimators.base import Checked, SequenceEstimator
 from budgetline.inputs import check_known, check_labels
+from budgetline.messages import shown
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.staged import StagedModel
 
@@ -148,14 +149,16 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         if isinstance(self.class_weight, dict):
             for label, value in self.class_weight.items():
                 if not 0 <= value < np.inf:
-                    raise ValueError(f"class_weight of class {label!r} must be finite and not negative, got {value!r}")
+                    raise ValueError(
+                        f"class_weight of class {shown(label)} must be finite and not negative, got {shown(value)}"
+                    )
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, classes[codes])
             weight = by_class if data.rows.weight is None else by_class * data.rows.weight
             data = replace(data, rows=replace(data.rows, weight=weight))
         mass = np.bincount(codes, data.rows.weight, classes.size)
         if np.any(mass <= 0):
-            raise ValueError(f"class {classes.tolist()[int(np.argmin(mass))]!r} has no sample of positive weight")
+            raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return data, classes, family_of(classes.size)
 
     def _finish(self, model: StagedModel, data: Checked, classes: NDArray[Any]) -> None:

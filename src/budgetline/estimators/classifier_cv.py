@@ -12,6 +12,7 @@ from sklearn.model_selection import check_cv
 from budgetline.estimators.classification import Classification
 from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
 from budgetline.generalised import fit_generalised
+from budgetline.messages import shown
 from budgetline.objectives.families import Family
 from budgetline.plan import Plan
 from budgetline.statistics.chunks import Rows
@@ -115,7 +116,7 @@ class AnytimeClassifierCV(Classification):
             mass = np.bincount(codes[train], weight, classes.size)
             if np.any(mass <= 0):
                 missing = classes.tolist()[int(np.argmin(mass))]
-                raise ValueError(f"class {missing!r} is missing in the training set of fold {k}; use fewer folds")
+                raise ValueError(f"class {shown(missing)} is missing in the training set of fold {k}; use fewer folds")
         plans = [replace(data.plan, alpha=float(a)) for a in alphas]
         scores = np.array([[self._held_out(rows, plan, family, *split) for split in splits] for plan in plans])
         best = choose_alpha(alphas, scores, self.one_standard_error)

@@ -16,6 +16,7 @@ from budgetline.estimators.streaming import FromMoments, Stream, check_many_pass
 from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.groups import Layout
 from budgetline.linear import fit_moments, fit_rows, warn_from_moments
+from budgetline.messages import shown
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.plan import Plan
 from budgetline.statistics.distributed import dask_source, is_dask
@@ -164,7 +165,7 @@ class AnytimeRegressor(FromMoments):
             super()._learn_source(stream, plan, layout, checkpoint)
             return
         if checkpoint is not None:
-            raise ValueError(f"loss={self.loss!r} takes many passes: a checkpoint is for squared error")
+            raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
         check_many_passes(stream.source, plan)
         family = self._new_family()
         moments = stream.moments(stream.source.target_shape)
@@ -176,7 +177,7 @@ class AnytimeRegressor(FromMoments):
 
     def _need_squared_error(self) -> None:
         if self.loss != "squared_error":
-            raise ValueError(f"moments determine a model of squared error only, not of loss={self.loss!r}")
+            raise ValueError(f"moments determine a model of squared error only, not of loss={shown(self.loss)}")
         self._refuse_tol()
 
     def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
@@ -191,7 +192,7 @@ class AnytimeRegressor(FromMoments):
 
     def _refuse_tol(self) -> None:
         if self.tol is not None:
-            raise ValueError(f"loss='squared_error' is solved exactly: tol={self.tol!r} would be ignored")
+            raise ValueError(f"loss='squared_error' is solved exactly: tol={shown(self.tol)} would be ignored")
 
     def _target(self, y: Any, n_samples: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:
         Y, shape = super()._target(y, n_samples)

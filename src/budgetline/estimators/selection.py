@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.stages import explained_share, mean_over_rows
 from budgetline.evaluation.timeliness import timeliness
+from budgetline.messages import shown
 from budgetline.objectives.families import Family
 from budgetline.plan import Plan
 from budgetline.sequencing.sequence import Sequence
@@ -24,7 +25,7 @@ def check_alphas(alphas: Any) -> Float:
     """Return the values to try, shape (n_alphas,)."""
     values: Float = check_array(alphas, ensure_2d=False, dtype=np.float64, input_name="alphas")
     if values.ndim != 1 or np.any(values < 0):
-        raise ValueError(f"alphas must be numbers ≥ 0, got {alphas!r}")
+        raise ValueError(f"alphas must be numbers ≥ 0, got {shown(alphas)}")
     return values
 
 

@@ -17,6 +17,7 @@ from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
 from budgetline.evaluation.streamed import values_over
 from budgetline.inputs import check_columns
+from budgetline.messages import shown
 from budgetline.progress import Progress, counted
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.sources import Source
@@ -178,7 +179,7 @@ def _judged_alone(model: Any, held: Moments | Source, *given: Any) -> Any:
 
 def _squared_error_model(model: Any, moments: Moments) -> Any:
     if hasattr(model, "classes_") or getattr(model, "loss", "squared_error") != "squared_error":
-        raise ValueError(f"moments judge models of squared error only, not {model!r}")
+        raise ValueError(f"moments judge models of squared error only, not {shown(model)}")
     if moments.n_targets != model.staged_model_.null_intercept.size:
         raise ValueError(f"the moments are of {moments.n_targets} targets, the model has another number")
     return model.staged_model_

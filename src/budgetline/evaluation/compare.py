@@ -21,6 +21,7 @@ from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, a
 from budgetline.evaluation.stages import innermost
 from budgetline.evaluation.timeliness import check_alpha, oracle_curve, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
+from budgetline.messages import shown, some
 from budgetline.progress import Progress, make_bar
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.folds import fold_moments
@@ -204,8 +205,10 @@ class _Judge:
         """Raise an error if what is explained is measured in different losses."""
         losses = {name: type(innermost(model)._family).__name__ for name, model in models.items()}
         if isinstance(self.metric, Explained) and len(set(losses.values())) > 1:
-            shown = ", ".join(f"{name!r} {loss}" for name, loss in losses.items())
-            raise ValueError(f"{self.metric.name!r} is in the loss of each model ({shown}): take a metric they share")
+            each = some(losses.items(), of=lambda item: f"{shown(item[0])} {item[1]}")
+            raise ValueError(
+                f"{shown(self.metric.name)} is in the loss of each model ({each}): take a metric they share"
+            )
 
 
 @dataclass(frozen=True)
@@ -292,12 +295,14 @@ def _check_names(estimators: Mapping[str, Any], reference: str | None, oracles: 
     if not isinstance(estimators, Mapping):
         raise TypeError(f"estimators must be a mapping name -> estimator, got {type(estimators).__name__}")
     if isinstance(oracles, str):
-        raise TypeError(f"oracles must be several names: give ({oracles!r},)")
+        raise TypeError(f"oracles must be several names: give ({shown(oracles)},)")
     if not estimators:
         raise ValueError("there are no estimators to compare")
     if taken := [name for name in oracles if f"{name} oracle" in estimators]:
-        raise ValueError(f"{taken[0] + ' oracle'!r} is the name of the Oracle of {taken[0]!r}: rename the estimator")
+        raise ValueError(
+            f"{shown(taken[0] + ' oracle')} is the name of the Oracle of {shown(taken[0])}: rename the estimator"
+        )
     for name in (reference, *oracles):
         if name is not None and name not in estimators:
-            raise ValueError(f"{name!r} is not one of the estimators: {', '.join(map(repr, estimators))}")
+            raise ValueError(f"{shown(name)} is not one of the estimators: {some(estimators)}")
     return next(iter(estimators)) if reference is None else reference

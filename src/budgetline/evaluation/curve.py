@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from budgetline.budgets import Reading, affordable, check_reading
 from budgetline.evaluation.stages import innermost
+from budgetline.messages import shown
 from budgetline.sequencing.sequence import Sequence
 from budgetline.tables import Backend, frame_of, text_table
 
@@ -154,7 +155,7 @@ class BudgetCurve:
         check_reading(reading)
         budgets = np.asarray(budget, dtype=np.float64)
         if np.isnan(budgets).any() or np.any(budgets < 0):
-            raise ValueError(f"budgets must be ≥ 0, got {budget!r}")
+            raise ValueError(f"budgets must be ≥ 0, got {shown(budget)}")
         if self.folds:  # exact in both readings, whatever the grid
             mean = np.mean([fold.at(budgets, reading=reading) for fold in self.folds], axis=0)
             return mean if budgets.ndim else float(mean)

@@ -12,6 +12,7 @@ from budgetline.budgets import Reading, check_reading
 from budgetline.evaluation.budget import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.predictions import curve_of_predictions
+from budgetline.messages import shown
 
 METRIC_LABELS = {
     "explained": "explained fraction F/R(∅)",
@@ -87,7 +88,7 @@ class BudgetCurveDisplay:
             As in :meth:`plot`.
         """
         if isinstance(estimator, Mapping) and name is not None:
-            raise ValueError(f"name={name!r} is for one estimator: a mapping names its own")
+            raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")
         models = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
         curves = {
             label: budget_curve(model, X, y, metric=metric, sample_weight=sample_weight, qid=qid)
@@ -210,7 +211,7 @@ class BudgetCurveDisplay:
             raise TypeError(f"bound must be a BudgetCurve, such as certificate.curve(), not {type(bound).__name__}")
         for metric in (bound.metric, *(curve.metric for curve in self.curves.values())):
             if metric != "explained":
-                raise ValueError(f"a bound is about metric 'explained', not about {metric!r}")
+                raise ValueError(f"a bound is about metric 'explained', not about {shown(metric)}")
 
     def _draw_bound(self, bound: BudgetCurve | None, end: float) -> None:
         """Draw a bound, if there is one, and shade what no set of groups can reach."""

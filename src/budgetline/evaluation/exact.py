@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from budgetline.budgets import Demand, Reading, affordable
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.linear import warn_from_moments
+from budgetline.messages import shown
 from budgetline.objectives.all_subsets import subset_values
 from budgetline.objectives.least_squares import Gram
 from budgetline.sequencing import exact
@@ -62,7 +63,7 @@ class BestSets:
     def at(self, budget: float) -> tuple[float, tuple[str, ...]]:
         """Return F and the groups of the best set that costs no more than ``budget``."""
         if not budget >= 0:
-            raise ValueError(f"budget must be ≥ 0, got {budget!r}")
+            raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
         k = int(affordable(self.costs, budget)) - 1
         return float(self.values[k]), self.groups[k]
 
@@ -192,7 +193,7 @@ def _values(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> 
     if not isinstance(moments, Moments):
         raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
     if not isinstance(alpha, Real) or not 0 <= alpha < np.inf:
-        raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
+        raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)
     gram = Gram.of(moments, layout.used, alpha)

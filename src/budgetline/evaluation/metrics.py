@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import Stages, StageView, explained_share
+from budgetline.messages import shown
 from budgetline.sequencing.candidates import TIE
 from budgetline.staged import StagedModel
 from budgetline.statistics.moments import Moments
@@ -36,7 +37,7 @@ class Metric:
 
     def from_moments(self, model: StagedModel, moments: Moments) -> Float:
         """Return the same from the moments of the held-out data, if they determine it."""
-        raise ValueError(f"metric {self.name!r} needs the data: moments do not determine it")
+        raise ValueError(f"metric {shown(self.name)} needs the data: moments do not determine it")
 
 
 class RowMetric(Metric):
@@ -219,16 +220,16 @@ class NDCG(StageMetric):
         """Return the mean over queries."""
         self.check(stages.qid, stages.weight)
         if stages.staged.null_intercept.size > 1:
-            raise ValueError(f"metric {self.name!r} ranks by one score, the model has several")
+            raise ValueError(f"metric {shown(self.name)} ranks by one score, the model has several")
         scores = view.respond("decision_function" if stages.is_classifier else "predict")
         return ndcg_score(np.asarray(stages.y), _ranks(scores), cast(Any, stages.qid), k=self.k, empty=self.empty)
 
     def check(self, qid: Any, weight: Any) -> None:
         """Raise an error unless there are queries, and no weights."""
         if qid is None:
-            raise ValueError(f"metric {self.name!r} needs qid, the query of each row")
+            raise ValueError(f"metric {shown(self.name)} needs qid, the query of each row")
         if weight is not None:
-            raise ValueError(f"metric {self.name!r} takes no sample_weight: it is a mean over queries")
+            raise ValueError(f"metric {shown(self.name)} takes no sample_weight: it is a mean over queries")
 
 
 @dataclass(frozen=True)
@@ -285,17 +286,18 @@ def as_metric(metric: Any) -> Metric:
         if metric in get_scorer_names():
             return Scorer(get_scorer(metric), metric)
         raise ValueError(
-            f"unknown metric {metric!r}; known are {', '.join(METRICS)}, ndcg@k and the names of scikit-learn's scorers"
+            f"unknown metric {shown(metric)}; known are {', '.join(METRICS)}, ndcg@k and the names of "
+            "scikit-learn's scorers"
         )
     if not callable(metric):
-        raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {metric!r}")
+        raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {shown(metric)}")
     if isinstance(metric, type):
         raise TypeError(f"metric is the class {metric.__name__}: give an object of it, {metric.__name__}(…)")
     name = name_of(metric)
     try:
         arguments = [*inspect.signature(metric).parameters, None, None]
     except ValueError as error:
-        raise TypeError(f"metric {metric!r} does not say what its arguments are: wrap it in a function") from error
+        raise TypeError(f"metric {shown(metric)} does not say what its arguments are: wrap it in a function") from error
     if not (str(arguments[0]).startswith("y") or len(arguments) == 4):
         return Scorer(metric, name)
     if arguments[1] in ("y_score", "y_proba", "y_prob", "pred_decision") or name == "log_loss":
@@ -356,15 +358,17 @@ def _two_values(metric: Metric, stages: Stages) -> tuple[NDArray[np.bool_], floa
     """Return which rows have the larger of the two values of y, and the point halfway between them."""
     values = np.unique(stages.targets)
     if stages.targets.shape[1] > 1 or values.size != 2:
-        raise ValueError(f"metric {metric.name!r} of a regressor needs a y of two values, this one has {values.size}")
+        raise ValueError(
+            f"metric {shown(metric.name)} of a regressor needs a y of two values, this one has {values.size}"
+        )
     return stages.targets[:, 0] == values[1], float(values.mean())
 
 
 def _need_classes(metric: Metric, stages: Stages) -> None:
     if not stages.is_classifier:
-        raise ValueError(f"metric {metric.name!r} is for classifiers, not for {type(stages.model).__name__}")
+        raise ValueError(f"metric {shown(metric.name)} is for classifiers, not for {type(stages.model).__name__}")
 
 
 def _refuse_classes(metric: Metric, stages: Stages) -> None:
     if stages.is_classifier:
-        raise ValueError(f"metric {metric.name!r} is for regressors, not for {type(stages.model).__name__}")
+        raise ValueError(f"metric {shown(metric.name)} is for regressors, not for {type(stages.model).__name__}")

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetline.messages import shown
+
 Float = NDArray[np.float64]
 
 
@@ -91,6 +93,6 @@ def _check(rel: Float, scores: NDArray[Any], qid: NDArray[Any], k: Any, empty: A
     if not np.all(fits := (rel >= 0) & (rel <= 500)):
         raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
     if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
-        raise ValueError(f"k must be a whole number ≥ 1 or None, got {k!r}")
+        raise ValueError(f"k must be a whole number ≥ 1 or None, got {shown(k)}")
     if empty != "skip" and not (isinstance(empty, Real) and np.isfinite(float(empty))):
-        raise ValueError(f"empty must be 'skip' or a number, got {empty!r}")
+        raise ValueError(f"empty must be 'skip' or a number, got {shown(empty)}")

@@ -14,6 +14,7 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import LOSSES, NDCG, as_metric, name_of
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import explained_share
+from budgetline.messages import shown
 
 OF_PREDICTIONS: dict[str, tuple[Callable[..., float], bool]] = {
     "explained": (mean_squared_error, False),
@@ -73,7 +74,7 @@ def curve_of_predictions(
 def _function_of(metric: Any, qid: Any, sample_weight: Any) -> tuple[str, Callable[..., float], bool]:
     """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
     if hasattr(metric, "_score_func"):
-        raise ValueError(f"{metric!r} is a scorer of estimators: give its function of (y_true, y_pred)")
+        raise ValueError(f"{shown(metric)} is a scorer of estimators: give its function of (y_true, y_pred)")
     if callable(metric):
         name = name_of(metric)
         return name, metric, not name.endswith(LOSSES)
@@ -83,4 +84,4 @@ def _function_of(metric: Any, qid: Any, sample_weight: Any) -> tuple[str, Callab
         ndcg = cast(NDCG, as_metric(metric))
         ndcg.check(qid, sample_weight)
         return ndcg.name, lambda y, scores: ndcg_score(y, scores, qid, k=ndcg.k, empty=ndcg.empty), True
-    raise ValueError(f"unknown metric {metric!r}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")
+    raise ValueError(f"unknown metric {shown(metric)}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")

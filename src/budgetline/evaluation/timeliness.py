@@ -10,6 +10,7 @@ import numpy as np
 
 from budgetline.budgets import SLACK, Reading, check_reading, check_stop
 from budgetline.evaluation.curve import BudgetCurve
+from budgetline.messages import shown
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
@@ -159,7 +160,7 @@ def oracle_curve(curve: Any) -> BudgetCurve:
 def check_alpha(alpha: Any) -> None:
     """Raise an error unless α is a share of the improvement."""
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}")
+        raise ValueError(f"alpha must be a number from 0 to 1, got {shown(alpha)}")
 
 
 def _left_limit(curve: BudgetCurve, T: float) -> float:

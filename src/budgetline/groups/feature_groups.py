@@ -26,11 +26,11 @@ from budgetline.groups.parsing import (
     plain_number,
     position_of,
     positions_of,
-    read_groups_file,
     some_columns,
-    write_yaml,
 )
 from budgetline.groups.prices import Prices
+from budgetline.groups.yaml_file import read_groups_file, write_yaml
+from budgetline.messages import shown
 
 Remainder = Literal["error", "drop"]
 
@@ -114,7 +114,7 @@ class FeatureGroups:
         names, columns = parse_groups(groups)
         check_columns(names, columns)
         if remainder not in ("error", "drop"):
-            raise ValueError(f"remainder must be 'error' or 'drop', got {remainder!r}")
+            raise ValueError(f"remainder must be 'error' or 'drop', got {shown(remainder)}")
         self._names = names
         self._columns = columns
         self._costs = parse_costs(costs, names)
@@ -227,7 +227,7 @@ class FeatureGroups:
         [2.0, 1.0, 10.0]
         """
         if int(size) != size or size < 1:
-            raise ValueError(f"size must be a positive integer, got {size!r}")
+            raise ValueError(f"size must be a positive integer, got {shown(size)}")
         per_column = np.asarray(costs, dtype=np.float64)
         if per_column.ndim != 1:
             raise ValueError(f"costs must hold one cost per column, got an array of shape {per_column.shape}")
@@ -350,7 +350,7 @@ class FeatureGroups:
             found = [position_of(column, name, position, n_features) for column in columns]
             for d, column in zip(found, columns, strict=True):
                 if d in owner:
-                    raise ValueError(f"column {column!r} is in group {owner[d]!r} and in group {name!r}")
+                    raise ValueError(f"column {shown(column)} is in group {shown(owner[d])} and in group {shown(name)}")
                 owner[d] = name
             resolved.append(np.array(found, dtype=np.intp))
         if self._remainder == "error" and len(owner) < n_features:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from budgetline.groups.prices import SharedCost
 from budgetline.inputs import column_names
+from budgetline.messages import cut, shown, some
 
 Column = str | int
 Shared = Mapping[Any, tuple[float, Iterable[Any]]]
@@ -27,7 +26,8 @@ def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...]
         return tuple(str(name) for name in groups), tuple(parse_columns(n, c) for n, c in groups.items())
     if isinstance(groups, str | bytes | Set) or not isinstance(groups, Iterable):
         raise TypeError(
-            f"groups must be a mapping name -> columns, a list of column lists, or one label per column, got {groups!r}"
+            "groups must be a mapping name -> columns, a list of column lists, or one label per column, "
+            f"got {shown(groups)}"
         )
     entries = list(groups)
     nested = [isinstance(e, Iterable) and not isinstance(e, str | bytes) for e in entries]
@@ -38,7 +38,7 @@ def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...]
     by_label: dict[str, list[int]] = {}
     for d, label in enumerate(entries):
         if _is_missing(label):
-            raise ValueError(f"the group label of column {d} is missing ({label!r})")
+            raise ValueError(f"the group label of column {d} is missing ({shown(label)})")
         by_label.setdefault(str(label), []).append(d)
     return tuple(by_label), tuple(tuple(columns) for columns in by_label.values())
 
@@ -55,7 +55,7 @@ def parse_columns(name: Any, columns: Any) -> tuple[Column, ...]:
     if isinstance(columns, str | Integral):
         columns = [columns]
     if not isinstance(columns, Iterable) or isinstance(columns, Mapping | bytes):
-        raise TypeError(f"group {str(name)!r}: columns must be a list of names or positions, got {columns!r}")
+        raise TypeError(f"group {shown(str(name))}: columns must be a list of names or positions, got {shown(columns)}")
     parsed: list[Column] = []
     for column in columns:
         if isinstance(column, str):
@@ -63,7 +63,7 @@ def parse_columns(name: Any, columns: Any) -> tuple[Column, ...]:
         elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
             parsed.append(int(column))
         else:
-            raise TypeError(f"group {str(name)!r}: column {column!r} is neither a name nor a position")
+            raise TypeError(f"group {shown(str(name))}: column {shown(column)} is neither a name nor a position")
     return tuple(parsed)
 
 
@@ -75,14 +75,14 @@ def check_columns(names: tuple[str, ...], columns: tuple[tuple[Column, ...], ...
     seen: set[str] = set()
     for name, members in zip(names, columns, strict=True):
         if name in seen:
-            raise ValueError(f"duplicate group name {name!r}")
+            raise ValueError(f"duplicate group name {shown(name)}")
         seen.add(name)
         if not members:
-            raise ValueError(f"group {name!r} has no columns")
+            raise ValueError(f"group {shown(name)} has no columns")
         for column in members:
             if column in owner:
-                where = "twice in it" if owner[column] == name else f"in group {owner[column]!r} too"
-                raise ValueError(f"group {name!r}: column {column!r} is {where}")
+                where = "twice in it" if owner[column] == name else f"in group {shown(owner[column])} too"
+                raise ValueError(f"group {shown(name)}: column {shown(column)} is {where}")
             owner[column] = name
 
 
@@ -95,28 +95,32 @@ def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
     if isinstance(costs, Mapping):
         given = {str(name): cost for name, cost in costs.items()}
         if missing := [name for name in names if name not in given]:
-            raise ValueError(f"no cost for group {missing[0]!r}")
+            raise ValueError(f"no cost for group {shown(missing[0])}")
         known = set(names)
         if unknown := [name for name in given if name not in known]:
-            raise ValueError(f"cost given for unknown group {unknown[0]!r}")
+            raise ValueError(f"cost given for unknown group {shown(unknown[0])}")
         costs = [given[name] for name in names]
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
     if entries is None or len(entries) != len(names):
-        raise ValueError(f"costs must be a mapping or one cost for each of the {len(names)} groups, got {costs!r}")
+        raise ValueError(f"costs must be a mapping or one cost for each of the {len(names)} groups, got {shown(costs)}")
     values = np.empty(len(names))
     for k, (name, cost) in enumerate(zip(names, entries, strict=True)):
-        values[k] = _cost(f"the cost of group {name!r}", cost)
+        values[k] = _cost(f"the cost of group {shown(name)}", cost)
     values.flags.writeable = False
     return values
 
 
 def _cost(what: str, cost: Any) -> float:
+    if isinstance(cost, bool | np.bool_):
+        raise ValueError(f"{what} is not a number: {shown(cost)}")
     try:
         value = float(cost)
+    except OverflowError:
+        value = np.inf
     except (TypeError, ValueError):
-        raise ValueError(f"{what} is not a number: {cost!r}") from None
+        raise ValueError(f"{what} is not a number: {shown(cost)}") from None
     if not np.isfinite(value) or value < 0:
-        raise ValueError(f"{what} must be finite and not negative, got {cost!r}")
+        raise ValueError(f"{what} must be finite and not negative, got {shown(cost)}")
     return value
 
 
@@ -125,18 +129,18 @@ def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
     if shared is None:
         return ()
     if not isinstance(shared, Mapping):
-        raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shared!r}")
+        raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shown(shared)}")
     found: dict[str, SharedCost] = {}
     for key, entry in shared.items():
         name = str(key)
         if name in found:
-            raise ValueError(f"duplicate shared cost {name!r}")
+            raise ValueError(f"duplicate shared cost {shown(name)}")
         if not isinstance(entry, tuple | list) or len(entry) != 2:
-            raise ValueError(f"shared cost {name!r} must be given as (cost, groups), got {entry!r}")
-        cost = _cost(f"shared cost {name!r}", entry[0])
-        members = positions_of(f"shared cost {name!r}", entry[1], names)
+            raise ValueError(f"shared cost {shown(name)} must be given as (cost, groups), got {shown(entry)}")
+        cost = _cost(f"shared cost {shown(name)}", entry[0])
+        members = positions_of(f"shared cost {shown(name)}", entry[1], names)
         if not members:
-            raise ValueError(f"shared cost {name!r} has no groups")
+            raise ValueError(f"shared cost {shown(name)} has no groups")
         found[name] = SharedCost(name, cost, members)
     return tuple(found.values())
 
@@ -146,19 +150,19 @@ def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ..
     if requires is None:
         return ()
     if not isinstance(requires, Mapping):
-        raise TypeError(f"requires must be a mapping group -> groups, got {requires!r}")
+        raise TypeError(f"requires must be a mapping group -> groups, got {shown(requires)}")
     place = {name: g for g, name in enumerate(names)}
     found: dict[int, tuple[int, ...]] = {}
     for key, entry in requires.items():
         name = str(key)
         if name not in place:
-            raise ValueError(f"requires: there is no group {name!r}")
+            raise ValueError(f"requires: there is no group {shown(name)}")
         g = place[name]
         if g in found:
-            raise ValueError(f"requires: group {name!r} is given twice")
-        found[g] = positions_of(f"what group {name!r} requires", entry, names)
+            raise ValueError(f"requires: group {shown(name)} is given twice")
+        found[g] = positions_of(f"what group {shown(name)} requires", entry, names)
         if g in found[g]:
-            raise ValueError(f"group {name!r} requires itself")
+            raise ValueError(f"group {shown(name)} requires itself")
     return tuple(found.get(g, ()) for g in range(len(names))) if any(found.values()) else ()
 
 
@@ -172,8 +176,8 @@ def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) ->
             waiting = [h for h in direct[path[-1]] if h not in known]
             if circle := [h for h in waiting if h in passed]:
                 around = [*path[path.index(circle[0]) :], circle[0]]
-                shown = " -> ".join(repr(names[h]) for h in around)
-                raise ValueError(f"groups require each other in a circle: {shown}")
+                chain = cut(" -> ".join(shown(names[h]) for h in around))
+                raise ValueError(f"groups require each other in a circle: {chain}")
             if waiting:
                 path.append(waiting[0])
                 passed.add(waiting[0])
@@ -191,14 +195,14 @@ def positions_of(what: str, groups: Any, names: tuple[str, ...]) -> tuple[int, .
     if isinstance(groups, str | Integral):
         groups = [groups]
     if not isinstance(groups, Iterable) or isinstance(groups, Mapping | bytes):
-        raise TypeError(f"{what}: a list of groups is expected, got {groups!r}")
+        raise TypeError(f"{what}: a list of groups is expected, got {shown(groups)}")
     place = {name: g for g, name in enumerate(names)}
     found: set[int] = set()
     for name in map(str, groups):
         if name not in place:
-            raise ValueError(f"{what}: there is no group {name!r}")
+            raise ValueError(f"{what}: there is no group {shown(name)}")
         if place[name] in found:
-            raise ValueError(f"{what}: group {name!r} is listed twice")
+            raise ValueError(f"{what}: group {shown(name)} is listed twice")
         found.add(place[name])
     return tuple(sorted(found))
 
@@ -208,100 +212,38 @@ def position_of(column: Column, group: str, position: dict[str, int] | None, n_f
     if isinstance(column, str):
         if position is None:
             raise ValueError(
-                f"group {group!r} names column {column!r}, but X has no column names; "
+                f"group {shown(group)} names column {shown(column)}, but X has no column names; "
                 "pass a data frame or give positions"
             )
         if column not in position:
-            raise ValueError(f"group {group!r}: column {column!r} is not in X")
+            raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X")
         return position[column]
     if not 0 <= column < n_features:
-        raise ValueError(f"group {group!r}: column {column} is out of range, X has {n_features} columns")
+        raise ValueError(f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns")
     return column
 
 
 def some_columns(columns: list[Any], most: int = 5) -> str:
     """Return the beginning of a sentence about columns of X."""
-    shown = ", ".join(repr(c) for c in columns[:most]) + (", …" if len(columns) > most else "")
-    return f"column {shown} of X is" if len(columns) == 1 else f"{len(columns)} columns ({shown}) of X are"
+    first = some(columns, most)
+    return f"column {first} of X is" if len(columns) == 1 else f"{len(columns)} columns ({first}) of X are"
 
 
 def names_of(columns: Any) -> tuple[str, ...]:
     """Return unique column names, of a data frame or as given."""
     if isinstance(columns, str):
-        raise TypeError(f"columns must be a data frame or a list of names, got the string {columns!r}")
+        raise TypeError(f"columns must be a data frame or a list of names, got the string {shown(columns)}")
     names = column_names(columns)
     if names is None:
         names = tuple(columns)
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"column names must be strings, got {name!r}")
+            raise TypeError(f"column names must be strings, got {shown(name)}")
         if name in seen:
-            raise ValueError(f"duplicate column name {name!r}")
+            raise ValueError(f"duplicate column name {shown(name)}")
         seen.add(name)
     return names
-
-
-def write_yaml(content: Any) -> str:
-    """Return plain content as YAML, texts that would be read as something else in quotes."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("writing YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
-    text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
-    return text
-
-
-def read_yaml(path: Path) -> Any:
-    """Return the content of a YAML file in which no key is given twice."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("reading YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
-
-    class UniqueKeys(yaml.SafeLoader):  # type: ignore[misc]
-        """PyYAML keeps the last of two equal keys without a word; a group would be lost."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            own = (key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge")
-            keys = [self.construct_object(key, deep=True) for key in own]
-            if repeated := [key for key, count in Counter(map(repr, keys)).items() if count > 1]:
-                raise ValueError(f"{path}: duplicate key {repeated[0]} (line {node.start_mark.line + 1})")
-            return super().construct_mapping(node, deep)
-
-    with path.open(encoding="utf-8") as file:
-        try:
-            return yaml.load(file, UniqueKeys)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path}: not valid YAML: {error}") from error
-
-
-def read_groups_file(path: Path) -> dict[str, Any]:
-    """Return the arguments of ``FeatureGroups`` from a YAML file; see ``FeatureGroups.from_yaml`` for its form."""
-    content = read_yaml(path)
-    if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
-        raise ValueError(f"{path}: expected a mapping with the key 'groups' (name -> columns, cost)")
-    if unknown := sorted(map(str, content.keys() - {"groups", "remainder", "shared"})):
-        raise ValueError(f"{path}: unknown key {unknown[0]!r}; known are 'groups', 'shared' and 'remainder'")
-    groups, costs, requires, shared = {}, {}, {}, {}
-    for name, entry in content["groups"].items():
-        if not isinstance(entry, dict) or "columns" not in entry:
-            raise ValueError(f"{path}: group {name!r} needs 'columns: [...]' (and optionally 'cost: number')")
-        if unknown := sorted(map(str, entry.keys() - {"columns", "cost", "requires"})):
-            raise ValueError(f"{path}: group {name!r} has the unknown key {unknown[0]!r}")
-        groups[name] = entry["columns"]
-        costs[name] = entry.get("cost", 1.0)
-        if "requires" in entry:
-            requires[name] = entry["requires"]
-    given = content.get("shared", {})
-    if not isinstance(given, dict):
-        raise ValueError(f"{path}: 'shared' must be a mapping name -> {{cost: number, groups: [...]}}, got {given!r}")
-    for name, entry in given.items():
-        if not isinstance(entry, dict) or set(entry) != {"cost", "groups"}:
-            raise ValueError(f"{path}: shared cost {name!r} needs 'cost: number' and 'groups: [...]', and nothing else")
-        shared[name] = (entry["cost"], entry["groups"])
-    remainder = content.get("remainder", "error")
-    return {"groups": groups, "costs": costs, "remainder": remainder, "shared": shared, "requires": requires}
 
 
 def plain_number(value: float) -> int | float:

@@ -14,6 +14,7 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.groups import FeatureGroups
+from budgetline.messages import shown
 from budgetline.optimality.certificate_file import read_certificate, write_certificate
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
@@ -121,7 +122,7 @@ class Certificate:
         [0.0, 1.0, 1.0]
         """
         if not budget >= 0:
-            raise ValueError(f"budget must be ≥ 0, got {budget!r}")
+            raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
         achieved, bound = self._achieved_at(budget), float(self._bound_at(np.array([budget]))[0])
         return Certified(achieved, bound, float(_ratios(np.array([achieved]), np.array([bound]))[0]))
 
@@ -199,7 +200,7 @@ class Certificate:
     def notes(self) -> tuple[str, ...]:
         """What to know about the bounds, and what the theorems say beside them."""
         if self.loss != "squared_error":
-            return (f"For loss {self.loss!r} the only bound known is that of all groups.",)
+            return (f"For loss {shown(self.loss)} the only bound known is that of all groups.",)
         found = []
         if not self.proof.blocks:
             found.append(
@@ -230,7 +231,7 @@ class Certificate:
             C0, more than 4.
         """
         if not factor > 4:
-            raise ValueError(f"factor must be more than 4, got {factor!r}")
+            raise ValueError(f"factor must be more than 4, got {shown(factor)}")
         return -float(np.expm1(-self.gamma * (factor / 2 - 2))) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
@@ -263,8 +264,8 @@ class Certificate:
         for share in SHOWN:
             budget = share * self.total_cost
             found = self.at(budget)
-            shown = f"{found.achieved / scale:.1%}", f"{found.bound / scale:.1%}", f"{rounded_down(found.ratio):.1%}"
-            rows.append([f"{budget:.6g}", *shown])
+            cells = f"{found.achieved / scale:.1%}", f"{found.bound / scale:.1%}", f"{rounded_down(found.ratio):.1%}"
+            rows.append([f"{budget:.6g}", *cells])
         return rows
 
     def _sequence_curve(self) -> BudgetCurve:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from budgetline.budgets import affordable
 from budgetline.groups import FeatureGroups
+from budgetline.messages import shown
 from budgetline.objectives.families import SquaredError
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.proof import Proof
@@ -114,9 +115,9 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> 
     try:
         asked = np.empty(0) if budgets is None else np.atleast_1d(np.asarray(budgets, dtype=np.float64))
     except (TypeError, ValueError):
-        raise ValueError(f"budgets must be numbers, got {budgets!r}") from None
+        raise ValueError(f"budgets must be numbers, got {shown(budgets)}") from None
     if asked.ndim != 1 or not np.isfinite(asked).all() or np.any(asked < 0):
-        raise ValueError(f"budgets must be finite and not negative, got {budgets!r}")
+        raise ValueError(f"budgets must be finite and not negative, got {shown(budgets)}")
     found = np.unique(np.concatenate([[0.0], spent, spent * JUST_BELOW, even, asked]))
     return np.asarray(found)
 

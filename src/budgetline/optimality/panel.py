@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from budgetline.budgets import SLACK
 from budgetline.groups.parsing import positions_of
 from budgetline.groups.prices import Mask
+from budgetline.messages import printable, shown
 from budgetline.objectives.least_squares import Gram, LeastSquares
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING
@@ -65,7 +66,7 @@ class BestSet:
 
     def __repr__(self) -> str:
         how = "optimal" if self.optimal else f"at least {rounded_down(self.ratio, 4):.2%} of the optimum"
-        groups = ", ".join(self.groups) or "nothing"
+        groups = ", ".join(map(printable, self.groups)) or "nothing"
         return f"BestSet({groups}: cost {self.cost:.6g}, explains {self.explained:.1%}, {how})"
 
 
@@ -113,7 +114,7 @@ def best_set(
     BestSet(cp, sex, age, trestbps, exercise, fluoroscopy: cost 194.2, explains 52.0%, optimal)
     """
     if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 <= float(budget) < np.inf:
-        raise ValueError(f"budget must be a finite number ≥ 0, got {budget!r}")
+        raise ValueError(f"budget must be a finite number ≥ 0, got {shown(budget)}")
     limit = check_time_limit(time_limit)
     if not isinstance(moments, Moments):
         raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
@@ -149,7 +150,7 @@ def _conditions(problem: Quadratic, include: Iterable[str], exclude: Iterable[st
     for g, required in enumerate(prices.requires):
         excluded[g] |= bool(excluded[list(required)].any())
     if both := np.flatnonzero(included & excluded).tolist():
-        raise ValueError(f"group {names[both[0]]!r} must be in and must not: see include, exclude and requires")
+        raise ValueError(f"group {shown(names[both[0]])} must be in and must not: see include, exclude and requires")
     if (cost := prices.cost(included)) > budget * (1 + SLACK):
         raise ValueError(f"the groups that must be in cost {cost:.6g}, more than the budget of {budget:.6g}")
     return included, excluded

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.evaluation.stages import innermost
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.linear import LARGEST_GRAM, fit_moments, warn_from_moments
+from budgetline.messages import shown
 from budgetline.objectives.least_squares import Gram
 from budgetline.objectives.subsets import LinearSubset
 from budgetline.optimality.quadratic import Quadratic
@@ -30,7 +31,7 @@ ALPHA = 1e-5
 def check_time_limit(time_limit: Any) -> float:
     """Return a number of seconds."""
     if isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not float(time_limit) >= 0:
-        raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {time_limit!r}")
+        raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {shown(time_limit)}")
     return float(time_limit)
 
 
@@ -56,7 +57,7 @@ def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha:
     """Return what sets of groups explain and cost, from moments."""
     alpha = ALPHA if alpha is None else alpha
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) < np.inf:
-        raise ValueError(f"alpha must be a finite number ≥ 0, got {alpha!r}")
+        raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)
     return _problem(moments, layout.columns, groups, float(alpha))
@@ -103,7 +104,7 @@ def order_of(sequence: Sequence | Seq[str] | None, problem: Quadratic, moments: 
     """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
     groups = problem.groups
     if isinstance(sequence, str):
-        raise TypeError(f"sequence must be a Sequence or a list of group names, got the string {sequence!r}")
+        raise TypeError(f"sequence must be a Sequence or a list of group names, got the string {shown(sequence)}")
     if sequence is not None:
         names = sequence.groups if isinstance(sequence, Sequence) else sequence
         fixed: Any = as_schedule(FixedOrder(tuple(map(str, names))), groups.names, groups.prices)

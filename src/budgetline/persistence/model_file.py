@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.files import decode, encode, read, write_atomically
+from budgetline.messages import shown
 from budgetline.persistence.parts import Parts
 from budgetline.persistence.reading import model_of
 from budgetline.persistence.writing import ESTIMATORS, KIND, parts_of
@@ -63,7 +64,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     data = encode(KIND, arrays, fields)
     for name in fields["left_out"]:
         warnings.warn(
-            f"the setting {name}={getattr(model, name)!r} cannot be saved and is left out: a loaded model has the "
+            f"the setting {name}={shown(getattr(model, name))} cannot be saved and is left out: a loaded model has the "
             "default. Predictions do not need it",
             UserWarning,
             stacklevel=2,

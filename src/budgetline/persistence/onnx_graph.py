@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from budgetline.budgets import SLACK
 from budgetline.estimators.classification import Classification
 from budgetline.files import write_atomically
+from budgetline.messages import shown
 from budgetline.objectives.families import ConvexLoss, Poisson
 from budgetline.persistence.model_file import check_model
 from budgetline.staged import StagedModel
@@ -188,7 +189,7 @@ def _classes(model: Any) -> NDArray[Any]:
     for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64), (str, object)):
         if all(type(label) is kind for label in labels):
             return np.array(labels, dtype=dtype)
-    raise TypeError(f"labels such as {labels[0]!r} cannot be exported: use whole numbers or texts")
+    raise TypeError(f"labels such as {shown(labels[0])} cannot be exported: use whole numbers or texts")
 
 
 def _metadata(model: Any) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.messages import shown
+
 Float = NDArray[np.float64]
 
 
@@ -38,21 +40,21 @@ class Parts:
         """Return a whole number, not below ``least``."""
         value = self.any(name)
         if type(value) is not int or value < least:
-            raise ValueError(f"{name} is {value!r}, not a whole number ≥ {least}")
+            raise ValueError(f"{name} is {shown(value)}, not a whole number ≥ {least}")
         return value
 
     def number(self, name: str) -> float:
         """Return a finite number."""
         value = self.any(name)
         if type(value) is not float or not math.isfinite(value):
-            raise ValueError(f"{name} is {value!r}, not a number")
+            raise ValueError(f"{name} is {shown(value)}, not a number")
         return value
 
     def text(self, name: str) -> str:
         """Return a text."""
         value = self.any(name)
         if not isinstance(value, str):
-            raise ValueError(f"{name} is {value!r}, not a text")
+            raise ValueError(f"{name} is {shown(value)}, not a text")
         return value
 
     def list_of(self, name: str, kind: type) -> list[Any]:
@@ -91,7 +93,7 @@ class Parts:
     def check_all_taken(self) -> None:
         """Raise an error if something is left that nothing asked for."""
         if left := sorted((set(self.fields) | set(self.arrays)) - self.taken):
-            raise ValueError(f"{left[0]!r} is not known here")
+            raise ValueError(f"{shown(left[0])} is not known here")
 
 
 def entries_of(name: str, value: Any, kind: type) -> list[Any]:

@@ -14,6 +14,7 @@ from budgetline.estimators.classification import Classification
 from budgetline.estimators.streaming import FromMoments
 from budgetline.groups import Layout
 from budgetline.groups.plain import groups_of
+from budgetline.messages import shown
 from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax
 from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
@@ -68,7 +69,7 @@ def model_of(parts: Parts) -> Any:
     """Return the fitted estimator; raise a ValueError if parts are missing, do not fit together, or are not known."""
     name = parts.text("estimator")
     if name not in ESTIMATORS:
-        raise ValueError(f"estimator {name!r} is not known, only {', '.join(ESTIMATORS)}")
+        raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
     parts.text("version")
     settings = {key: from_plain(value) for key, value in parts.mapping("settings").items()}
     left_out = parts.list_of("left_out", str)
@@ -137,13 +138,13 @@ def _family(parts: Parts, model: Any, frame: Frame) -> Family:
             raise ValueError(f"{len(classes)} classes are too many for the arrays")  # a family is a matrix of them
         family: Family = Logistic() if len(classes) == 2 else Softmax(len(classes))
         if saved != type(family).__name__:
-            raise ValueError(f"family {saved!r} does not go with {len(classes)} classes")
+            raise ValueError(f"family {shown(saved)} does not go with {len(classes)} classes")
         return family
     known = {type(make()).__name__: make for make in LOSSES.values()}
     if plain is not None or saved not in known or (saved != "SquaredError" and not hasattr(model, "loss")):
-        raise ValueError(f"family {saved!r} does not go with {type(model).__name__}")
+        raise ValueError(f"family {shown(saved)} does not go with {type(model).__name__}")
     if saved != "SquaredError" and frame.target_shape:
-        raise ValueError(f"family {saved!r} has one target")
+        raise ValueError(f"family {shown(saved)} has one target")
     return known[saved]()
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from budgetline.groups import FeatureGroups
 from budgetline.groups.plain import groups_of, plain_groups
+from budgetline.messages import shown
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
 DEEPEST = 16
@@ -68,7 +69,7 @@ def from_plain(plain: Any) -> Any:
         value = _value(plain, 0)
         same = json.dumps(to_plain(value), sort_keys=True) == json.dumps(plain, sort_keys=True)
     except (TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise ValueError(f"a setting cannot be read: {error!r}") from error
+        raise ValueError(f"a setting cannot be read: {shown(error, 300)}") from error
     if not same:  # numbers out of range, keys given twice, and the like
         raise ValueError("a setting is not in the form in which it is written")
     return value
@@ -99,13 +100,13 @@ def _value(plain: Any, depth: int) -> Any:
     if kind == "schedule":
         name, entries = content
         return _schedule(name, entries, depth)
-    raise ValueError(f"a setting of the unknown kind {kind!r}")
+    raise ValueError(f"a setting of the unknown kind {shown(kind)}")
 
 
 def _schedule(name: str, entries: dict[str, Any], depth: int) -> Any:
     """Return a schedule of ours; its own constructor checks what it is given."""
     if not isinstance(entries, dict) or name not in SCHEDULES:
-        raise ValueError(f"a schedule of the unknown kind {name!r}")
+        raise ValueError(f"a schedule of the unknown kind {shown(name)}")
     values = {key: _value(entry, depth + 1) for key, entry in entries.items()}
     if not isinstance(values.get("literal", False), bool | np.bool_):
         raise ValueError("literal of a schedule must be true or false")
@@ -137,10 +138,10 @@ def _array(plain: dict[str, Any], depth: int) -> NDArray[Any]:
     if dtype == "str":
         longest = max(map(len, values), default=1)
         if type(width) is not int or not longest <= width <= max(longest, WIDEST):
-            raise ValueError(f"texts of width {width!r}")
+            raise ValueError(f"texts of width {shown(width)}")
         dtype = f"<U{width}"
     elif dtype not in (*DTYPES, "object"):
-        raise ValueError(f"an array of type {dtype!r}")
+        raise ValueError(f"an array of type {shown(dtype)}")
     flat = np.empty(len(values), dtype=dtype)
     with np.errstate(all="ignore"):  # what does not fit is found when the array is compared with the file
         flat[:] = values

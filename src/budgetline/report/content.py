@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.budgets import affordable
+from budgetline.messages import shown
 
 SCHEMA = 1
 """Version of the record; files of a newer one are refused."""
@@ -147,7 +148,7 @@ class Rivals:
             raise ValueError("methods must not be empty")
         for method in self.methods:
             if not len(method.values) == len(method.errors) == len(self.shares):
-                raise ValueError(f"methods: {method.name!r} must have one value and one error per share")
+                raise ValueError(f"methods: {shown(method.name)} must have one value and one error per share")
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class Nearness:
         if self.curve is not None:
             values = [value for value in self.curve.values if value is not None]
             if self.curve.kind != BOUND or len(values) < len(self.curve.values) or self.curve.errors:
-                raise ValueError(f"curve must be of kind {BOUND!r}, with all values known and no errors")
+                raise ValueError(f"curve must be of kind {shown(BOUND)}, with all values known and no errors")
             if any(b < a for a, b in pairwise(values)):
                 raise ValueError("curve: a bound must not decrease")
 
@@ -249,7 +250,7 @@ class Content:
     def __post_init__(self) -> None:
         kinds = [curve.kind for curve in self.curves]
         if TRAINING not in kinds:
-            raise ValueError(f"curves must hold one of kind {TRAINING!r}")
+            raise ValueError(f"curves must hold one of kind {shown(TRAINING)}")
         if len(set(kinds)) < len(kinds):
             raise ValueError("curves must be of different kinds")
         costs = (0.0, *(stage.cumulative_cost for stage in self.sequence))
@@ -266,7 +267,7 @@ class Content:
             if not 0 <= share <= 1 or abs(budget - share * total) > ROUNDING * total:
                 raise ValueError(f"certificate: budgets must be shares of the whole cost, got {budget:g}")
         if found.curve is not None and self.measure.name != "explained":
-            raise ValueError(f"certificate: there is no curve of a bound on {self.measure.name!r}")
+            raise ValueError(f"certificate: there is no curve of a bound on {shown(self.measure.name)}")
         if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:
             raise ValueError("certificate: the curve must end at the whole cost")
 

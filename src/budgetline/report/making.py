@@ -17,6 +17,7 @@ from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
 from budgetline.evaluation.metrics import Metric, as_metric
 from budgetline.evaluation.stages import innermost
 from budgetline.inputs import check_known, check_target, check_weight
+from budgetline.messages import shown
 from budgetline.objectives.families import SquaredError
 from budgetline.optimality import Certificate
 from budgetline.progress import Progress
@@ -166,10 +167,10 @@ def _check(model: Any, X: Any, y: Any, metric: Any, sample_weight: Any, title: A
     if X is None and sample_weight is not None:
         raise ValueError("sample_weight belongs to X and y: give them, too")
     if X is None and metric not in (None, "explained"):
-        raise ValueError(f"metric={metric!r} needs X and y: without them only 'explained' is known")
+        raise ValueError(f"metric={shown(metric)} needs X and y: without them only 'explained' is known")
     for name, value in (("title", title), ("unit", unit)):
         if not (isinstance(value, str) and value.strip()) and (name, value) != ("title", None):
-            raise ValueError(f"{name} must be a text, got {value!r}")
+            raise ValueError(f"{name} must be a text, got {shown(value)}")
     return inner
 
 
@@ -234,18 +235,14 @@ def _amounts(inner: Any, values: Float) -> tuple[Amount, ...]:
 
 def _settings(model: Any, inner: Any) -> tuple[Setting, ...]:
     """Return the settings of the estimator as text; groups and costs are in the sequence."""
-    found = {"feature_groups": repr(inner.feature_groups_)}
-    found |= {name: repr(value) for name, value in inner.get_params(deep=False).items() if name not in found}
+    found = {"feature_groups": None} | inner.get_params(deep=False) | {"feature_groups": inner.feature_groups_}
+    found = {name: shown(value, LONGEST_SETTING) for name, value in found.items()}
     found.pop("costs", None)
     if hasattr(inner, "alpha_"):
         found["alpha_ (chosen)"] = f"{inner.alpha_:g}"
     if model is not inner:
         found["inside of"] = type(model).__name__
-    return tuple(Setting(name, _cut(text)) for name, text in found.items())
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_SETTING else text[: LONGEST_SETTING - 1] + "…"
+    return tuple(Setting(name, text) for name, text in found.items())
 
 
 def _measure(inner: Any, measure: Metric, judged: _Judged | None) -> Measure:

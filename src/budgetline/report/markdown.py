@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from budgetline.messages import printable
 from budgetline.report.content import Content
 from budgetline.report.sections import (
     Table,
@@ -42,7 +43,7 @@ def escape(text: str) -> str:
     >>> print(escape("blood_fbs | <b>"))
     blood\_fbs \| \<b\>
     """
-    return SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
 
 
 def _table(table: Table) -> str:

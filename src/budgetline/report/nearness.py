@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetline.messages import shown
 from budgetline.objectives.families import SquaredError
 from budgetline.optimality import Certificate
 from budgetline.report.content import BOUND, Bounded, Content, Curve, Nearness
@@ -21,7 +22,7 @@ def check_certificate(certificate: Any, inner: Any) -> None:
     if certificate is None:
         return
     if not isinstance(certificate, Certificate):
-        raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {certificate!r:.60}")
+        raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {shown(certificate)}")
     theirs, ours = certificate.feature_groups, inner.feature_groups_
     alpha = float(inner.alpha_ if hasattr(inner, "alpha_") else inner.alpha)
     null_value = float(inner.sequence_.null_value)
@@ -33,7 +34,7 @@ def check_certificate(certificate: Any, inner: Any) -> None:
         "has another order": not np.array_equal(certificate.order, inner.order_),
         "says which groups must be in or out": bool(certificate.included.any() or certificate.excluded.any()),
         f"has alpha={certificate.alpha:g}, the model {alpha:g}": certificate.alpha != alpha,
-        f"is about loss {certificate.loss!r}": (certificate.loss == "squared_error") != squared,
+        f"is about loss {shown(certificate.loss)}": (certificate.loss == "squared_error") != squared,
         "is about other data": not abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
     }
     if found := next((name for name, differs in differences.items() if differs), None):

@@ -8,6 +8,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from budgetline.messages import shown
+
 PLAIN: dict[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (int, float)}
 
 
@@ -40,19 +42,19 @@ def read(kind: Any, value: Any, where: str) -> Any:
         return None if value is None else read(inner, value, where)
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
-            raise ValueError(f"{where} must be a list, got {value!r:.60}")
+            raise ValueError(f"{where} must be a list, got {shown(value)}")
         return tuple(read(get_args(kind)[0], entry, f"{where}[{k}]") for k, entry in enumerate(value))
     if is_dataclass(kind):
         return read_record(kind, value, where)
     if type(value) not in PLAIN[kind]:
-        raise ValueError(f"{where} must be of type {kind.__name__}, got {value!r:.60}")
+        raise ValueError(f"{where} must be of type {kind.__name__}, got {shown(value)}")
     return _finite(value, where) if kind is float else value
 
 
 def read_record(kind: Any, value: Any, where: str) -> Any:
     """Return a record of class ``kind`` from a mapping of its fields; those with a default may be missing."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{where or 'a report'} must be a mapping of names to values, got {value!r:.60}")
+        raise ValueError(f"{where or 'a report'} must be a mapping of names to values, got {shown(value)}")
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind)}
     prefix = f"{where}." if where else ""
@@ -76,5 +78,5 @@ def _finite(value: float, where: str) -> float:
     except OverflowError as error:
         raise ValueError(f"{where} is too large a number") from error
     if not math.isfinite(number):
-        raise ValueError(f"{where} must be finite, got {value!r}: what is unknown is null")
+        raise ValueError(f"{where} must be finite, got {shown(value)}: what is unknown is null")
     return number

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from budgetline.files import write_atomically
+from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
 from budgetline.report.markdown import render_markdown
 from budgetline.report.page import render_page
@@ -79,11 +80,11 @@ class Summary(Content):
             That names the entry which is missing, not known, or not what it should be.
         """
         if not isinstance(content, Mapping):
-            raise ValueError(f"a report must be a mapping of names to values, got {content!r:.60}")
+            raise ValueError(f"a report must be a mapping of names to values, got {shown(content)}")
         entries = dict(content)
         schema = entries.pop("schema", None)
         if isinstance(schema, bool) or not isinstance(schema, int):
-            raise ValueError(f"schema must be a whole number, got {schema!r:.60}")
+            raise ValueError(f"schema must be a whole number, got {shown(schema)}")
         if schema != SCHEMA:
             raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}")
         found: Self = read_record(cls, entries, "")
@@ -115,11 +116,11 @@ class Summary(Content):
         renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
         render = renderings.get(Path(path).suffix.lower())
         if render is None:
-            raise ValueError(f"a report is written as {', '.join(renderings)}, not as {os.fspath(path)!r}")
+            raise ValueError(f"a report is written as {', '.join(renderings)}, not as {shown(os.fspath(path))}")
         write_atomically(path, render().encode("utf-8", errors="backslashreplace"))  # names may hold lone surrogates
 
     def _repr_html_(self) -> str:
         return f"<pre>{render_markdown(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
 
     def __repr__(self) -> str:
-        return f"Summary({self.title!r}: {self.headline})"
+        return f"Summary({shown(self.title)}: {printable(self.headline)})"

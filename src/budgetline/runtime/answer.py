@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.messages import cut
+
 Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
 Kind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused", "required"]
 
@@ -24,7 +26,7 @@ class Fault:
         ``"died"`` (its process ended), ``"refused"`` (it was not started: too many calls hang already), or
         ``"required"`` (it was not started, or does not count: a group that it requires is not there).
     message : str
-        What happened, with the text of the exception.
+        What happened, with the text of the exception; of long texts the beginning.
     rows : int array, optional
         The inputs it concerns, for runs over many inputs; None means all of them.
     """
@@ -32,6 +34,9 @@ class Fault:
     kind: Kind
     message: str
     rows: NDArray[np.intp] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", cut(self.message))
 
     def __str__(self) -> str:
         where = "" if self.rows is None else f" ({self.rows.size} inputs, the first is number {self.rows[0]})"

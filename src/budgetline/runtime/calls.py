@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Columns, Extractor
 
@@ -161,4 +162,4 @@ def _stacked(rows: Sequence[Float | Fault], width: int) -> Result | Fault:
 
 def _culprit(columns: Columns, row: Float) -> str:
     where = int(np.argmin(np.isfinite(row[0])))
-    return repr(columns.names[where]) if columns.names is not None else str(where)
+    return shown(columns.names[where]) if columns.names is not None else str(where)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.estimators.base import SequenceEstimator
+from budgetline.messages import shown, some
 from budgetline.runtime.extractors import Columns, Extractor, Mode, is_async
 from budgetline.runtime.processes import check_sendable
 from budgetline.runtime.request import Step
@@ -33,22 +34,22 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     if mode not in get_args(Mode):
-        raise ValueError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, got {mode!r}")
+        raise ValueError(f"mode must be one of {some(get_args(Mode))}, got {shown(mode)}")
     if not isinstance(extractors, Mapping):
         raise TypeError(f"extractors must be a mapping group -> function, got {type(extractors).__name__}")
     all_names = model.feature_groups_.names
     for what, given in (("extractors", extractors), ("seconds", seconds or {})):
         if unknown := [name for name in given if name not in all_names]:
-            raise ValueError(
-                f"unknown group {unknown[0]!r} in {what}; the groups are {', '.join(map(repr, all_names))}"
-            )
+            raise ValueError(f"unknown group {shown(unknown[0])} in {what}; the groups are {some(all_names)}")
     names = getattr(model, "feature_names_in_", None)
     layout = model.feature_groups_.resolve(None if names is None else tuple(names), model.n_features_in_)
     prices, place = model.feature_groups_.prices, {g: j for j, g in enumerate(model.order_.tolist())}
     steps = []
     for g, name in zip(model.order_.tolist(), model.sequence_.groups, strict=True):
         if name not in extractors:
-            raise ValueError(f"there is no extractor for group {name!r}; give None if it counts only when it is known")
+            raise ValueError(
+                f"there is no extractor for group {shown(name)}; give None if it counts only when it is known"
+            )
         extractor = as_extractor(name, extractors[name], mode)
         own = layout.columns[g]
         columns = Columns(own, None if names is None else tuple(str(names[d]) for d in own))
@@ -67,12 +68,12 @@ def as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
     try:
         extractor = given if isinstance(given, Extractor) else Extractor(given)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"group {name!r}: {error}") from error
+        raise type(error)(f"group {shown(name)}: {error}") from error
     if extractor.mode is None:
         extractor = replace(extractor, mode="async" if is_async(extractor.function) else mode)
     if extractor.mode == "cooperative" and extractor.timeout is not None:
         raise ValueError(
-            f"group {name!r}: a timeout needs mode 'thread', 'process' or 'async'; cooperative cannot stop"
+            f"group {shown(name)}: a timeout needs mode 'thread', 'process' or 'async'; cooperative cannot stop"
         )
     if extractor.mode == "process":
         check_sendable(name, extractor)
@@ -81,7 +82,7 @@ def as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
 
 def _check_seconds(name: str, seconds: Any) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, Real) or not 0 <= float(seconds) < np.inf:
-        raise ValueError(f"seconds of group {name!r} must be a finite number ≥ 0, got {seconds!r}")
+        raise ValueError(f"seconds of group {shown(name)} must be a finite number ≥ 0, got {shown(seconds)}")
     return float(seconds)
 
 
@@ -90,7 +91,7 @@ def check_deadline(deadline: Any) -> float | None:
     if deadline is None:
         return None
     if isinstance(deadline, bool) or not isinstance(deadline, Real) or np.isnan(float(deadline)):
-        raise ValueError(f"deadline must be a number of seconds, got {deadline!r}")
+        raise ValueError(f"deadline must be a number of seconds, got {shown(deadline)}")
     return None if float(deadline) == np.inf else float(deadline)
 
 
@@ -99,14 +100,14 @@ def check_budget(budget: Any) -> float:
     if budget is None:
         return np.inf
     if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) >= 0:
-        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {budget!r}")
+        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {shown(budget)}")
     return float(budget)
 
 
 def check_count(name: str, value: Any) -> int:
     """Return an integer ≥ 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be an integer ≥ 1, got {value!r}")
+        raise ValueError(f"{name} must be an integer ≥ 1, got {shown(value)}")
     return int(value)
 
 
@@ -128,5 +129,5 @@ def check_known(known: Any, names: Collection[str]) -> Mapping[str, Any]:
     if not isinstance(known, Mapping):
         raise TypeError(f"known must be a mapping group -> values, got {type(known).__name__}")
     if unknown := [name for name in known if name not in names]:
-        raise ValueError(f"unknown group {unknown[0]!r} in known; the groups are {', '.join(map(repr, names))}")
+        raise ValueError(f"unknown group {shown(unknown[0])} in known; the groups are {some(names)}")
     return known

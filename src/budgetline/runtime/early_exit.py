@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.estimators.base import SequenceEstimator
+from budgetline.messages import shown
 
 Float = NDArray[np.float64]
 
@@ -78,9 +79,9 @@ class EarlyExit:
             raise TypeError(f"early exit is for classifiers of budgetline, got {type(model).__name__}")
         check_is_fitted(model)
         if isinstance(below, bool) or not isinstance(below, Real) or not 0 < float(below) < 1:
-            raise ValueError(f"below must be between 0 and 1, got {below!r}")
+            raise ValueError(f"below must be between 0 and 1, got {shown(below)}")
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be an integer ≥ 1, got {n_samples!r}")
+            raise ValueError(f"n_samples must be an integer ≥ 1, got {shown(n_samples)}")
         scores = np.stack([s.reshape(len(s), -1) for s in model.staged_decision_function(X)])
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.inputs import column_names
+from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
 
 Float = NDArray[np.float64]
@@ -55,15 +56,15 @@ class Extractor:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"an extractor needs a function, got {self.function!r}")
+            raise TypeError(f"an extractor needs a function, got {shown(self.function)}")
         if self.mode is not None and self.mode not in get_args(Mode):
-            raise ValueError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, got {self.mode!r}")
+            raise ValueError(f"mode must be one of {some(get_args(Mode))}, got {shown(self.mode)}")
         if self.mode not in (None, "async") and is_async(self.function):
-            raise ValueError(f"an async function runs in mode 'async', not {self.mode!r}")
+            raise ValueError(f"an async function runs in mode 'async', not {shown(self.mode)}")
         if isinstance(self.retries, bool) or not isinstance(self.retries, Integral) or self.retries < 0:
-            raise ValueError(f"retries must be an integer ≥ 0, got {self.retries!r}")
+            raise ValueError(f"retries must be an integer ≥ 0, got {shown(self.retries)}")
         if self.timeout is not None and (not isinstance(self.timeout, Real) or not float(self.timeout) > 0):
-            raise ValueError(f"timeout must be a number of seconds > 0, got {self.timeout!r}")
+            raise ValueError(f"timeout must be a number of seconds > 0, got {shown(self.timeout)}")
 
 
 def is_async(function: Any) -> bool:
@@ -123,7 +124,7 @@ class Columns:
         if self.names is None:
             return Fault("type", "values by name, but the model was fitted without column names")
         if missing := [name for name in self.names if name not in found]:
-            return Fault("shape", f"no value for column {missing[0]!r}")
+            return Fault("shape", f"no value for column {shown(missing[0])}")
         return [value[name] for name in self.names]
 
 
@@ -140,5 +141,5 @@ def _described(value: Any, array: NDArray[Any]) -> str:
         return "None"
     if array.dtype == object and array.size and not isinstance(value, str):
         wrong = next((entry for entry in array.ravel().tolist() if not isinstance(entry, Real)), value)
-        return f"{type(wrong).__name__} {wrong!r:.40}"
-    return f"{type(value).__name__} {value!r:.40}"
+        return f"{type(wrong).__name__} {shown(wrong, 40)}"
+    return f"{type(value).__name__} {shown(value, 40)}"

@@ -17,6 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakSet
 
+from budgetline.messages import cut, shown
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, attempt, run
 from budgetline.runtime.clock import Clock
@@ -39,7 +40,7 @@ def check_sendable(group: str, extractor: Extractor) -> None:
     """Raise an error unless the function can be run in another process."""
     if isinstance(fault := attempt(ForkingPickler.dumps, extractor), Fault):
         raise ValueError(
-            f"the extractor of group {group!r} cannot run in another process ({fault.message}): "
+            f"the extractor of group {shown(group)} cannot run in another process ({fault.message}): "
             "define its function at the top level of a module"
         )
 
@@ -207,7 +208,7 @@ class _Slot:
         except (EOFError, OSError):
             self._trouble = ""
         except (AssertionError, RuntimeError) as error:  # multiprocessing refuses, in a daemon or without a main guard
-            self._trouble = f": {error}"
+            self._trouble = f": {cut(str(error))}"
         finally:
             self._pipe = ours
             if not came_up:

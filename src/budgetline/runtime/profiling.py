@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from budgetline.groups.parsing import parse_costs
+from budgetline.messages import shown
 from budgetline.progress import Progress, counted
+from budgetline.runtime.calls import raised
 from budgetline.runtime.checks import as_extractor, check_count, check_raws
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Extractor
@@ -232,13 +234,13 @@ def _money(costs: Any, extractors: Mapping[str, Any], subjects: Mapping[str, Ext
 
 def _check_level(quantile: Any) -> float:
     if isinstance(quantile, bool) or not isinstance(quantile, Real) or not 0 < float(quantile) <= 1:
-        raise ValueError(f"quantile must be a number in (0, 1], got {quantile!r}")
+        raise ValueError(f"quantile must be a number in (0, 1], got {shown(quantile)}")
     return float(quantile)
 
 
 def _check_warmup(warmup: Any) -> int:
     if isinstance(warmup, bool) or not isinstance(warmup, Integral) or warmup < 0:
-        raise ValueError(f"warmup must be an integer ≥ 0, got {warmup!r}")
+        raise ValueError(f"warmup must be an integer ≥ 0, got {shown(warmup)}")
     return int(warmup)
 
 
@@ -246,7 +248,7 @@ def _check_batch_size(size: Any, n: int, subjects: Mapping[str, Extractor]) -> i
     if size is None:
         return n
     if not any(extractor.batch for extractor in subjects.values()):
-        raise ValueError(f"batch_size={size!r}, but no extractor has batch=True")
+        raise ValueError(f"batch_size={shown(size)}, but no extractor has batch=True")
     if check_count("batch_size", size) > n:
         raise ValueError(f"batch_size={size} needs as many sample inputs, there are {n}")
     return int(size)
@@ -319,7 +321,7 @@ class _Naming:
             place = self._call.place
             where = f"a batch of {self._size} inputs" if place is None else f"sample_inputs[{place}]"
             raise ValueError(
-                f"group {self._call.group!r}: the extractor raised on {where}: {type(error).__name__}: {error}"
+                f"group {shown(self._call.group)}: the extractor raised on {where}: {raised(error).message}"
             ) from error
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK
+from budgetline.messages import shown
 from budgetline.runtime.answer import Answer, Fault, Reason
 from budgetline.runtime.calls import run
 from budgetline.runtime.clock import Clock, Estimate
@@ -214,7 +215,7 @@ class Request:
             why = f"is not there ({self._faults[name].kind})"
         else:
             why = "is not known and has no extractor"
-        self._fault(step.name, Fault("required", f"it requires {name!r}, which {why}"), logging.DEBUG)
+        self._fault(step.name, Fault("required", f"it requires {shown(name)}, which {why}"), logging.DEBUG)
         return True
 
     def _cost(self, step: Step) -> float:
@@ -314,7 +315,7 @@ class Request:
         found: dict[int, Fault] = {}
         for j in step.requires:
             name = self._work.steps[j].name
-            fault = Fault("required", f"it requires {name!r}, which is not there")
+            fault = Fault("required", f"it requires {shown(name)}, which is not there")
             found |= {row: fault for row in self._features.lacking(j) if row not in found}
         return found
 
@@ -330,7 +331,7 @@ class Request:
 
     def _fault(self, name: str, fault: Fault, level: int = logging.WARNING) -> None:
         self._faults[name] = fault
-        log.log(level, "group %r is not used: %s", name, fault)
+        log.log(level, "group %s is not used: %s", shown(name), fault)
 
     # -- answers ---------------------------------------------------------------------------------------------
 

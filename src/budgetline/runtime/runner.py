@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from budgetline.messages import shown
 from budgetline.runtime.answer import Answer, Fault
 from budgetline.runtime.checks import (
     check_budget,
@@ -290,7 +291,8 @@ class AnytimeRunner:
             columns = self._work.steps[self._positions[name]].columns
             read = columns.row(values) if single else columns.rows(values, len(raws))
             if isinstance(read, Fault) or not np.isfinite(read).all():
-                raise ValueError(f"known values of group {name!r}: {read if isinstance(read, Fault) else 'not finite'}")
+                why = read if isinstance(read, Fault) else "not finite"
+                raise ValueError(f"known values of group {shown(name)}: {why}")
             request.know(self._positions[name], read)
         return request
 

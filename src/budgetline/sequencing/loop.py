@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK
 from budgetline.groups.prices import Prices
+from budgetline.messages import shown
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
 from budgetline.sequencing.schedules import Schedule
 
@@ -73,9 +74,9 @@ class Limits:
             ("min_gain", self.min_gain),
         ):
             if value is not None and not value >= 0:
-                raise ValueError(f"{name} must be ≥ 0, got {value!r}")
+                raise ValueError(f"{name} must be ≥ 0, got {shown(value)}")
         if self.max_groups is not None and int(self.max_groups) != self.max_groups:
-            raise ValueError(f"max_groups must be a whole number, got {self.max_groups!r}")
+            raise ValueError(f"max_groups must be a whole number, got {shown(self.max_groups)}")
 
 
 def greedy_order(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.groups.prices import Prices
+from budgetline.messages import shown, some
 
 
 class Schedule(Protocol):
@@ -79,7 +80,7 @@ class Doubling:
 
     def __post_init__(self) -> None:
         if self.c_min is not None and not 0 < float(self.c_min) < np.inf:
-            raise ValueError(f"c_min must be a positive number, got {self.c_min!r}")
+            raise ValueError(f"c_min must be a positive number, got {shown(self.c_min)}")
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the affordable groups; if there are none, the cheapest (or, as printed, nothing)."""
@@ -115,12 +116,12 @@ class FixedOrder:
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str) or not isinstance(self.groups, Seq | np.ndarray):
-            raise TypeError(f"groups must be a sequence of group names or positions, got {self.groups!r}")
+            raise TypeError(f"groups must be a sequence of group names or positions, got {shown(self.groups)}")
         # NumPy's numbers and strings compare and print like Python's
         groups = tuple(int(g) if isinstance(g, Integral) else str(g) for g in self.groups)
         if len(set(groups)) < len(groups):
             twice = next(g for g in groups if groups.count(g) > 1)
-            raise ValueError(f"group {twice!r} is listed twice in the order")
+            raise ValueError(f"group {shown(twice)} is listed twice in the order")
         object.__setattr__(self, "groups", groups)
 
     def among(self, names: Seq[str | int]) -> FixedOrder:
@@ -128,7 +129,7 @@ class FixedOrder:
         position: dict[str | int, str | int] = {name: g for g, name in enumerate(names)}
         for g in self.groups:
             if g not in position and (isinstance(g, str) or not 0 <= g < len(names)):
-                raise ValueError(f"group {g!r} of the fixed order is not one of the {len(names)} groups")
+                raise ValueError(f"group {shown(g)} of the fixed order is not one of the {len(names)} groups")
         return FixedOrder([position.get(g, g) for g in self.groups])
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
@@ -180,7 +181,7 @@ class RandomOrder:
 
     def __post_init__(self) -> None:
         if not isinstance(self.random_state, Integral) or self.random_state < 0:
-            raise ValueError(f"random_state must be a whole number ≥ 0, got {self.random_state!r}")
+            raise ValueError(f"random_state must be a whole number ≥ 0, got {shown(self.random_state)}")
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the first remaining group of the order drawn."""
@@ -195,14 +196,14 @@ def as_schedule(schedule: Any, names: Seq[str | int], prices: Prices) -> Schedul
     """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names and prices."""
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
-            raise ValueError(f"unknown schedule {schedule!r}; known are {', '.join(map(repr, SCHEDULES))}")
+            raise ValueError(f"unknown schedule {shown(schedule)}; known are {some(SCHEDULES)}")
         return cast(Schedule, SCHEDULES[schedule]())
     if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
-        raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {schedule!r}")
+        raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {shown(schedule)}")
     if not isinstance(schedule, FixedOrder):
         return cast(Schedule, schedule)
     fixed = schedule.among(names)
     if wrong := prices.out_of_order(cast(tuple[int, ...], fixed.groups)):
-        g, h = (names[k] for k in wrong)
-        raise ValueError(f"the fixed order has group {g!r}, which requires {h!r}, without {h!r} before it")
+        g, h = (shown(names[k]) for k in wrong)
+        raise ValueError(f"the fixed order has group {g}, which requires {h}, without {h} before it")
     return fixed

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
 from budgetline.groups.prices import Prices
+from budgetline.messages import shown
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import as_schedule
 from budgetline.sequencing.sequence import Sequence
@@ -113,7 +114,7 @@ def greedy_sequence(
     elements = list(costs)
     names = tuple(map(str, elements))
     if (shared or requires) and len(set(names)) < len(names):
-        raise ValueError(f"element {next(n for n in names if names.count(n) > 1)!r} is there twice, as text")
+        raise ValueError(f"element {shown(next(n for n in names if names.count(n) > 1))} is there twice, as text")
     required = all_required(parse_requires(requires, names), names)
     prices = Prices(parse_costs(list(costs.values()), names), parse_shared(shared, names), required)
     F = SetFunction(objective, elements)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetline.messages import cut
 from budgetline.statistics.sources import Chunk, Positions, rows_about, stamp
 from budgetline.statistics.tabular import Roles, arrow, guarded
 
@@ -63,4 +64,4 @@ def _csv_reader(path: Path, wanted: list[str] | None, types: dict[str, Any]) -> 
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, KeyError, pa.ArrowException) as error:
-        raise ValueError(f"{path} cannot be read as CSV: {error}") from error
+        raise ValueError(f"{path} cannot be read as CSV: {cut(str(error))}") from error

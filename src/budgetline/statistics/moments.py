@@ -22,6 +22,7 @@ from budgetline.inputs import (
     raise_not_finite,
     raise_too_small,
 )
+from budgetline.messages import shown
 from budgetline.statistics.chunks import EXTENDED_WORK, Rows
 from budgetline.statistics.columns import scale_of
 from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter
@@ -190,7 +191,7 @@ class Moments:
                 float(fields["eps"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{where} does not hold moments: {error!r}") from error
+            raise ValueError(f"{where} does not hold moments: {shown(error, 300)}") from error
         found._check_whole(where)
         return found
 
@@ -279,7 +280,7 @@ class Moments:
         if self.feature_names != other.feature_names:
             a, b = self.feature_names or (None,), other.feature_names or (None,)
             left, right = next((p, q) for p, q in zip(a, b, strict=False) if p != q)
-            raise ValueError(f"moments have different columns: {left!r} and {right!r}")
+            raise ValueError(f"moments have different columns: {shown(left)} and {shown(right)}")
 
     def _check_whole(self, where: str) -> None:
         """Raise an error if moments from a file do not fit together."""

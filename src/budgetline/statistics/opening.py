@@ -13,6 +13,7 @@ from typing import Any
 import narwhals as nw
 from scipy import sparse
 
+from budgetline.messages import shown
 from budgetline.statistics.csv import CsvPartition, csv_schema
 from budgetline.statistics.distributed import dask_frame_source, dask_source, is_dask
 from budgetline.statistics.sources import Source, array_source, iterator_source, split_given
@@ -104,7 +105,7 @@ def open_source(
 def _check_chunk_rows(chunk_rows: Any) -> None:
     whole = isinstance(chunk_rows, Integral) and not isinstance(chunk_rows, bool)
     if chunk_rows is not None and (not whole or chunk_rows < 1):
-        raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {chunk_rows!r}")
+        raise ValueError(f"chunk_rows must be a whole number ≥ 1, got {shown(chunk_rows)}")
 
 
 def _open_files(paths: list[Path], kind: str, roles: partial[Roles], inside: dict[str, Any]) -> Source:
@@ -160,7 +161,7 @@ def _refuse(given: dict[str, Any], why: str) -> None:
     """Raise an error for the first argument that was given although it would be ignored."""
     for name, value in given.items():
         if value is not None:
-            raise ValueError(f"{name}={value!r} {why}")
+            raise ValueError(f"{name}={shown(value)} {why}")
 
 
 def _refuse_names(roles: partial[Roles], but: str | None = None) -> None:
@@ -183,7 +184,7 @@ def files_of(data: Any, file_format: str | None) -> tuple[list[Path], str]:
         else:
             paths.append(path)
     if not paths:
-        raise FileNotFoundError(f"no files found in {data!r}")
+        raise FileNotFoundError(f"no files found in {shown(data)}")
     kinds = {file_format or SUFFIXES.get(path.suffix, path.suffix or path.name) for path in paths}
     if len(kinds) > 1:
         raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")

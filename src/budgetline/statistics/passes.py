@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
 from budgetline.inputs import check_known, check_labels, check_target
+from budgetline.messages import shown, some
 from budgetline.progress import Progress, make_bar
 from budgetline.statistics.chunks import Rows
 from budgetline.statistics.distributed import is_distributed, sum_with_dask
@@ -142,11 +142,11 @@ class Labels:
         """Return the classes, sorted; each must have some weight."""
         kinds = {"text" if isinstance(label, str | bytes) else "numbers" for label in self.mass}
         if len(kinds) > 1:
-            raise ValueError(f"y mixes labels that are text with labels that are numbers: {_some(self.mass)}")
+            raise ValueError(f"y mixes labels that are text with labels that are numbers: {some(self.mass, 5)}")
         classes, _ = check_labels(list(self.mass), len(self.mass))
         for label in classes.tolist():
             if self.mass[label] <= 0:
-                raise ValueError(f"class {label!r} has no sample of positive weight")
+                raise ValueError(f"class {shown(label)} has no sample of positive weight")
         return classes
 
 
@@ -179,7 +179,3 @@ def located(chunk: Chunk) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{chunk.where}: {error}") from error
-
-
-def _some(labels: Iterable[Any], most: int = 5) -> str:
-    return ", ".join(map(repr, islice(labels, most)))

@@ -19,6 +19,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from budgetline.inputs import check_table, check_weight, column_names, numbers_of
+from budgetline.messages import some
 
 Float = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -299,4 +300,4 @@ def split_given(given: Any, where: str) -> tuple[Any, Any, Any]:
 def _columns(names: tuple[str, ...] | None, count: int) -> str:
     if names is None:
         return f"{count} without names"
-    return f"{count} ({', '.join(map(repr, names[:5]))}{', …' if count > 5 else ''})"
+    return f"{count} ({some(names, 5)})"

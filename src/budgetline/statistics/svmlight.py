@@ -10,6 +10,7 @@ from typing import Any
 
 from sklearn.datasets import load_svmlight_file
 
+from budgetline.messages import cut
 from budgetline.statistics.sources import Chunk, Positions, Source, rows_about, stamp
 
 TEXT_BYTES = 1 << 25
@@ -82,7 +83,7 @@ def _parsed(path: Path, start: int, stop: int, n_features: int | None, zero_base
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, ValueError, OverflowError) as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise ValueError(f"{where}: {cut(str(error))}") from error
 
 
 def _lines(path: Path, start: int, stop: int) -> bytes:

@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.messages import cut, shown, some
 from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for, stamp
 from budgetline.statistics.spill import Spill
 
@@ -94,11 +95,11 @@ def roles_of(
     columns = tuple(plain) if features is None else tuple(features)
     for name in (*others, *columns):
         if known[name] > 1:
-            raise ValueError(f"the data have {known[name]} columns {name!r}")
+            raise ValueError(f"the data have {known[name]} columns {shown(name)}")
         if name not in known:
-            raise ValueError(f"column {name!r} is not in the data; the columns are {_some(known)}")
+            raise ValueError(f"column {shown(name)} is not in the data; the columns are {some(known, 10)}")
     if taken := sorted(others & set(columns)):
-        raise ValueError(f"column {taken[0]!r} cannot be a feature and something else")
+        raise ValueError(f"column {shown(taken[0])} cannot be a feature and something else")
     return Roles(columns, chosen, weight, qid, chunk_rows or chunk_rows_for(len(columns) + 1))
 
 
@@ -211,7 +212,7 @@ def _opened(path: Path) -> Any:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, arrow().ArrowException) as error:
-        raise ValueError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
+        raise ValueError(f"{path} is not a Parquet file, or it is damaged: {cut(str(error))}") from error
 
 
 # -- Arrow tables, datasets and polars -----------------------------------------------------------------------------
@@ -304,7 +305,9 @@ def _matrix(batch: Any, names: Iterable[str], where: str) -> NDArray[Any]:
         elif types.is_float16(kind):  # Arrow hardly computes with it
             column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
         elif not (types.is_floating(kind) or types.is_integer(kind)):
-            raise ValueError(f"{where}: column {name!r} holds {kind}, not numbers: encode it first, or leave it out")
+            raise ValueError(
+                f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers: encode it first, or leave it out"
+            )
         columns.append(column)
     if not columns:
         return np.empty((batch.num_rows, 0))
@@ -318,7 +321,7 @@ def _values(batch: Any, name: str, where: str) -> NDArray[Any]:
     """Return one column; a missing value is an error."""
     column = batch.column(name)
     if column.null_count:
-        raise ValueError(f"{where}: column {name!r} has {column.null_count} missing values")
+        raise ValueError(f"{where}: column {shown(name)} has {column.null_count} missing values")
     if arrow().types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -333,14 +336,9 @@ def guarded(batches: Any, where: str) -> Iterator[Any]:
     try:
         yield from batches
     except (OSError, arrow().ArrowException) as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise ValueError(f"{where}: {cut(str(error))}") from error
 
 
 def _same_columns(schema: Any, wanted: list[str], where: str) -> None:
     if missing := [name for name in wanted if name not in schema.names]:
-        raise ValueError(f"{where}: column {missing[0]!r} is missing; the columns are {_some(schema.names)}")
-
-
-def _some(names: Iterable[str], most: int = 10) -> str:
-    shown = list(names)
-    return ", ".join(map(repr, shown[:most])) + (", …" if len(shown) > most else "")
+        raise ValueError(f"{where}: column {shown(missing[0])} is missing; the columns are {some(schema.names, 10)}")

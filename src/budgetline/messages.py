@@ -1,0 +1,127 @@
+"""Values from outside in the words of a message: in full where they are short, and never longer than a line or two.
+
+Ten lines of a file can stand for a thousand million entries, an extractor can raise with ten megabytes of text, and a
+name can hold the codes that clear a terminal. None of that may reach a message: this is the one place that sees to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+MOST_CHARACTERS = 100
+"""Of a value in a message."""
+MOST_OF_A_TEXT = 1000
+"""Characters of a text that somebody else wrote: that of an exception, for one."""
+MOST_NAMES = 20
+"""Names that are listed; the rest is an ellipsis."""
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves the cursor, ends a line, turns the direction of writing, or cannot be printed at all."""
+MOST_BITS = 10_000
+"""Of an integer that is written out: Python refuses to do it for the longest."""
+BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
+
+
+def shown(value: Any, most: int = MOST_CHARACTERS) -> str:
+    """Return the repr of a value, or its beginning: no more of the value is looked at than is shown.
+
+    Examples
+    --------
+    >>> from budgetline.messages import shown
+    >>> shown("chol"), shown(1.5), shown({"a": (1,)})
+    ("'chol'", '1.5', "{'a': (1,)}")
+    >>> shown(list(range(10**6)), most=10)
+    '[0, 1, 2,…'
+    """
+    text = ""
+    for piece in _pieces(value, most):
+        text += piece
+        if len(text) > most:
+            break
+    return cut(text, most)
+
+
+def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
+    """Return a text, or its beginning and an ellipsis: no more characters than ``most``."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def some(values: Iterable[Any], most: int = MOST_NAMES, of: Callable[[Any], str] = shown) -> str:
+    """Return the first of many values in words.
+
+    Examples
+    --------
+    >>> from budgetline.messages import some
+    >>> some(["chol", "fbs", "age"], most=2)
+    "'chol', 'fbs', …"
+    """
+    first = list(islice(values, most + 1))
+    return ", ".join(map(of, first[:most])) + (", …" if len(first) > most else "")
+
+
+def printable(text: str) -> str:
+    r"""Return a text for a terminal: control characters as they are written in Python.
+
+    Examples
+    --------
+    >>> from budgetline.messages import printable
+    >>> print(printable("blood\x1b[2J"))
+    blood\x1b[2J
+    """
+    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def name_of(text: str) -> str:
+    """Return a name without quotes, for a list of names in a note."""
+    return cut(printable(text), MOST_CHARACTERS)
+
+
+def _pieces(value: Any, most: int) -> Iterator[str]:
+    """Yield the repr of a value piece by piece, so that whoever has enough can stop.
+
+    Every level of nesting yields a character before the next is entered: entries that hold each other many times over,
+    or themselves, take no longer than others.
+    """
+    kind = next((base for base in BRACKETS if issubclass(type(value), base)), None)
+    if kind is not None:
+        yield from _entries(value, kind, most)
+    elif isinstance(value, np.ndarray) and value.dtype == object and value.ndim:
+        yield "array("
+        yield from _pieces(value.tolist(), most)
+        yield ", dtype=object)"
+    elif type(value) in (str, bytes):
+        yield repr(value[: most + 1])
+    else:
+        yield _own_words(value)
+
+
+def _entries(value: Any, kind: Any, most: int) -> Iterator[str]:
+    opening, closing = BRACKETS[kind][0], BRACKETS[kind][1]
+    size = kind.__len__(value)
+    plain = type(value) in (list, tuple, dict) or (type(value) is set and size > 0)
+    if not plain:
+        yield f"{type(value).__name__}("
+    if plain or size:
+        yield opening
+        entries = dict.items(value) if kind is dict else kind.__iter__(value)
+        for k, entry in enumerate(entries):
+            yield ", " if k else ""
+            if kind is dict:
+                yield from _pieces(entry[0], most)
+                yield ": "
+            yield from _pieces(entry[1] if kind is dict else entry, most)
+        yield f",{closing}" if kind is tuple and size == 1 else closing
+    yield "" if plain else ")"
+
+
+def _own_words(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return f"<an integer of {value.bit_length()} bits>"
+    try:
+        return printable(" ".join(repr(value).split()))
+    except Exception as error:  # how a value is written is other people's code
+        return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
