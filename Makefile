@@ -4,14 +4,30 @@ BIN := .venv/bin
 APT := apt-get -qq -o Acquire::http::Timeout=30 -o Acquire::Retries=1
 DEMO := .venv/.demo
 READY := .venv/.ready
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
+NUMERIC := $(addprefix tests/,optimality theory datasets $(addsuffix .py,$(addprefix test_,accuracy baselines classifier \
+	compare cross_validation curves early_exit exact glm glm_digits group_lasso inputs metrics moments moments_life ndcg \
+	properties reductions regressions sequencing shared_costs shared_costs_everywhere sources streamed_curves streamed_glm)))
 
-.PHONY: demo test browser test-spark check lint types docs bench clean
+.PHONY: demo test test-all test-kernels browser test-spark lint types docs bench clean
 
 demo: $(DEMO)
 	$(BIN)/budgetline demo
 
 test: lint types browser $(READY)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(PYTEST) -m "not slow"
+
+# What is long and rarely breaks: experiments from start to end, more random problems, runs under a real clock.
+test-all: test
+	$(PYTEST) -m slow
+
+# Numbers must not depend on the processor: OpenBLAS has other kernels for each.
+test-kernels: $(READY)
+	for kernel in $(KERNELS); do \
+		echo "== $$kernel: $$(OPENBLAS_CORETYPE=$$kernel $(BIN)/python tools/blas_kernel.py)"; \
+		OPENBLAS_CORETYPE=$$kernel $(PYTEST) -m "not slow" $(NUMERIC) || exit 1; \
+	done
 
 # The report is tested in Chromium, installed here where that can be done; without it those tests are skipped.
 browser:
@@ -24,8 +40,6 @@ browser:
 test-spark: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyspark>=3.5'
 	$(BIN)/python -m pytest tests/test_spark.py -rs
-
-check: test
 
 lint: $(READY)
 	$(BIN)/ruff check .
