@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from budgetline import AnytimeRunner, Extractor
@@ -334,6 +335,57 @@ def test_batch_functions_get_all_inputs_at_once(mode):
         assert_right(single, X[3])
 
 
+MASK = np.arange(12) == 5
+MASKED_TABLES = {
+    "an array": lambda table: np.ma.array(table, mask=np.column_stack([MASK, MASK])),
+    "rows": lambda table: [np.ma.array(row, mask=[hidden, False]) for row, hidden in zip(table, MASK, strict=True)],
+    "columns by name": lambda table: {"c0": table[:, 1], "c3": np.ma.array(table[:, 0], mask=MASK)},
+    "lists by name": lambda table: {
+        "c0": table[:, 1],
+        "c3": [np.ma.masked if hidden else value for value, hidden in zip(table[:, 0], MASK, strict=True)],
+    },
+    "a frame": lambda table: (
+        pd.DataFrame(table, columns=["c3", "c0"]).convert_dtypes().mask(np.column_stack([MASK, MASK]))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MASKED_TABLES)
+def test_a_masked_value_in_a_table_costs_its_row(kind):
+    def compute(raws):
+        return MASKED_TABLES[kind](np.array([raw["x"][COLUMNS["a"]] for raw in raws]))
+
+    runner = AnytimeRunner(regression(), {**extractors("cooperative"), "a": Extractor(compute, batch=True)})
+    answer = runner.predict_many(many())
+    assert str(answer.faults["a"]) == "not finite: column 'c3' is not finite (1 inputs, the first is number 5)"
+    for i, x in enumerate(X):
+        own = [name for name in ORDER if name != "a" or i != 5]
+        assert answer.value[i] == pytest.approx(truth(own, x), rel=1e-9)
+    with pytest.raises(ValueError, match=r"known values of group 'a': not finite: column 'c3'.*number 5"):
+        runner.predict_many(many(), known={"a": compute(many())})
+
+
+def test_an_array_whose_mask_hides_nothing_is_an_array():
+    for mask in (np.ma.nomask, False):
+        made = {n: (lambda raw, n=n, m=mask: np.ma.array(raw["x"][COLUMNS[n]], mask=m)) for n in COLUMNS}
+        answer = AnytimeRunner(regression(), made).predict(raw_of(X[0]))
+        assert answer.groups == ORDER
+        assert_right(answer, X[0])
+        known = {n: made[n](raw_of(X[0])) for n in COLUMNS}
+        assert_right(AnytimeRunner(regression(), made).predict(None, known=known), X[0])
+
+
+AS_VALUES = [name for name, (kind, _) in FAULTS.items() if kind not in ("raised", "died")]
+
+
+@pytest.mark.parametrize("fault", [*AS_VALUES, "no array", "deadly array", "no text"])
+def test_what_is_a_fault_of_an_extractor_is_an_error_in_known(runners, fault):
+    kind, spoil = FAULTS[fault]
+    values = spoil(Compute("a").values(raw_of(X[0])))
+    with pytest.raises(ValueError, match=f"known values of group 'a': {kind}: "):
+        runners["cooperative"].predict(raw_of(X[0]), known={"a": values})
+
+
 def test_async_rows_run_at_once_and_a_late_group_is_cancelled():
     clock = FakeClock()
     with AnytimeRunner(regression(), extractors("async"), clock=clock) as runner:
@@ -367,18 +419,26 @@ def test_frames_and_mappings_are_read_by_name():
 
         return Extractor(compute, batch=True)
 
-    for kind in (dict, pd.DataFrame, pl.DataFrame):
+    for kind in (dict, pd.DataFrame, pl.DataFrame, pa.table):
         runner = AnytimeRunner(regression(), {name: table(kind, name) for name in COLUMNS})
         answer = runner.predict_many(many())
         assert not answer.faults
         np.testing.assert_allclose(answer.value, [truth(ORDER, x) for x in X], rtol=1e-9)
+        if kind is not dict:  # a frame with one row, for one input
+            one = {name: (lambda raw, name=name: table(kind, name).function([raw])) for name in COLUMNS}  # noqa: B023
+            assert_right(AnytimeRunner(regression(), one).predict(raw_of(X[0])), X[0])
     series = {name: (lambda raw: pd.Series({f"c{d}": raw["x"][d] for d in reversed(range(9))})) for name in COLUMNS}
     assert_right(AnytimeRunner(regression(), series).predict(raw_of(X[0])), X[0])
     unequal = Extractor(lambda raws: {"c5": [1.0] * (len(raws) - 1)}, batch=True)
+    deep = Extractor(lambda raws: {"c8": [[1.0], [1.0, 2.0]] * 6}, batch=True)
     ragged = Extractor(lambda raws: {"c3": [1.0] * 12, "c0": [1.0] * 11}, batch=True)
-    runner = AnytimeRunner(regression(), {**{n: table(dict, n) for n in COLUMNS}, "b": unequal, "a": ragged})
+    runner = AnytimeRunner(regression(), {**{n: table(dict, n) for n in COLUMNS}, "b": unequal, "a": ragged, "e": deep})
     answer = runner.predict_many(many())
-    assert {name: fault.kind for name, fault in answer.faults.items()} == {"a": "shape", "b": "shape"}
+    assert answer.faults.pop("e").message.startswith("not a table of numbers: ")
+    assert {name: str(fault) for name, fault in answer.faults.items()} == {
+        "a": "shape: column 'c0': expected 12 values, got shape (11,)",
+        "b": "shape: column 'c5': expected 12 values, got shape (11,)",
+    }
 
 
 @pytest.mark.parametrize("mode", MODES)

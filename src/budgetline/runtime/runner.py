@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from budgetline.runtime.answer import Answer, Fault
+from budgetline.runtime.answer import Answer
 from budgetline.runtime.checks import (
     check_budget,
     check_count,
@@ -21,6 +21,7 @@ from budgetline.runtime.checks import (
     check_known,
     check_model,
     check_raws,
+    known_values,
     steps_of,
 )
 from budgetline.runtime.clock import Clock, Estimate
@@ -288,9 +289,7 @@ class AnytimeRunner:
             if name not in self._positions:
                 continue  # the sequence ended before it
             columns = self._work.steps[self._positions[name]].columns
-            read = columns.row(values) if single else columns.rows(values, len(raws))
-            if isinstance(read, Fault) or not np.isfinite(read).all():
-                raise ValueError(f"known values of group {name!r}: {read if isinstance(read, Fault) else 'not finite'}")
+            read = known_values(name, columns, values, None if single else len(raws))
             request.know(self._positions[name], read)
         return request
 
