@@ -26,6 +26,7 @@ from runtime_extractors import (
     HOW,
     ORDER,
     RELEASE,
+    SAFETY,
     Compute,
     ComputeTable,
     FakeClock,
@@ -535,6 +536,109 @@ def test_a_cancelled_apredict_lets_its_tasks_go(mode):
         assert runner.predict(raw_of(X[0])).groups == ORDER
 
 
+class Row(dict):
+    """An input that can be watched until it is gone."""
+
+
+async def used(runner, how, raw):
+    if how == "apredict":
+        return await runner.apredict(raw)
+    return [answer async for answer in runner.astream(raw)][-1]
+
+
+closed_loops = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"  # asyncio's own complaints about what a closed loop leaves
+)
+
+
+@closed_loops
+@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("how", ["apredict", "astream"])
+def test_closing_a_loop_leaves_no_request_behind(mode, how):
+    """Thirty requests wait for functions that hang: the next one, on another loop, finds every worker free."""
+    with AnytimeRunner(regression(), extractors(mode), workers=2, max_abandoned=100) as runner:
+        loop, tasks, inputs = asyncio.new_event_loop(), [], []
+        for _ in range(30):
+            raw = Row(raw_of(X[0], c="hangs", a="hangs"))
+            inputs.append(weakref.ref(raw))
+            tasks.append(loop.create_task(used(runner, how, raw)))
+        del raw
+
+        async def all_wait():
+            while len(runner._requests) < 30 or (mode == "thread" and len(runner._threads._busy) < 60):
+                await asyncio.sleep(0)
+
+        loop.run_until_complete(all_wait())
+        loop.close()
+        answer = asyncio.run(runner.apredict(raw_of(X[0]), deadline=SAFETY))
+        assert (answer.groups, answer.reason) == (ORDER, "complete")
+        assert runner.n_abandoned == (60 if mode == "thread" else 0)
+        assert not runner._requests
+        RELEASE.end_round()
+        until(lambda: runner.n_abandoned == 0)
+        tasks.clear()
+        del loop
+        until(lambda: (gc.collect(), all(raw() is None for raw in inputs))[1])
+
+
+@closed_loops
+@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+def test_a_half_read_stream_of_a_closed_loop_lets_its_tasks_go(mode):
+    with AnytimeRunner(regression(), extractors(mode)) as runner:
+        loop = asyncio.new_event_loop()
+        stream = runner.astream(raw_of(X[0], a="hangs"))
+        while not loop.run_until_complete(anext(stream)).groups:
+            pass
+        waiting = loop.create_task(anext(stream))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        assert runner.predict(raw_of(X[0]), deadline=SAFETY).groups == ORDER
+        assert runner.n_abandoned == (mode == "thread")
+        assert not runner._requests
+        RELEASE.end_round()
+        until(lambda: runner.n_abandoned == 0)
+        del waiting, stream
+        gc.collect()
+
+
+@closed_loops
+@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+def test_a_loop_that_is_dropped_lets_its_tasks_go(mode):
+    """Nobody closes the loop, nobody asks again, and the function still hangs: the run ends when it is collected."""
+    with AnytimeRunner(regression(), extractors(mode)) as runner:
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(runner.apredict(raw_of(X[0], c="hangs")))]
+        while not runner._requests:
+            loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
+        tasks.clear()
+        until(lambda: (gc.collect(), not runner._requests)[1])
+        assert runner.n_abandoned == (mode == "thread")
+        RELEASE.end_round()
+        loop.close()
+
+
+@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("how", ["predict", "stream", "predict_many", "stream_many"])
+def test_ctrl_c_while_a_run_waits_lets_its_tasks_go(runners, monkeypatch, mode, how):
+    runner = runners[mode]
+
+    def pressed(mailbox, until_):
+        raise KeyboardInterrupt
+
+    raw = raw_of(X[0], c="hangs")
+    ask_it = getattr(runner, how)
+    with monkeypatch.context() as patched:
+        patched.setattr(runner._clock, "receive", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            list(ask_it([raw, raw] if how.endswith("many") else raw))
+    assert not runner._requests
+    assert runner.n_abandoned == (mode == "thread")
+    RELEASE.end_round()
+    until(lambda: runner.n_abandoned == 0)
+    assert runner.predict(raw_of(X[0])).groups == ORDER
+
+
 def test_a_closed_stream_is_over():
     with AnytimeRunner(regression(), extractors("thread")) as runner:
         stream = runner.stream(raw_of(X[0]))
@@ -575,9 +679,6 @@ def test_a_coroutine_that_will_not_be_cancelled():
 
 
 def test_idle_threads_keep_nothing_alive():
-    class Row(dict):
-        pass
-
     for mode in ("thread", "async"):
         with AnytimeRunner(regression(), extractors(mode)) as runner:
             raw = Row(raw_of(X[0]))
