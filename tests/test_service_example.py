@@ -306,6 +306,7 @@ def test_health_and_sequence(service, patients):
     assert [step["cost"] for step in sequence] == list(patients[2].sequence_.costs)
 
 
+@pytest.mark.slow
 def test_quick_load():
     """Start the service as users do, with all its modes, and compare every answer with the model's."""
     done = subprocess.run(
