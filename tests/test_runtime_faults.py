@@ -434,10 +434,14 @@ def test_frames_and_mappings_are_read_by_name():
     assert_right(AnytimeRunner(regression(), series).predict(raw_of(X[0])), X[0])
     unequal = Extractor(lambda raws: {"c5": [1.0] * (len(raws) - 1)}, batch=True)
     deep = Extractor(lambda raws: {"c8": [[1.0], [1.0, 2.0]] * 6}, batch=True)
+    dates = Extractor(lambda raws: pd.DataFrame({"c7": np.ones(12), "c4": np.zeros(12, dtype="M8[s]")}), batch=True)
     ragged = Extractor(lambda raws: {"c3": [1.0] * 12, "c0": [1.0] * 11}, batch=True)
-    runner = AnytimeRunner(regression(), {**{n: table(dict, n) for n in COLUMNS}, "b": unequal, "a": ragged, "e": deep})
+    runner = AnytimeRunner(
+        regression(), {**{n: table(dict, n) for n in COLUMNS}, "b": unequal, "a": ragged, "e": deep, "d": dates}
+    )
     answer = runner.predict_many(many())
     assert answer.faults.pop("e").message.startswith("not a table of numbers: ")
+    assert str(answer.faults.pop("d")).startswith("type: column 'c4': expected numbers, got Series")
     assert {name: str(fault) for name, fault in answer.faults.items()} == {
         "a": "shape: column 'c0': expected 12 values, got shape (11,)",
         "b": "shape: column 'c5': expected 12 values, got shape (11,)",

@@ -91,9 +91,11 @@ class Columns:
 
     def row(self, value: Any) -> Float | Fault:
         """Read the values of one input as an array of shape (1, width)."""
-        if type(value) not in BARE and not isinstance(value, Mapping) and column_names(value) is not None:
+        if type(value) in BARE:
+            return self._table(value, 1)
+        if not isinstance(value, Mapping) and column_names(value) is not None:
             return self.rows(value, 1)
-        if type(value) not in BARE and (by_name := _entries(value)) is not None:
+        if (by_name := _entries(value)) is not None:
             value = self._ordered(value, by_name)
             if isinstance(value, Fault):
                 return value
@@ -107,9 +109,12 @@ class Columns:
             if isinstance(ordered, Fault):
                 return ordered
             columns = []
-            for name, column in zip(self.names or (), map(_array, ordered), strict=True):
+            for name, given in zip(self.names or (), ordered, strict=True):
+                column = _array(given)
                 if isinstance(column, Fault):
                     return column
+                if column.dtype.kind not in "fiub":
+                    return Fault("type", f"column {name!r}: expected numbers, got {_described(given, column)}")
                 if column.shape != (n,):
                     return Fault("shape", f"column {name!r}: expected {n} values, got shape {column.shape}")
                 columns.append(column)
