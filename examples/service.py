@@ -22,6 +22,7 @@ from fastapi import FastAPI, Header, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from budgetline import AnytimeClassifier, AnytimeRunner, Extractor
 from budgetline.datasets import load_heart
@@ -29,6 +30,8 @@ from budgetline.runtime import Answer
 
 LABORATORY_MS, IMAGING_MS = float(os.environ.get("LABORATORY_MS", "8")), float(os.environ.get("IMAGING_MS", "15"))
 EXERCISE_MS = float(os.environ.get("EXERCISE_MS", "4"))
+BODY_BYTES, BODY_SECONDS = 16_384, 5.0
+"""A body that is larger, or takes longer to arrive, is refused."""
 delays = random.Random(os.environ.get("SEED"))
 
 FEATURES = {
@@ -134,7 +137,58 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
+class TooLarge(Exception):
+    """A body has more bytes than are read."""
+
+
+async def body_of(scope: Scope, receive: Receive) -> bytes | None:
+    """Return the body, None if the client hung up before its end."""
+    declared = dict(scope["headers"]).get(b"content-length", b"")
+    if declared.isdigit() and int(declared) > BODY_BYTES:
+        raise TooLarge
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+        if len(body) > BODY_BYTES:  # chunks come without a length
+            raise TooLarge
+    return body
+
+
+class Bounded:
+    """Read the body before the application does, up to a size and a time; close the connection on one that has more."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await body_of(scope, receive)
+        except (TooLarge, TimeoutError) as error:
+            large = isinstance(error, TooLarge)
+            told = f"is larger than {BODY_BYTES} bytes" if large else f"did not arrive within {BODY_SECONDS:g} s"
+            refusal = JSONResponse({"detail": f"the body {told}"}, 413 if large else 408, {"Connection": "close"})
+            return await refusal(scope, receive, send)
+        if body is None:
+            return None
+        whole = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def replay() -> Message:
+            for message in whole:
+                return message
+            return await receive()  # that the client hangs up is still to be told
+
+        return await self.app(scope, replay, send)
+
+
 app = FastAPI(title="budgetline example", lifespan=lifespan)
+app.add_middleware(Bounded)
 
 
 @app.exception_handler(RequestValidationError)

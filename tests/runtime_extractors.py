@@ -15,6 +15,7 @@ from queue import Empty
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 import reference
 from budgetline import AnytimeRegressor, Extractor, FixedOrder
@@ -91,6 +92,21 @@ class NoText:
         raise RuntimeError("no text")
 
 
+class Wrapped:
+    """An array behind NumPy's protocol."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def masked(values):
+    """Return an array whose last value is masked."""
+    return np.ma.array(values, mask=[False] * (len(values) - 1) + [True])
+
+
 def throw(error):
     raise error
 
@@ -110,6 +126,13 @@ FAULTS = {
     "recursion": ("raised", lambda values: FAULTS["recursion"][1](values)),
     "nan": ("not finite", lambda values: [*values[:-1], np.nan]),
     "inf": ("not finite", lambda values: [-np.inf, *values[1:]]),
+    "masked": ("not finite", lambda values: masked(values)),
+    "masked integers": ("not finite", lambda values: masked(np.ones(len(values), dtype=int))),
+    "masked row in a list": ("not finite", lambda values: [masked(values)]),
+    "masked number in a list": ("not finite", lambda values: [*values[:-1], np.ma.masked]),
+    "masked by name": ("not finite", lambda values: {f"c{d}": np.ma.array(1.0, mask=True) for d in range(9)}),
+    "masked behind __array__": ("not finite", lambda values: Wrapped(masked(values))),
+    "missing in a frame": ("not finite", lambda values: pd.DataFrame({f"c{d}": [np.nan] for d in range(9)})),
     "too long": ("shape", lambda values: [*values, 1.0]),
     "too short": ("shape", lambda values: values[:-1]),
     "empty": ("shape", lambda values: []),
@@ -123,6 +146,9 @@ FAULTS = {
     "bytes": ("type", lambda values: b"123"),
     "object": ("type", lambda values: object()),
     "objects": ("type", lambda values: [object()] * len(values)),
+    "sparse": ("type", lambda values: sparse.csr_array([values])),
+    "masked texts": ("type", lambda values: np.ma.array(["1.5"] * len(values), mask=True)),
+    "missing of pandas": ("type", lambda values: [pd.NA] * len(values)),
     "complex": ("type", lambda values: np.asarray(values) + 1j),
     "dates": ("type", lambda values: np.zeros(len(values), dtype="M8[s]")),
     "generator": ("type", lambda values: (v for v in values)),

@@ -24,6 +24,7 @@ def digits():
     del sys.modules[spec.name]
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     kept = tmp_path / "results" / "digits.md"
     done = subprocess.run(

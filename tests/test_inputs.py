@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import reference
-from budgetline import AnytimeRegressor, AnytimeRegressorCV, Doubling, FeatureGroups, Moments
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, Doubling, FeatureGroups, Moments
 
 NAMES = ["a", "b", "c", "d"]
 POSITIONS = FeatureGroups({"cheap": [1], "mid": [0, 2], "big": [3]}, {"cheap": 1, "mid": 2, "big": 10})
@@ -213,6 +213,36 @@ def test_columns_that_are_not_numbers_are_named(values):
     with pytest.raises(ValueError, match="column 'c'"):
         AnytimeRegressor().fit(DF.assign(c=values), y)
     assert AnytimeRegressor(FeatureGroups([[0], [1, 3]], remainder="drop")).fit(DF.assign(c=values), y).coef_[2] == 0
+
+
+# -- values that are masked ----------------------------------------------------------------------------------
+
+HIDDEN = np.arange(len(y)) == 3
+MASKED = {
+    "X": lambda: AnytimeRegressor().fit(np.ma.array(X, mask=np.zeros_like(X) + HIDDEN[:, None]), y),
+    "rows of X": lambda: AnytimeRegressor().fit([np.ma.array(row, mask=row == row[0]) for row in X], y),
+    "y": lambda: AnytimeRegressor().fit(X, np.ma.array(y, mask=HIDDEN)),
+    "rows of y": lambda: AnytimeRegressor().fit(
+        X, [np.ma.array([a, a], mask=[h, 0]) for a, h in zip(y, HIDDEN, strict=True)]
+    ),
+    "labels": lambda: AnytimeClassifier().fit(X, np.ma.array(y > 0, mask=HIDDEN)),
+    "texts": lambda: AnytimeClassifier().fit(X, np.ma.array(np.where(y > 0, "a", "b"), mask=HIDDEN)),
+    "weights": lambda: AnytimeRegressor().fit(X, y, sample_weight=np.ma.array(np.ones(len(y)), mask=HIDDEN)),
+}
+
+
+@pytest.mark.parametrize("what", MASKED)
+def test_masked_values_are_not_taken_for_what_is_under_the_mask(what):
+    name = {"weights": "sample_weight"}.get(what, "X" if "X" in what else "y")
+    with pytest.raises(ValueError, match=f"^{name} is a masked array with masked values: fill them first"):
+        MASKED[what]()
+
+
+def test_a_mask_that_hides_nothing_is_no_mask():
+    masked = AnytimeRegressor().fit(
+        np.ma.array(X), np.ma.array(y, mask=False), np.ma.array(np.ones(len(y)), mask=False)
+    )
+    np.testing.assert_array_equal(masked.coef_, AnytimeRegressor().fit(X, y).coef_)
 
 
 # -- values that are not finite ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""One runner under sixteen threads for half a minute; and, in a process of its own, real deadlines and real sleep."""
+"""One runner under sixteen threads; and, in a process of its own, real deadlines and real sleep."""
 
 import asyncio
 import itertools
@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,13 @@ import pytest
 from budgetline import AnytimeRunner, Extractor
 from runtime_extractors import COLUMNS, FAULTS, ORDER, Compute, ComputeAsync, data, raw_of, regression, truth, until
 
-SECONDS = 12.0
 THREADS = 16
+REQUESTS = 30
+"""Requests of each thread."""
 X = data()[2]
 
 
+@pytest.mark.slow
 def test_answers_under_a_real_deadline(tmp_path):
     """1,005 requests with random delays: p99 within 5 ms of the deadline, and exactly what was computed is reported.
 
@@ -81,7 +82,7 @@ def mixed():
     """Return extractors of all modes."""
     return {
         "c": Extractor(Slow("c"), mode="thread"),
-        "a": Extractor(SlowAsync("a"), timeout=5.0),
+        "a": Extractor(SlowAsync("a"), timeout=600.0),
         "e": Extractor(Compute("e"), mode="cooperative"),
         "b": Extractor(Slow("b"), mode="process"),
         "d": Extractor(Slow("d"), mode="thread", retries=1),
@@ -91,8 +92,8 @@ def mixed():
 class Client:
     """Asks in every way, with every limit, and compares every answer."""
 
-    def __init__(self, runner, seed, end):
-        self.runner, self.rng, self.end = runner, random.Random(seed), end
+    def __init__(self, runner, seed):
+        self.runner, self.rng = runner, random.Random(seed)
         self.count, self.reasons, self.wrong = 0, set(), []
 
     def limits(self, i):
@@ -153,7 +154,7 @@ class Client:
 
     def __call__(self):
         try:
-            while time.monotonic() < self.end:
+            while self.count < REQUESTS:
                 self.once()
         except BaseException as error:  # shown by the test, which is in another thread
             self.wrong.append(error)
@@ -164,18 +165,16 @@ def test_sixteen_threads_and_one_runner():
     runner = AnytimeRunner(regression(), mixed(), workers=3, processes=2, max_abandoned=1000).start()
     for groups in range(32):
         runner._work.models.solve(groups)  # so that groups are never left out for want of time to solve
-    end = time.monotonic() + SECONDS
-    clients = [Client(runner, seed, end) for seed in range(THREADS)]
+    clients = [Client(runner, seed) for seed in range(THREADS)]
     threads = [threading.Thread(target=client) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SECONDS + 60)
+        thread.join(120)
     assert not [thread for thread in threads if thread.is_alive()], "a request is lost"
     for client in clients:
         if client.wrong:
             raise client.wrong[0]
-    assert all(client.count > 20 for client in clients)
     assert set.union(*(client.reasons for client in clients)) == {"complete", "deadline", "budget"}
     until(lambda: runner.n_abandoned == 0)
     full = runner.predict(raw_of(X[0]) | {"wait": 0.0})
@@ -184,8 +183,8 @@ def test_sixteen_threads_and_one_runner():
     assert len(pids) == 2
     runner.close()
     assert not runner._requests
-    assert runner._loop._loop.is_closed()
-    assert not runner._processes.processes
+    until(runner._loop._loop.is_closed)
+    until(lambda: not runner._processes.processes)
     until(lambda: not {t for t in threading.enumerate() if t.name.startswith("budgetline-")} - before)
 
 
@@ -247,10 +246,7 @@ def test_interrupts_while_threads_ask():
         threads = [threading.Thread(target=client, args=(seed,)) for seed in range(4)]
         for thread in threads:
             thread.start()
-        for _ in range(100):
-            threading.Event().wait(0.005)
-            runner.interrupt()
-        until(lambda: wrong or seen == {"complete", "interrupted"})
+        until(lambda: (runner.interrupt(), wrong or seen == {"complete", "interrupted"})[1])
         stop.set()
         for thread in threads:
             thread.join(60)

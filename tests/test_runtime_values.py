@@ -182,7 +182,7 @@ def test_rows_that_lack_groups(kind):
     model = fitted(kind)
     order = model.sequence_.groups
     rng = np.random.default_rng(5)
-    rows = X[:40]
+    rows = X[:15]
     present = [{name for name in order if rng.random() < 0.6} for _ in rows]
     answer = AnytimeRunner(model, {name: Row(name) for name in COLUMNS}).predict_many(
         list(zip(rows, present, strict=True)), path=True

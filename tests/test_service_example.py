@@ -17,6 +17,11 @@ from budgetline.datasets.archive import read_archive
 
 ROOT = Path(__file__).parents[1]
 FOREVER = 60_000  # milliseconds; no test waits for it
+SCOPE = {
+    "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
+    "scheme": "http", "path": "/stream", "raw_path": b"/stream", "query_string": b"", "root_path": "",
+    "headers": [(b"content-type", b"application/json")], "server": ("test", 80), "client": ("test", 1),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -200,15 +205,10 @@ def test_a_client_that_hangs_up_ends_its_run(service, patients):
             if len(sent) == 2:  # the head, and the answer before any group
                 gone.set()
 
-        scope = {
-            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
-            "scheme": "http", "path": "/stream", "raw_path": b"/stream", "query_string": b"", "root_path": "",
-            "headers": [(b"content-type", b"application/json")], "server": ("test", 80), "client": ("test", 1),
-        }  # fmt: skip
         extractors = dict.fromkeys(model.sequence_.groups, hangs)
         async with service.lifespan(service.app):
             with AnytimeRunner(model, extractors, workers=2) as service.app.state.runner:
-                await service.app(scope, receive, send)  # would take a minute
+                await service.app(SCOPE, receive, send)  # would take a minute
                 for _ in range(10):  # rounds of the event loop, for the cancelled to notice
                     await asyncio.sleep(0)
         return sent
@@ -217,6 +217,83 @@ def test_a_client_that_hangs_up_ends_its_run(service, patients):
     assert sent[0]["status"] == 200
     assert json.loads(sent[1]["body"])["stage"] == 0
     assert cancelled == [True, True]
+
+
+# -- bodies that are too large or too slow ---------------------------------------------------------------------------
+
+QUESTION = json.dumps({"patient": {"age": 63}, "deadline_ms": 0}).encode()
+HEAD = {"Content-Type": "application/json"}
+
+
+async def in_chunks(body, size=7):
+    """Send a body in pieces: without a Content-Length."""
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+@pytest.mark.parametrize("path", ["/predict", "/stream"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large_is_refused(service, monkeypatch, path, chunked):
+    async def talk(client, room):
+        monkeypatch.setattr(service, "BODY_BYTES", len(QUESTION) + room)
+        return await client.post(path, content=in_chunks(QUESTION) if chunked else QUESTION, headers=HEAD)
+
+    assert served(service, lambda client: talk(client, 0)).status_code == 200
+    response = served(service, lambda client: talk(client, -1))
+    assert response.status_code == 413
+    assert response.json() == {"detail": f"the body is larger than {len(QUESTION) - 1} bytes"}
+    assert response.headers["connection"] == "close"
+
+
+def test_no_more_of_a_large_body_is_read_than_the_limit(service, monkeypatch):
+    monkeypatch.setattr(service, "BODY_BYTES", 100)
+    read = []
+
+    async def endless():
+        while True:
+            read.append(True)
+            yield b" " * 30
+
+    response = served(service, lambda client: client.post("/predict", content=endless(), headers=HEAD))
+    assert response.status_code == 413
+    assert len(read) == 4
+
+
+def spoken(service, messages, path="/predict"):
+    """Return what the application sends to a client that sends these messages, and nothing after them."""
+
+    async def main():
+        sent, question = [], iter(messages)
+
+        async def receive():
+            message = next(question, None)
+            if message is None:
+                await asyncio.Event().wait()
+            return message
+
+        async def send(message):
+            sent.append(message)
+
+        async with service.lifespan(service.app):
+            await service.app(SCOPE | {"path": path, "raw_path": path.encode()}, receive, send)
+        return sent
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["/predict", "/stream"])
+@pytest.mark.parametrize("arrived", [b"", QUESTION[:10]])
+def test_a_body_that_is_too_slow_is_refused_and_its_connection_closed(service, monkeypatch, path, arrived):
+    monkeypatch.setattr(service, "BODY_SECONDS", 0.001)
+    sent = spoken(service, [{"type": "http.request", "body": arrived, "more_body": True}] if arrived else [], path)
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert json.loads(sent[1]["body"]) == {"detail": "the body did not arrive within 0.001 s"}
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_its_body_is_not_answered(service):
+    half = {"type": "http.request", "body": QUESTION[:10], "more_body": True}
+    assert spoken(service, [half, {"type": "http.disconnect"}]) == []
 
 
 def test_health_and_sequence(service, patients):
@@ -229,6 +306,7 @@ def test_health_and_sequence(service, patients):
     assert [step["cost"] for step in sequence] == list(patients[2].sequence_.costs)
 
 
+@pytest.mark.slow
 def test_quick_load():
     """Start the service as users do, with all its modes, and compare every answer with the model's."""
     done = subprocess.run(

@@ -54,8 +54,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
                     f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required."
                 )
         return frame
-    if np.ma.is_masked(X):
-        raise ValueError("X is a masked array with masked values: fill them first")
+    _refuse_masked(X, "X")
     try:
         X = check_array(X, accept_sparse=["csr", "csc"], dtype="numeric", ensure_all_finite=False, input_name="X",
                         estimator=estimator)  # fmt: skip
@@ -102,12 +101,20 @@ def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
     return array
 
 
+def _refuse_masked(values: Any, name: str) -> None:
+    """Raise an error if numbers are masked: NumPy would take what is under the mask."""
+    for part in values if isinstance(values, list | tuple) else [values]:
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            raise ValueError(f"{name} is a masked array with masked values: fill them first")
+
+
 def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
+    _refuse_masked(y, "y")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
     if y.ndim > 2 or y.ndim == 0:
         raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {y.shape}")
@@ -121,6 +128,7 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    _refuse_masked(y, "y")
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
     check_consistent_length(y, np.empty(n_samples))
@@ -140,6 +148,7 @@ def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.int
     """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    _refuse_masked(y, "y")
     y = column_or_1d(y, warn=True)
     check_consistent_length(y, np.empty(n_samples))
     number = {label: k for k, label in enumerate(classes.tolist())}
@@ -155,6 +164,7 @@ def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
         return None
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, float(sample_weight))
+    _refuse_masked(sample_weight, "sample_weight")
     weight: Float = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weight.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weight.ndim}D array")

@@ -43,7 +43,7 @@ def run(extractor: Extractor, columns: Columns, raws: list[Any], stop: Stop = ne
     """Call an extractor on inputs; between inputs and before another try it may be told to stop."""
     if extractor.batch:
         for _ in range(1 + extractor.retries):
-            found = _checked_rows(columns, attempt(extractor.function, raws), len(raws))
+            found = checked_rows(columns, attempt(extractor.function, raws), len(raws))
             if (isinstance(found, Result) and not found.faults) or stop():
                 break
         return found
@@ -53,7 +53,7 @@ def run(extractor: Extractor, columns: Columns, raws: list[Any], stop: Stop = ne
             rows.append(Fault("late", "the deadline came before its turn"))
             continue
         for _ in range(1 + extractor.retries):
-            row = _checked_row(columns, attempt(extractor.function, raw))
+            row = checked_row(columns, attempt(extractor.function, raw))
             if not isinstance(row, Fault) or stop():
                 break
         rows.append(row)
@@ -64,14 +64,14 @@ async def run_async(extractor: Extractor, columns: Columns, raws: list[Any]) -> 
     """Do the same for async functions: all inputs at once, and late ones are cancelled from outside."""
     if extractor.batch:
         for _ in range(1 + extractor.retries):
-            found = _checked_rows(columns, await _attempt_async(extractor.function, raws), len(raws))
+            found = checked_rows(columns, await _attempt_async(extractor.function, raws), len(raws))
             if isinstance(found, Result) and not found.faults:
                 break
         return found
 
     async def row_of(raw: Any) -> Float | Fault:
         for _ in range(1 + extractor.retries):
-            row = _checked_row(columns, await _attempt_async(extractor.function, raw))
+            row = checked_row(columns, await _attempt_async(extractor.function, raw))
             if not isinstance(row, Fault):
                 break
         return row
@@ -119,7 +119,8 @@ def raised(error: BaseException) -> Fault:
     return Fault("raised", f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
-def _checked_row(columns: Columns, value: Any) -> Float | Fault:
+def checked_row(columns: Columns, value: Any) -> Float | Fault:
+    """Return the values of one input as an array of shape (1, width), if they are finite numbers."""
     try:
         row = value if isinstance(value, Fault) else columns.row(value)
     except BaseException as error:  # conversions are users' code, too: __array__, __getitem__
@@ -129,7 +130,8 @@ def _checked_row(columns: Columns, value: Any) -> Float | Fault:
     return Fault("not finite", f"column {_culprit(columns, row)} holds {row[~np.isfinite(row)][0]}")
 
 
-def _checked_rows(columns: Columns, value: Any, n: int) -> Result | Fault:
+def checked_rows(columns: Columns, value: Any, n: int) -> Result | Fault:
+    """Return the values of n inputs, with a fault for every row that is not finite."""
     try:
         values = value if isinstance(value, Fault) else columns.rows(value, n)
     except BaseException as error:

@@ -9,10 +9,13 @@ from typing import Any, get_args
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.messages import shown, some
+from budgetline.runtime.answer import Fault
+from budgetline.runtime.calls import Result, checked_row, checked_rows
 from budgetline.runtime.extractors import Columns, Extractor, Mode, is_async
 from budgetline.runtime.processes import check_sendable
 from budgetline.runtime.request import Step
@@ -131,3 +134,17 @@ def check_known(known: Any, names: Collection[str]) -> Mapping[str, Any]:
     if unknown := [name for name in known if name not in names]:
         raise ValueError(f"unknown group {shown(unknown[0])} in known; the groups are {some(names)}")
     return known
+
+
+def known_values(group: str, columns: Columns, values: Any, n: int | None) -> NDArray[np.float64]:
+    """Return the values of a known group for n inputs (None: for the only one), or raise an error."""
+    read = checked_row(columns, values) if n is None else checked_rows(columns, values, n)
+    if isinstance(read, Result):
+        if not read.faults:
+            return read.values
+        rows = np.array(sorted(read.faults), dtype=np.intp)
+        first = read.faults[int(rows[0])]
+        read = Fault(first.kind, first.message, rows)
+    if isinstance(read, Fault):
+        raise ValueError(f"known values of group {shown(group)}: {read}")
+    return read

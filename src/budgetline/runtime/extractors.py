@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -29,7 +30,7 @@ class Extractor:
         ``function(raw)`` returns the values of the group's columns, in the order of the group: a sequence of numbers,
         one number if there is one column, or a mapping column name -> number. With ``batch=True`` it takes the list
         of raw inputs, which it must not change, and returns a table with one row each (an array, a data frame or a
-        mapping of columns).
+        mapping of columns). Masked values count as NaN.
     mode : {"cooperative", "thread", "process", "async"}, optional
         Where it runs, and what happens when it is late. Default: ``"async"`` for an async function, otherwise the mode
         of the runner.
@@ -73,6 +74,10 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
+BARE = frozenset({np.ndarray, list, tuple, float})
+"""Types of values that come without names."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The columns of one group, by which returned values are read: their places in X, and their names if any."""
@@ -87,7 +92,11 @@ class Columns:
 
     def row(self, value: Any) -> Float | Fault:
         """Read the values of one input as an array of shape (1, width)."""
-        if type(value) is not np.ndarray and (by_name := _entries(value)) is not None:
+        if type(value) in BARE:
+            return self._table(value, 1)
+        if not isinstance(value, Mapping) and column_names(value) is not None:
+            return self.rows(value, 1)
+        if (by_name := _entries(value)) is not None:
             value = self._ordered(value, by_name)
             if isinstance(value, Fault):
                 return value
@@ -95,22 +104,28 @@ class Columns:
 
     def rows(self, value: Any, n: int) -> Float | Fault:
         """Read the values of n inputs as an array of shape (n, width); they need not be finite."""
-        by_name = None if type(value) is np.ndarray else _entries(value) or column_names(value)
+        by_name = None if type(value) in BARE else _entries(value) or column_names(value)
         if by_name is not None:
-            value = self._ordered(value, by_name)
-            if isinstance(value, Fault):
-                return value
-            try:
-                value = np.stack([np.asarray(column) for column in value], axis=1)
-            except ValueError:
-                return Fault("shape", "the columns have different lengths")
+            ordered = self._ordered(value, by_name)
+            if isinstance(ordered, Fault):
+                return ordered
+            columns = []
+            for name, given in zip(self.names or (), ordered, strict=True):
+                column = _array(given)
+                if isinstance(column, Fault):
+                    return column
+                if column.dtype.kind not in "fiub":
+                    return Fault("type", f"column {shown(name)}: expected numbers, got {_described(given, column)}")
+                if column.shape != (n,):
+                    return Fault("shape", f"column {shown(name)}: expected {n} values, got shape {column.shape}")
+                columns.append(column)
+            value = np.stack(columns, axis=1)
         return self._table(value, n)
 
     def _table(self, value: Any, n: int) -> Float | Fault:
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError) as error:
-            return Fault("shape", f"not a table of numbers: {error}")
+        array = _array(value)
+        if isinstance(array, Fault):
+            return array
         if array.dtype.kind not in "fiub":
             return Fault("type", f"expected numbers, got {_described(value, array)}")
         shape = (n, self.width)
@@ -118,7 +133,8 @@ class Columns:
         if array.shape != shape and not flat:
             expected = f"{self.width} values" if n == 1 else f"a table of shape {shape}"
             return Fault("shape", f"expected {expected}, got shape {array.shape}")
-        return array.reshape(shape).astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and that is seen
+            return array.reshape(shape).astype(np.float64, copy=False)
 
     def _ordered(self, value: Any, found: Sequence[str]) -> list[Any] | Fault:
         if self.names is None:
@@ -126,6 +142,28 @@ class Columns:
         if missing := [name for name in self.names if name not in found]:
             return Fault("shape", f"no value for column {shown(missing[0])}")
         return [value[name] for name in self.names]
+
+
+def _array(value: Any) -> NDArray[Any] | Fault:
+    """Return values as an array, with NaN where they are masked."""
+    try:
+        array = np.asanyarray(_unmasked(value))
+    except (ValueError, TypeError) as error:
+        return Fault("shape", f"not a table of numbers: {error}")
+    # an object's __array__ may give a masked array, too
+    return array if type(array) is np.ndarray else np.asarray(_unmasked(array))
+
+
+def _unmasked(value: Any) -> Any:
+    """Put NaN where numbers are masked: NumPy drops the mask of an array in a list, and warns of a masked number."""
+    if isinstance(value, np.ma.MaskedArray):
+        hidden = value.dtype.kind in "fiub" and np.ma.is_masked(value)
+        return np.ma.filled(value.astype(np.float64), np.nan) if hidden else value.data
+    if isinstance(value, list | tuple | deque):
+        kinds = set(map(type, value))
+        if any(issubclass(kind, np.ma.MaskedArray | list | tuple | deque) for kind in kinds):
+            return [_unmasked(entry) for entry in value]
+    return value
 
 
 def _entries(value: Any) -> list[str] | None:

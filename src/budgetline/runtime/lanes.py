@@ -97,8 +97,7 @@ class ThreadLane:
 
     def abandon(self, task: Task) -> None:
         """Count the task among those that hang, until it is done."""
-        with self._lock:
-            task.abandoned = True
+        task.abandoned = True  # without the lock: a run may end when Python collects it, in the middle of anything
 
     def close(self, grace: float) -> None:
         """End the threads; those that hang are daemons, and end with their function."""

@@ -7,6 +7,7 @@ answers. Whoever drives it decides how to wait. Only the clock tells the time.
 from __future__ import annotations
 
 import logging
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -123,10 +124,16 @@ class Request:
         self._skipped: list[str] = []
         self.send: Callable[[Message | None], None] = lambda message: None
         self.interrupted = False
+        self.loop: AbstractEventLoop | None = None
 
     def use_lane(self, mode: Mode, lane: Lane) -> None:
         """Run the extractors of a mode in a lane of this run's own."""
         self._lanes = {**self._lanes, mode: lane}
+
+    def release(self) -> None:
+        """Give up what is being computed: nobody waits for it any more."""
+        self.interrupted = True
+        self._abandon_all()
 
     def know(self, position: int, values: Float) -> None:
         """Take the values of a group that is known already."""
@@ -320,8 +327,9 @@ class Request:
         return found
 
     def _abandon(self, task: Task, why: str, level: int = logging.WARNING) -> None:
+        if self._running.pop(task.position, None) is None:
+            return  # two threads may let go of a run that nobody drives
         step = self._work.steps[task.position]
-        del self._running[task.position]
         self._lanes[step.mode].abandon(task)
         self._fault(step.name, Fault("late", why), level)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from queue import SimpleQueue
-from threading import Lock
 from typing import Any, Self
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from budgetline.messages import shown
-from budgetline.runtime.answer import Answer, Fault
+from budgetline.runtime.answer import Answer
 from budgetline.runtime.checks import (
     check_budget,
     check_count,
@@ -22,11 +20,13 @@ from budgetline.runtime.checks import (
     check_known,
     check_model,
     check_raws,
+    known_values,
     steps_of,
 )
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
+from budgetline.runtime.flights import Flights
 from budgetline.runtime.lanes import AsyncLane, Lane, Message, ThreadLane, call_in
 from budgetline.runtime.models import Models
 from budgetline.runtime.processes import ProcessLane
@@ -116,8 +116,7 @@ class AnytimeRunner:
         self._processes = ProcessLane(self._clock, sent, size if sent else 0)
         self._loop = AsyncLane(self._clock)
         self._lanes: dict[Mode, Lane] = {"thread": self._threads, "process": self._processes, "async": self._loop}
-        self._requests: set[Request] = set()
-        self._lock = Lock()
+        self._requests = Flights()
         self._closed = False
 
     # -- one input -------------------------------------------------------------------------------------------
@@ -244,9 +243,8 @@ class AnytimeRunner:
 
         A function in cooperative mode is waited for: nothing can stop it.
         """
-        with self._lock:
-            requests = list(self._requests)
-        for request in requests:
+        self._requests.release_lost()
+        for request in self._requests:
             request.interrupted = True
             request.send(None)
 
@@ -289,10 +287,7 @@ class AnytimeRunner:
             if name not in self._positions:
                 continue  # the sequence ended before it
             columns = self._work.steps[self._positions[name]].columns
-            read = columns.row(values) if single else columns.rows(values, len(raws))
-            if isinstance(read, Fault) or not np.isfinite(read).all():
-                why = read if isinstance(read, Fault) else "not finite"
-                raise ValueError(f"known values of group {shown(name)}: {why}")
+            read = known_values(name, columns, values, None if single else len(raws))
             request.know(self._positions[name], read)
         return request
 
@@ -301,7 +296,8 @@ class AnytimeRunner:
         mailbox: SimpleQueue[Message | None] = SimpleQueue()
         request.send = mailbox.put
         steps = request.steps(stream, path)
-        with self._in_flight(request):
+        with self._requests.holding(request):
+            request.interrupted = request.interrupted or self._closed  # closed since it was checked
             try:
                 step = next(steps)
                 while True:
@@ -320,14 +316,17 @@ class AnytimeRunner:
         """Run a request, waiting on the event loop of the caller; async extractors run there, too."""
         loop = asyncio.get_running_loop()
         mailbox: asyncio.Queue[Message | None] = asyncio.Queue()
+        box = ref(mailbox)  # a function that hangs must not keep alive whoever waits for it
 
         def send(message: Message | None) -> None:
-            call_in(loop, mailbox.put_nowait, message)  # a loop that is closed waits for nothing
+            if (found := box()) is not None:
+                call_in(loop, found.put_nowait, message)  # a loop that is closed waits for nothing
 
         request.send = send
         request.use_lane("async", AsyncLane(self._clock, loop))
         steps = request.steps(stream)
-        with self._in_flight(request):
+        with self._requests.holding(request, loop):
+            request.interrupted = request.interrupted or self._closed
             try:
                 step = next(steps)
                 while True:
@@ -341,17 +340,6 @@ class AnytimeRunner:
             finally:
                 steps.close()
         yield answer
-
-    @contextmanager
-    def _in_flight(self, request: Request) -> Iterator[None]:
-        with self._lock:
-            self._requests.add(request)
-            request.interrupted = request.interrupted or self._closed  # closed since it was checked
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._requests.discard(request)
 
     def _respond(self, scores: Float) -> tuple[NDArray[Any], Float | None]:
         value = self._model._respond(scores, "predict")
