@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK, Reading, affordable, check_stop
+from budgetline.budgets import SLACK, Reading, affordable, check_stop, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
@@ -296,8 +296,8 @@ def _concave(curve: BudgetCurve) -> BudgetCurve:
     return replace(curve, costs=costs, values=values)
 
 
-def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return (b[1] - a[1]) / (b[0] - a[0])
+def _slope(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float, float]:
+    return rate(b[1] - a[1], b[0] - a[0])
 
 
 def _ratios(achieved: Float, bounds: Float) -> Float:
