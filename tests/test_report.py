@@ -763,7 +763,7 @@ def test_a_certificate_of_another_model_is_refused(regression, certified):
     with pytest.raises(ValueError, match="is about loss 'Poisson'"):
         summarise(model, certificate=poisson.certificate())
     without = replace(certified[0], excluded=np.array([True, False, False, False]))
-    with pytest.raises(ValueError, match="says which groups must be in or out"):
+    with pytest.raises(ValueError, match="is about sets without a only"):
         summarise(model, certificate=without)
     with pytest.raises(TypeError, match="certificate must be a Certificate"):
         summarise(model, certificate=certified[0].to_dict())

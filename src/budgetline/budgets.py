@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -13,6 +14,8 @@ from budgetline.messages import shown
 
 SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
+ENDLESS = 2**20
+"""The exponent of an infinite rate, beyond that of any quotient of two numbers."""
 Reading = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
 
@@ -28,6 +31,70 @@ def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDAr
     [0, 1, 2]
     """
     return np.searchsorted(cumulative_costs, np.asarray(budget, dtype=np.float64) * (1 + SLACK), side="right")
+
+
+def unit_of(cost: float) -> float:
+    """Return the power of two of the size of a cost: dividing by it changes no digit, and leaves nothing large."""
+    return math.ldexp(1.0, math.frexp(cost)[1] - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Values per cost, mantissa·2^exponent: the quotients of numbers of any size, which a float may not hold.
+
+    What is free has an infinite rate of the sign of its value.
+
+    Attributes
+    ----------
+    sign : array of shape (n,)
+        −1, 0 or 1.
+    exponent : int array of shape (n,)
+    mantissa : array of shape (n,)
+        With the sign; its absolute value is in [1, 2), or 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline.budgets import Rates
+    >>> Rates.of(np.array([1e-50, 3e-50, 1e-50]), np.array([2e300, 2e300, 0.0])).order().tolist()
+    [2, 1, 0]
+    """
+
+    sign: NDArray[np.float64]
+    exponent: NDArray[np.intp]
+    mantissa: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], costs: NDArray[np.float64]) -> Rates:
+        """Return the rates of values at costs ≥ 0, both of shape (n,)."""
+        sign = np.sign(values)
+        endless = (costs <= 0) | np.isinf(values)
+        above, up = np.frexp(np.where(endless, sign, values))
+        below, down = np.frexp(np.where(endless, 1.0, costs))
+        quotient = above / below
+        small = np.abs(quotient) < 1
+        exponent = up.astype(np.intp) - down - small
+        return cls(sign, np.where(endless, ENDLESS, exponent), np.where(small, 2 * quotient, quotient))
+
+    def order(self) -> NDArray[np.intp]:
+        """Return the positions of falling rates; of equal ones the first comes first."""
+        return np.lexsort((-self.mantissa, -self.sign * self.exponent, -self.sign))
+
+    def relative(self) -> NDArray[np.float64]:
+        """Return the rates in a unit, a power of two, in which the best is of the size of 1."""
+        up, down = self.exponent[self.sign > 0], self.exponent[self.sign < 0]
+        unit = up.max() if up.size else down.min(initial=ENDLESS)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.ldexp(self.mantissa, self.exponent - unit))
+
+    def key(self, k: int) -> tuple[float, float, float]:
+        """Return what compares as the k-th rate does."""
+        return float(self.sign[k]), float(self.sign[k] * self.exponent[k]), float(self.mantissa[k])
+
+
+def rate(value: float, cost: float) -> tuple[float, float, float]:
+    """Return what compares as value per cost does, whatever their size."""
+    return Rates.of(np.array([value]), np.array([cost])).key(0)
 
 
 def check_reading(reading: Any) -> None:
@@ -107,7 +174,7 @@ class Demand:
         with np.errstate(over="ignore"):  # a step far longer than all budgets
             length = width / self.stop
         area = (end - start) * (1 - (start + end) / 2)
-        return np.asarray(np.divide(area, length, out=1 - end, where=width > 0))
+        return np.asarray(np.divide(area, length, out=1 - end, where=length > 0))
 
     def mean(self, costs: NDArray[np.float64], values: NDArray[np.float64]) -> float:
         """Return the mean over budgets of a curve of values at increasing costs; both start at 0."""

@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import budgetline.optimality.verifier
 from budgetline import FeatureGroups, Moments, best_set, certify
+from budgetline.budgets import SLACK
+from budgetline.optimality import verifier
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certified_budgets
 from budgetline.optimality.proof import Proof
+from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS
+from budgetline.optimality.relaxation import WORST_BLOCK
 from budgetline.optimality.search import Search
 from budgetline.optimality.statement import order_of, problem_of_moments
+from budgetline.statistics.columns import scale_of
 from optimality.truth import make
 
 PROBLEM = make(16, "correlated", J=5, alpha=1e-2)
@@ -156,8 +160,32 @@ def test_the_moments_may_be_merged_or_of_more_columns():
     CERTIFICATE.verify(MORE)
 
 
+@pytest.mark.filterwarnings("ignore")  # that a column is hardly more than rounding may be worth a warning
+@pytest.mark.parametrize("roundings", [5, 9, 11, 20, 40, 63, 65, 200])
+@pytest.mark.parametrize("mean", [1.0, -1500.0])
+def test_columns_that_hardly_vary_are_taken_for_what_the_certificate_took_them_for(roundings, mean):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    spread = rng.standard_normal(200)
+    X[:, 1] = mean + np.round(spread * roundings) * np.spacing(mean)
+    moments = Moments.of(X, X[:, 0] + spread + rng.standard_normal(200))
+    certify(moments, [[0], [1], [2]], time_limit=60).verify(moments)
+
+
+def test_thresholds_that_are_stated_twice_agree():
+    """The verifier shares no code with what it checks, so it states them again; docs/design.md does, too."""
+    assert verifier.SLACK == SLACK
+    assert verifier.ROUNDINGS == ROUNDINGS
+    assert verifier.MOST_ROUNDING == MOST_ROUNDING
+    assert verifier.SINGULAR < 1 / WORST_BLOCK  # what is made keeps away from what is refused
+    mean = np.array([3.0])
+    for factor, constant in ((1 - 1e-9, True), (1 + 1e-9, False)):
+        deviation = factor * verifier.CONSTANT * np.finfo(np.float64).eps * mean
+        assert np.isinf(scale_of(mean, deviation**2)) == constant
+
+
 def test_the_verifier_uses_numpy_alone():
-    tree = ast.parse(Path(budgetline.optimality.verifier.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(verifier.__file__).read_text(encoding="utf-8"))
     skipped = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     inside = {id(node) for block in skipped for node in ast.walk(block)}
     imported = set()

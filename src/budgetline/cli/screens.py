@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from budgetline.budgets import affordable
 from budgetline.cli.drawing import draw
 from budgetline.evaluation import BudgetCurve
 from budgetline.messages import printable
@@ -127,7 +128,7 @@ def budget_rows(curve: BudgetCurve) -> list[dict[str, Any]]:
     total = curve.total_cost
     round_ones = [min(float(f"{share * total:.2g}"), total) for share in SHARES[:-1]]
     for budget in dict.fromkeys([*round_ones, total]):
-        bought = int(np.searchsorted(curve.costs, budget * (1 + 1e-12), side="right"))
+        bought = int(affordable(curve.costs, budget))
         last = curve.groups[bought - 1] if curve.groups else ""
         spent = float(curve.costs[bought - 1])
         found = {"budget": budget, "spent": spent, "groups": bought - 1, "value": float(curve.values[bought - 1])}

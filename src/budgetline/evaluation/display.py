@@ -23,6 +23,8 @@ METRIC_LABELS = {
     "log_loss": "log loss",
 }
 BOUND_LABEL = "bound: no set of groups can be above"
+SOME_SETS = "bound on sets "
+"""So begins the label of a bound that is about some sets of groups only."""
 FAR_ABOVE = 10.0
 
 
@@ -151,7 +153,8 @@ class BudgetCurveDisplay:
             What a budget between two points buys.
         bound : BudgetCurve, optional
             Drawn as steps, with the region above it shaded: ``certificate.curve()``. It is about the training data and
-            "explained" alone, with the ridge penalty; curves of other data, or read as "linear", may cross it.
+            "explained" alone, with the ridge penalty; curves of other data, or read as "linear", may cross it. The
+            label of a bound that is about some sets only says which.
         **line
             Passed on to matplotlib's ``plot``.
 
@@ -220,7 +223,9 @@ class BudgetCurveDisplay:
         if bound is None:
             return
         costs, values = np.append(bound.costs, end), np.append(bound.values, bound.values[-1])
-        label = BOUND_LABEL if all("training" in name for name in self.curves) else f"{BOUND_LABEL} (training data)"
+        label = f"{bound.label}: none of them can be above" if bound.label.startswith(SOME_SETS) else BOUND_LABEL
+        if not all("training" in name for name in self.curves):
+            label += " (training data)"
         style = {"drawstyle": "steps-post", "color": "0.45", "linestyle": "--", "linewidth": 1.2, "label": label}
         (self.bound_,) = self.ax_.plot(costs, values, **style)
         steps = np.column_stack([np.repeat(costs, 2)[1:], np.repeat(values, 2)[:-1]])

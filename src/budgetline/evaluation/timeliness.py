@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.budgets import SLACK, Reading, check_reading, check_stop
+from budgetline.budgets import SLACK, Rates, Reading, check_reading, check_stop, unit_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.messages import shown
 
@@ -60,11 +60,12 @@ def timeliness(
     if T == 0:
         return float(curve.at(0.0))
     inside = curve.costs < T
-    costs = np.append(curve.costs[inside], T)
+    unit = unit_of(T)  # values may be as large or small as costs
+    widths, length = np.diff(np.append(curve.costs[inside], T) / unit), T / unit
     if reading == "step":
-        return float(curve.values[inside] @ np.diff(costs) / T)
+        return float(curve.values[inside] @ widths / length)
     values = np.append(curve.values[inside], _left_limit(curve, T))
-    return float((values[1:] + values[:-1]) @ np.diff(costs) / (2 * T))
+    return float((values[1:] + values[:-1]) @ widths / (2 * length))
 
 
 def stopping_cost(curve: Any, alpha: float) -> float:
@@ -140,10 +141,7 @@ def oracle_curve(curve: Any) -> BudgetCurve:
     """
     base = BudgetCurve.of(curve)
     gains, costs = np.diff(base.improvement()), np.diff(base.costs)
-    # a free step has an infinite rate, of the sign of its gain
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = np.where(gains == 0, 0.0, gains / costs)
-    order = np.argsort(-rates, kind="stable")
+    order = Rates.of(gains, costs).order()
     steps = np.diff(base.values)[order]
     groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
     return replace(

@@ -68,7 +68,7 @@ class FeatureGroups:
         A mapping gives ``name -> columns``; a list of lists gives groups named ``"0"``, ``"1"``, …; a flat
         sequence gives one group label per column of X. Columns are names (for data frames) or positions.
     costs : mapping name -> cost, sequence in group order, or None
-        Finite and non-negative, in any one unit (seconds, dollars, …). None: every group costs 1.
+        Non-negative, in any one unit (seconds, dollars, …); all together 1e300 at most. None: every group costs 1.
         A group of cost 0 is free and comes first in every cost-sensitive sequence.
     remainder : {"error", "drop"}
         What to do with columns of X that are in no group.

@@ -18,6 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+LARGEST_TOTAL = 1e300
+"""All groups together cost no more than this: sums and products of costs stay within the range of float64."""
+
 
 @dataclass(frozen=True)
 class SharedCost:
@@ -66,6 +69,14 @@ class Prices:
     own: Float
     shared: tuple[SharedCost, ...] = ()
     requires: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        with np.errstate(over="ignore"):
+            total = self.total
+        if total > LARGEST_TOTAL and np.isfinite(self.own).all():
+            raise ValueError(
+                f"the costs of all groups add up to {total:g}, more than {LARGEST_TOTAL:g}: give them in a larger unit"
+            )
 
     @classmethod
     def of(cls, costs: ArrayLike) -> Prices:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
+from budgetline.budgets import Rates, rate
 from budgetline.objectives.blocks import SizeClass, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.least_squares import columns_of, diagonal_blocks, grown
 from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
@@ -233,13 +234,13 @@ class GeneralisedLinear:
         costs = np.where(prices > 0, prices, 1.0)
         screen = np.inf if candidates.size * self._Z.shape[0] * (self._T + 1) <= AFFORDABLE else SCREEN
         gains = one_step.copy()
-        best = 0.0
-        for g in sorted(candidates.tolist(), key=lambda g: -one_step[g] / costs[g]):
-            if one_step[g] == 0 or screen * one_step[g] / costs[g] < best:
+        best = rate(0.0, 1.0)
+        for g in candidates[Rates.of(one_step[candidates], costs[candidates]).order()].tolist():
+            if one_step[g] == 0 or rate(screen * float(one_step[g]), float(costs[g])) < best:
                 break
             self._refits[g] = self._refit([g], self._fit)
             gains[g] = self._fit.risk - self._refits[g].risk
-            best = max(best, gains[g] / costs[g])
+            best = max(best, rate(float(gains[g]), float(costs[g])))
         return gains
 
     def _one_step(self, r: Float) -> Float:

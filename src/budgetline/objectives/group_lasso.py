@@ -9,6 +9,7 @@ each from the solution before (``group_penalty`` has the method). The order in w
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -16,11 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from budgetline.budgets import unit_of
 from budgetline.objectives.group_penalty import Penalised, Solution, minimise
 from budgetline.objectives.least_squares import EPS
 from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
+
+LARGEST_PENALTY = 1e100
+"""Of targets of the size of 1 no gradient is near it: a group of this penalty, or a larger one, stays out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,21 +90,43 @@ def lasso_path(
     tol : float
         Largest error of the optimality conditions relative to λ c_g, and largest duality gap relative to R(∅).
     """
+    unit, size = _middle(weights), unit_of(float(np.sqrt(target_variance.sum())))
     with one_blas_thread():  # many small products
-        problem = Penalised.of(C, b, target_variance, sizes, weights)
-        grid = lambda_grid(problem.largest_lambda, *lambdas) if isinstance(lambdas, tuple) else lambdas
+        problem = Penalised.of(C, b / size, target_variance / size**2, sizes, weights / unit)
+        if isinstance(lambdas, tuple):
+            scaled = lambda_grid(problem.largest_lambda, *lambdas)
+            grid = _in_user_units(scaled, unit, size)
+        else:
+            scaled, grid = lambdas / size * unit, lambdas
         found: list[Solution] = []
-        for value in grid:
+        for value, shown in zip(scaled, grid, strict=True):
             start = found[-1].w if found else np.zeros_like(problem.b)
-            found.append(minimise(problem, value * problem.weights, start, tol))
+            with np.errstate(over="ignore"):  # no group comes in at such a penalty
+                penalties = np.minimum(value * problem.weights, LARGEST_PENALTY)
+            found.append(minimise(problem, penalties, start, tol))
             if not found[-1].converged:
-                _warn(value, found[-1], tol)
-        coefs = np.array([(problem.offset + problem.back @ s.w).T for s in found])
+                _warn(shown, found[-1].gap * size**2, found[-1].violation, tol)
+        coefs = size * np.array([(problem.offset + problem.back @ s.w).T for s in found])
     entries, merit = np.full(sizes.size, -1, dtype=np.intp), _gains_alone(C, b, sizes)
     entries[problem.members], merit[problem.members] = _entries(problem, found)
     order = np.lexsort((weights, -merit, entries))
-    gaps, violations = np.array([s.gap for s in found]), np.array([s.violation for s in found])
+    gaps, violations = size**2 * np.array([s.gap for s in found]), np.array([s.violation for s in found])
     return LassoPath(grid, coefs, gaps, violations, entries, order)
+
+
+def _middle(weights: Float) -> float:
+    """Return a power of two in the middle of the weights that are not 0, so that in it none is too large or small."""
+    _, exponents = np.frexp(weights[weights > 0])
+    return math.ldexp(1.0, (int(exponents.min()) + int(exponents.max())) // 2) if exponents.size else 1.0
+
+
+def _in_user_units(scaled: Float, unit: float, size: float) -> Float:
+    """Return λ that go with the weights and targets as they were given."""
+    with np.errstate(over="ignore"):
+        grid = scaled / unit * size
+    if not np.isfinite(grid).all() or np.any((grid < np.finfo(np.float64).tiny) & (scaled > 0)):
+        raise ValueError("the penalties of the path are beyond the range of float64: choose another unit of the costs")
+    return np.asarray(grid)
 
 
 def _entries(problem: Penalised, found: list[Solution]) -> tuple[NDArray[np.intp], Float]:
@@ -121,10 +148,10 @@ def _gains_alone(C: Float, b: Float, sizes: NDArray[np.intp]) -> Float:
     return gains
 
 
-def _warn(value: float, solution: Solution, tol: float) -> None:
+def _warn(value: float, gap: float, violation: float, tol: float) -> None:
     warnings.warn(
-        f"the group lasso did not converge at lambda={value:.6g}: duality gap {solution.gap:.3g}, optimality "
-        f"conditions violated by {solution.violation:.3g} of lambda·cost (tol={tol:g}). "
+        f"the group lasso did not converge at lambda={value:.6g}: duality gap {gap:.3g}, optimality "
+        f"conditions violated by {violation:.3g} of lambda·cost (tol={tol:g}). "
         "Raise alpha, tol, or the smallest lambda.",
         ConvergenceWarning,
         stacklevel=3,

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK, Reading, affordable, check_stop
+from budgetline.budgets import SLACK, Reading, affordable, check_stop, rate
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.evaluation.display import BudgetCurveDisplay
+from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 from budgetline.optimality.certificate_file import read_certificate, write_certificate
+from budgetline.optimality.condition import MOST_NAMES, condition_of
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
@@ -62,7 +63,8 @@ class Certificate:
     gamma : float
         γ, the smallest eigenvalue of the whitened covariance, which the theorems are about.
     included, excluded : bool arrays of shape (J,)
-        Groups that must or must not be in; none for a sequence.
+        Groups that must or must not be in; none for a sequence. Where there are any, all bounds are about the sets that
+        hold all of the first and none of the second, and other sets may explain more.
     proof : Proof
 
     Examples
@@ -91,6 +93,11 @@ class Certificate:
     included: NDArray[np.bool_]
     excluded: NDArray[np.bool_]
     proof: Proof
+
+    @property
+    def condition(self) -> str:
+        """Which sets the bounds are about, such as "with age and without blood"; "" if about all."""
+        return condition_of(self.feature_groups.names, self.included, self.excluded)
 
     @property
     def ratios(self) -> Float:
@@ -129,6 +136,9 @@ class Certificate:
     def timeliness(self, stop: float | None = None, reading: Reading = "step") -> Certified:
         """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
 
+        Where groups must not be in, the bound is about sequences without them. Where groups must be in, it is an error:
+        the bounds then say nothing about the first groups of a sequence.
+
         Parameters
         ----------
         stop : float, optional
@@ -136,6 +146,10 @@ class Certificate:
         reading : {"step", "linear"}
             As in :func:`budgetline.timeliness`. For "linear" the bound is the least concave curve above the bounds.
         """
+        if self.included.any():
+            raise ValueError(
+                f"a certificate about sets {self._short_condition} has no timeliness: a sequence begins without them"
+            )
         T = self.total_cost if stop is None else check_stop(stop)
         scale = self.null_value if self.null_value > 0 else 1.0
         value = timeliness(self._sequence_curve(), T, reading=reading) / scale
@@ -149,7 +163,8 @@ class Certificate:
         """Return the bound as a curve of F/R(∅), to be drawn above that of the sequence."""
         scale = self.null_value if self.null_value > 0 else 1.0
         values = np.append(self.bounds, self.everything) / scale  # a bound holds up to its budget
-        return BudgetCurve(np.concatenate([[0.0], self.budgets]), values, label="bound")
+        label = f"{SOME_SETS}{self._short_condition}" if self.condition else "bound"
+        return BudgetCurve(np.concatenate([[0.0], self.budgets]), values, label=label)
 
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
         """Draw what the sequence explains of the training data, and the bound above it.
@@ -202,11 +217,16 @@ class Certificate:
         if self.loss != "squared_error":
             return (f"For loss {shown(self.loss)} the only bound known is that of all groups.",)
         found = []
+        if self.condition:
+            found.append(f"The bounds are about sets {self.condition}: other sets may explain more.")
         if not self.proof.blocks:
+            most = "what all groups that may be in explain" if self.excluded.any() else "what all groups explain"
             found.append(
                 f"The columns are too nearly dependent (alpha={self.alpha:g}) for the precision of the moments: the "
-                "only bound is what all groups explain, or the whole risk. Raise alpha, or use moments of float64 data."
+                f"only bound is {most}, or the whole risk. Raise alpha, or use moments of float64 data."
             )
+        if self.condition:
+            return tuple(found)  # the theorems are about all sets
         if not self.feature_groups.prices.additive:
             found.append("Costs are shared or groups required: Theorem 3.2 and the doubling bound do not apply.")
         else:
@@ -242,21 +262,42 @@ class Certificate:
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return the table as a data frame.
 
+        Which sets the bounds are about, if not all, is in ``attrs["condition"]`` of a pandas frame and in the metadata
+        of a pyarrow table; polars frames have no place for it.
+
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}
         """
-        return frame_of(self.to_dict(), backend)
+        frame = frame_of(self.to_dict(), backend)
+        if self.condition and backend == "pandas":
+            frame.attrs["condition"] = self.condition
+        if self.condition and backend == "pyarrow":
+            return frame.replace_schema_metadata({"condition": self.condition})
+        return frame
 
     def __str__(self) -> str:
-        return "\n".join([text_table(HEADER, self._cells()), *self.notes])
+        return "\n".join([text_table(self._header(), self._cells()), *self.notes])
 
     def __repr__(self) -> str:
-        timely = f"{rounded_down(self.timeliness().ratio):.1%}"
-        return f"Certificate({self.budgets.size} budgets, timeliness at least {timely} of any)\n{self}"
+        about = [f"{self.budgets.size} budget{'s' if self.budgets.size > 1 else ''}"]
+        if self.condition:
+            about.append(f"sets {self._short_condition}")
+        if not self.included.any():
+            timely = f"{rounded_down(self.timeliness().ratio):.1%}"
+            about.append(f"timeliness at least {timely} of any" + (" such sequence" if self.condition else ""))
+        return f"Certificate({', '.join(about)})\n{self}"
 
     def _repr_html_(self) -> str:
-        return html_table(HEADER, self._cells())
+        return html_table(self._header(), self._cells())
+
+    @property
+    def _short_condition(self) -> str:
+        return condition_of(self.feature_groups.names, self.included, self.excluded, MOST_NAMES)
+
+    def _header(self) -> list[str]:
+        """Return the header of the printed table: it names the sets that the bound is about."""
+        return [f"{name} {self._short_condition}".rstrip() if name == "bound" else name for name in HEADER]
 
     def _cells(self) -> list[list[str]]:
         scale = self.null_value if self.null_value > 0 else 1.0
@@ -297,8 +338,8 @@ def _concave(curve: BudgetCurve) -> BudgetCurve:
     return replace(curve, costs=costs, values=values)
 
 
-def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return (b[1] - a[1]) / (b[0] - a[0])
+def _slope(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float, float]:
+    return rate(b[1] - a[1], b[0] - a[0])
 
 
 def _ratios(achieved: Float, bounds: Float) -> Float:

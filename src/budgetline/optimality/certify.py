@@ -111,7 +111,7 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> 
     """Return the budgets of a certificate: every prefix, just before it, an even grid, and those asked for."""
     prices = groups.prices
     spent = np.cumsum(prices.steps(order))
-    even = prices.total * np.arange(1, GRID + 1) / GRID
+    even = prices.total * (np.arange(1, GRID + 1) / GRID)
     try:
         asked = np.empty(0) if budgets is None else np.atleast_1d(np.asarray(budgets, dtype=np.float64))
     except (TypeError, ValueError):

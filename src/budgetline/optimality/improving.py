@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from budgetline.budgets import Demand, Reading
+from budgetline.budgets import Demand, Reading, rate
 from budgetline.objectives.all_subsets import MOST_GROUPS, subset_values
 from budgetline.objectives.blocks import whiten
 from budgetline.objectives.families import SquaredError
@@ -23,6 +23,7 @@ from budgetline.optimality.statement import (
     problem_of_moments,
 )
 from budgetline.progress import Progress, TimeLimit
+from budgetline.sequencing.candidates import TIE
 from budgetline.sequencing.exact import best_order
 from budgetline.sequencing.sequence import Sequence
 from budgetline.statistics.moments import Moments
@@ -127,7 +128,7 @@ class Moves:
     def consider(self, order: list[int]) -> bool:
         """Keep an order if it is better."""
         merit = self._merit(order)
-        if merit <= self.merit + 1e-12 * abs(self.merit):
+        if merit <= self.merit + TIE * abs(self.merit):
             return False
         self.order, self.merit = order, merit
         return True
@@ -158,7 +159,7 @@ class Moves:
         failures = 0
         while failures < PATIENCE and not self._clock.over:
             found, value = self._climb(self._shaken(best))
-            failures = 0 if value > merit * (1 + 1e-12) else failures + 1
+            failures = 0 if value > merit * (1 + TIE) else failures + 1
             if value > merit:
                 best, merit = found, value
         self.consider(best)
@@ -176,14 +177,15 @@ class Moves:
                 inverse = np.linalg.inv(problem.C[np.ix_(columns, columns)])
                 w = inverse @ problem.b[columns]
                 ends = np.cumsum(problem.sizes[left])
-                rates = []
-                for g, end in zip(left, ends.tolist(), strict=True):
+                rates = {}
+                for k, (g, end) in enumerate(zip(left, ends.tolist(), strict=True)):
+                    if prices.requires and any(g in prices.requires[h] for h in left):
+                        continue
                     own = slice(end - problem.sizes[g], end)
                     missed = float(np.sum(w[own] * np.linalg.solve(inverse[own, own], w[own]))) / 2
                     saved = prices.cost(prices.closure(left)) - prices.cost(prices.closure(h for h in left if h != g))
-                    needed = any(g in prices.requires[h] for h in left) if prices.requires else False
-                    rates.append(np.inf if needed else missed / saved if saved > 0 else 1e300)
-                order.append(left.pop(int(np.argmin(rates))))
+                    rates[k] = rate(missed, saved)
+                order.append(left.pop(min(rates, key=rates.__getitem__)))
                 if self._clock.over:
                     return
         except np.linalg.LinAlgError:
@@ -201,12 +203,12 @@ class Moves:
         while not self._clock.over:
             self._clock.tick()
             found, value = self._insertions(order, merit)
-            if value > merit * (1 + 1e-12):
+            if value > merit * (1 + TIE):
                 order, merit = found, value
                 continue
             for tried in self._neighbours(order):
                 value = self._merit(tried)
-                if value > merit * (1 + 1e-12):
+                if value > merit * (1 + TIE):
                     order, merit = tried, value
                     break
                 if self._clock.over:
@@ -223,7 +225,7 @@ class Moves:
             others = [h for h in order if h != g]
             merits = self._places(others, g)
             k = int(np.argmax(merits))
-            if merits[k] > merit * (1 + 1e-12):
+            if merits[k] > merit * (1 + TIE):
                 order, merit = [*others[:k], g, *others[k:]], float(merits[k])
         return order, merit
 

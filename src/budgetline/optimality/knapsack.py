@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK
+from budgetline.budgets import SLACK, Rates
 from budgetline.groups.prices import Mask, Prices
 
 Float = NDArray[np.float64]
@@ -70,6 +70,14 @@ class Knapsack:
             self.hub[members] = k
         self.hub_costs = np.array([cost for cost, _ in found])
 
+    def left(self, budgets: Float) -> Float:
+        """Return what budgets leave for the groups that are free."""
+        return np.asarray(budgets * (1 + SLACK) - self.spent)
+
+    def fitting(self, budget: float) -> Mask:
+        """Return the free groups that a budget can pay for, each on its own, shape (J,)."""
+        return np.asarray(self.free & (self.single <= self.left(np.array([budget]))[0]))
+
     def most(self, v: Float, budgets: Float) -> Float:
         """Return the most value at every budget, that of the included groups too; −inf where these cost more.
 
@@ -78,9 +86,9 @@ class Knapsack:
         v : array of shape (J,), not negative
         budgets : array of shape (B,)
         """
-        left = budgets * (1 + SLACK) - self.spent
+        left = self.left(budgets)
         result = np.full(budgets.shape, -np.inf)
-        affordable = left >= -SLACK * max(self.spent, 1.0)
+        affordable = left >= -SLACK * budgets
         base = float(v[self.included].sum())
         groups = np.flatnonzero(self.free)
         groups = groups[np.argsort(self.single[groups], kind="stable")]
@@ -89,11 +97,8 @@ class Knapsack:
         for count in np.unique(within[affordable]).tolist():
             here = affordable & (within == count)
             costs, values = self._items(v, groups[:count])
-            order = np.argsort(-_rates(values, costs), kind="stable")
-            paid = np.concatenate([[0.0], np.cumsum(costs[order])])
-            gained = np.concatenate([[0.0], np.cumsum(values[order])])
-            start = int(np.searchsorted(paid, 0.0, side="right")) - 1  # what is free
-            result[here] = base + np.interp(np.maximum(left[here], 0.0), paid[start:], gained[start:])
+            order = Rates.of(values, costs).order()
+            result[here] = base + _bought(costs[order], values[order], np.maximum(left[here], 0.0))
         return result
 
     def _items(self, v: Float, groups: NDArray[np.intp]) -> tuple[Float, Float]:
@@ -104,15 +109,21 @@ class Knapsack:
         costs, values = [self.rest[groups[hubs < 0]]], [v[groups[hubs < 0]]]
         for k in np.unique(hubs[hubs >= 0]).tolist():
             members = groups[hubs == k]
-            members = members[np.argsort(-_rates(v[members], self.rest[members]), kind="stable")]
+            members = members[Rates.of(v[members], self.rest[members]).order()]
             cost = self.hub_costs[k] + np.cumsum(self.rest[members])
             value = np.cumsum(v[members])
-            opening = int(np.argmax(_rates(value, cost)))
+            opening = int(Rates.of(value, cost).order()[0])
             costs += [cost[opening : opening + 1], self.rest[members[opening + 1 :]]]
             values += [value[opening : opening + 1], v[members[opening + 1 :]]]
         return np.concatenate(costs), np.concatenate(values)
 
 
-def _rates(values: Float, costs: Float) -> Float:
-    """Return values per cost, infinite for what is free."""
-    return np.asarray(np.divide(values, costs, out=np.full(values.shape, np.inf), where=costs > 0))
+def _bought(costs: Float, values: Float, left: Float) -> Float:
+    """Return the value of the items that each budget buys, one after the other, the last of them in part."""
+    paid = np.concatenate([[0.0], np.cumsum(costs)])
+    gained = np.concatenate([[0.0], np.cumsum(values)])
+    k = np.searchsorted(paid, left, side="right") - 1
+    # a share is never large; a value per cost may be more, or less, than a float holds
+    following, cost = np.append(values, 0.0)[k], np.append(costs, 0.0)[k]
+    share = np.divide(left - paid[k], cost, out=np.zeros(k.shape), where=cost > 0)
+    return np.asarray(gained[k] + np.minimum(share, 1.0) * following)

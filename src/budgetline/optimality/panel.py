@@ -44,7 +44,7 @@ class BestSet:
     explained : float
         F/R(∅).
     bound : float
-        No set within the budget has a larger F.
+        No set within the budget, with what must be in and without what must not, has a larger F.
     optimal : bool
         Whether the bound is reached.
     certificate : Certificate
@@ -66,6 +66,8 @@ class BestSet:
 
     def __repr__(self) -> str:
         how = "optimal" if self.optimal else f"at least {rounded_down(self.ratio, 4):.2%} of the optimum"
+        if condition := self.certificate.condition:
+            how += f" of sets {condition}"
         groups = ", ".join(map(printable, self.groups)) or "nothing"
         return f"BestSet({groups}: cost {self.cost:.6g}, explains {self.explained:.1%}, {how})"
 

@@ -19,6 +19,8 @@ Ints = NDArray[np.intp]
 
 RANK = 1e-13
 """Eigenvalues of C_S below this are rounding noise: columns are standardised."""
+ROUNDINGS = 16
+"""C is off by so many roundings of its entries, times its width, at most."""
 LEAST_ROUNDING, MOST_ROUNDING = 1e-9, 1e-2
 """Bounds are raised by this share at least; where more than the second would be needed, C says too little."""
 
@@ -81,7 +83,7 @@ class Quadratic:
         An error of E in C changes F by ½ tr w'Ew ≤ ‖E‖ F/λ_min(C).
         """
         least = float(self.spectrum[0])
-        noise = 16 * max(self.eps, EPS) * len(self.C)
+        noise = ROUNDINGS * max(self.eps, EPS) * len(self.C)
         return max(LEAST_ROUNDING, noise / least) if least * MOST_ROUNDING > noise else None
 
     def columns(self, order: list[int]) -> Ints:

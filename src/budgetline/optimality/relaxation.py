@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from budgetline.budgets import Rates, unit_of
 from budgetline.objectives.least_squares import EPS
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.quadratic import Quadratic
@@ -211,8 +212,7 @@ class Relaxation:
         Ends when the bound is at most ``enough``, within ``gap`` of the relaxation's value, or after ``rounds``.
         """
         grid = np.array([budget])
-        left = budget - knapsack.spent
-        may = knapsack.free & (knapsack.single <= left * (1 + 1e-12))
+        left, may = float(knapsack.left(grid)[0]), knapsack.fitting(budget)
         z = np.where(may, 0.5 if start is None else np.clip(start, LEAST_WEIGHT, 1.0), 0.0)
         z[knapsack.included] = 1.0
         z = _spend(z, z, knapsack, may, left)
@@ -237,7 +237,7 @@ def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left:
     for k, hub in enumerate(knapsack.hub_costs):
         members = may & (knapsack.hub == k)
         if total := weight[members].sum():
-            cost[members] += hub * weight[members] / total
+            cost[members] += hub * (weight[members] / total)
     result = z.copy()
     priced = may & (cost > 0)
     result[may & ~priced] = 1.0
@@ -245,11 +245,13 @@ def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left:
         result[priced] = 1.0
         return result
     # Σ c min(1, t·base) = left: of the groups in the order in which they reach 1, the first so many are at 1
-    base, c = np.maximum(z[priced] * (v[priced] / cost[priced]) ** POWER, 1e-300), cost[priced]
+    unit = unit_of(float(cost[priced].max()))
+    c, left = cost[priced] / unit, left / unit
+    base = np.maximum(z[priced] * Rates.of(v[priced], cost[priced]).relative() ** POWER, 1e-300)
     order = np.argsort(-base)
     at_one = np.concatenate([[0.0], np.cumsum(c[order])])
     others = np.concatenate([np.cumsum((base * c)[order][::-1])[::-1], [0.0]])
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         t = (left - at_one[:-1]) / others[:-1]
     k = int(np.argmax(t * base[order] <= 1 + 1e-9))
     result[priced] = np.minimum(1.0, np.maximum(t[k], 0.0) * base)

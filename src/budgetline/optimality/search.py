@@ -239,7 +239,7 @@ class Search:
     def _group_to_split(self, leaf: Leaf, amount: float) -> int | None:
         """Return the affordable free group that matters most and is bought in part, else any; None if there is none."""
         knapsack = Knapsack(self._problem.prices, leaf.included, leaf.excluded)
-        free = np.flatnonzero(knapsack.free & (knapsack.single <= (amount - knapsack.spent) * (1 + SLACK)))
+        free = np.flatnonzero(knapsack.fitting(amount))
         if not free.size:
             return None
         undecided = leaf.dual.v[free] * np.minimum(leaf.z[free], 1 - leaf.z[free])

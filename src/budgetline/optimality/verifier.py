@@ -22,8 +22,14 @@ Mask = NDArray[np.bool_]
 
 TOLERANCE = 1e-8
 """Numbers that are computed twice agree to this share of R(∅)."""
+SLACK = 1e-12
+"""Costs that differ by less than this, relatively, are equal."""
+CONSTANT = 10
+"""A column whose standard deviation is at most so many roundings of its mean is constant."""
 SINGULAR = 1e-11
 """A smallest eigenvalue of a Δ_g below this share of its largest one may be rounding."""
+ROUNDINGS, MOST_ROUNDING = 16, 1e-2
+"""C is off by so many roundings times its width; where that may change F by more than a percent, it says too little."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -36,8 +42,9 @@ def verify(certificate: Any, moments: Any) -> None:
     _check_shapes(certificate, len(sizes), b.shape)
     # An error of E in C changes F by at most ‖E‖ F/λ_min(C): what is computed twice agrees to that share of R(∅).
     least, largest = np.linalg.eigvalsh(C)[[0, -1]]
-    noise = 16 * max(EPS, moments.eps) * len(C)
-    _need(least * 1e-2 > noise, f"the columns are too nearly dependent (alpha={certificate.alpha:g}) to check anything")
+    noise = ROUNDINGS * max(EPS, moments.eps) * len(C)
+    told_apart = least * MOST_ROUNDING > noise
+    _need(told_apart, f"the columns are too nearly dependent (alpha={certificate.alpha:g}) to check anything")
     near = max(TOLERANCE, 2 * noise / least) * max(null_value, 1e-300)
     _need(abs(certificate.null_value - null_value) <= near, "null_value is not that of the moments")
     price = _Price(certificate.feature_groups)
@@ -106,7 +113,7 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
             columns.append(names.index(column) if names and isinstance(column, str) else int(column))
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]
-    constant = variance <= (64 * EPS * np.abs(moments.mean[columns])) ** 2
+    constant = ~(variance > (CONSTANT * EPS * np.abs(moments.mean[columns])) ** 2)
     scale = np.sqrt(np.where(constant, 1.0, variance))
     C = np.where(constant[:, None] | constant, 0.0, S[np.ix_(columns, columns)] / np.outer(scale, scale))
     C[np.diag_indices(len(columns))] = 1.0 + certificate.alpha
@@ -137,8 +144,8 @@ class _Price:
 
     def best(self, v: Float, budget: float, inside: Mask, outside: Mask) -> float:
         """Return the most value of sets with ``inside`` and without ``outside``, bought in fractions."""
-        left = budget * (1 + 1e-12) - self.of(inside)
-        if left < -1e-12 * budget:
+        left = budget * (1 + SLACK) - self.of(inside)
+        if left < -SLACK * budget:
             return -np.inf
         alone = self.own
         if self.shared or self.needs.any():
@@ -154,20 +161,25 @@ class _Price:
             home[hubs[k][1]] = k
         items = [(rest[g], v[g]) for g in np.flatnonzero(may & (home < 0))]
         for k, (cost, _) in enumerate(hubs):
-            members = sorted(np.flatnonzero(may & (home == k)), key=lambda g: -_rate(rest[g], v[g]))
+            members = sorted(np.flatnonzero(may & (home == k)), key=lambda g: _rate(rest[g], v[g]), reverse=True)
             sums = [(cost + rest[members[: i + 1]].sum(), v[members[: i + 1]].sum()) for i in range(len(members))]
             if sums:
                 opening = max(range(len(sums)), key=lambda i: _rate(*sums[i]))
                 items += [sums[opening], *((rest[g], v[g]) for g in members[opening + 1 :])]
         total = v[inside].sum()
-        for cost, value in sorted(items, key=lambda item: -_rate(*item)):
+        for cost, value in sorted(items, key=lambda item: _rate(*item), reverse=True):
             share = 1.0 if cost <= left else left / cost
             total, left = total + share * value, left - share * cost
         return float(total)
 
 
-def _rate(cost: Any, value: Any) -> float:
-    return np.inf if cost <= 0 else float(value / cost)
+def _rate(cost: Any, value: Any) -> tuple[float, float]:
+    """Return what compares as value per cost does: exponent and mantissa, as the quotient may be no float."""
+    if cost <= 0 or value <= 0:
+        return (np.inf if cost <= 0 else -np.inf), 0.0
+    (above, up), (below, down) = np.frexp(value), np.frexp(cost)
+    mantissa, exponent = np.frexp(above / below)
+    return float(up) - float(down) + float(exponent), float(mantissa)
 
 
 def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
@@ -210,7 +222,7 @@ def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp],
     values = [0.0, *_prefix_values(certificate.order, C, b, label)]
     _need(np.all(np.abs(certificate.values - values[1:]) <= near), "values are not F of the prefixes")
     for k, budget in enumerate(certificate.budgets):
-        j = [j for j, cost in enumerate(costs) if cost <= budget * (1 + 1e-12)][-1]
+        j = [j for j, cost in enumerate(costs) if cost <= budget * (1 + SLACK)][-1]
         _need(prefixes[j][inside].all(), f"included has a group that the prefix at {budget:g} has not")
         _need(certificate.bounds[k] >= values[j] - near, f"bounds: that at {budget:g} is below what is achieved")
         _need(abs(certificate.achieved[k] - values[j]) <= near, f"achieved at {budget:g} is not F of the prefix")
@@ -279,7 +291,7 @@ def _covered(inside: Mask, outside: Mask, leaves: list[tuple[Mask, Mask]], price
     """Tell whether every affordable set with ``inside`` and without ``outside`` is in a leaf."""
     inside = price.closed(inside)
     outside = outside | price.needs[:, outside].any(axis=1)
-    if (inside & outside).any() or price.of(inside) > budget * (1 + 1e-12):
+    if (inside & outside).any() or price.of(inside) > budget * (1 + SLACK):
         return True  # there is no such set
     leaves = [(needed, barred) for needed, barred in leaves if not ((needed & outside) | (barred & inside)).any()]
     undecided = [np.flatnonzero((needed & ~inside) | (barred & ~outside)) for needed, barred in leaves]

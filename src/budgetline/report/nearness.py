@@ -29,10 +29,10 @@ def check_certificate(certificate: Any, inner: Any) -> None:
     squared = isinstance(inner._family, SquaredError)
     shared = (theirs.shared, theirs.requires) != (ours.shared, ours.requires)
     differences = {
+        f"is about sets {certificate.condition} only": bool(certificate.condition),
         "has other groups": theirs.names != ours.names or theirs.columns != ours.columns,
         "has other costs": shared or not np.array_equal(theirs.costs, ours.costs),
         "has another order": not np.array_equal(certificate.order, inner.order_),
-        "says which groups must be in or out": bool(certificate.included.any() or certificate.excluded.any()),
         f"has alpha={certificate.alpha:g}, the model {alpha:g}": certificate.alpha != alpha,
         f"is about loss {shown(certificate.loss)}": (certificate.loss == "squared_error") != squared,
         "is about other data": not abs(certificate.null_value - null_value) <= SAME_DATA * null_value,

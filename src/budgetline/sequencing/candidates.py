@@ -11,12 +11,14 @@ and costs c(S ∪ A) − c(S). There are two kinds:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.budgets import Rates
 from budgetline.groups.prices import Prices
 
 Float = NDArray[np.float64]
@@ -118,18 +120,26 @@ def _ranked(members: NDArray[np.intp], scores: Float, costs: Float) -> list[int]
     found: list[int] = []
     for free in (True, False):
         here = np.flatnonzero((costs <= 0) == free)
-        part = members[here]
-        with np.errstate(over="ignore"):
-            rates = scores[here] if free else scores[here] / costs[here]
-        by_rate = np.argsort(-rates, kind="stable")
-        falling = -rates[by_rate]
+        rates = Rates.of(scores[here], np.ones(here.size) if free else costs[here])
+        by_rate = rates.order()
+        falling = [rates.key(k) for k in by_rate.tolist()]
         start = 0
-        while start < part.size:
-            least = falling[start] + TIE * abs(falling[start]) if np.isfinite(falling[start]) else falling[start]
-            end = max(start + 1, int(np.searchsorted(falling, least, side="right")))
-            found += sorted(part[by_rate[start:end]].tolist())
+        while start < here.size:
+            end = start + 1
+            while end < here.size and _tied(falling[start], falling[end]):
+                end += 1
+            found += sorted(members[here[by_rate[start:end]]].tolist())
             start = end
     return found
+
+
+def _tied(best: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    """Tell whether a rate is as good as one that is not less."""
+    (sign, exponent, mantissa), (other_sign, other_exponent, other_mantissa) = best, other
+    if other_sign != sign or exponent - other_exponent > 1:
+        return False
+    lower = math.ldexp(other_mantissa, int(sign * (other_exponent - exponent)))
+    return lower >= mantissa - TIE * abs(mantissa)
 
 
 def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool, slack: float = 0.0) -> int:
@@ -143,8 +153,7 @@ def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bo
             candidates = candidates[free]
             rates = scores[candidates]
         else:
-            with np.errstate(over="ignore"):
-                rates = scores[candidates] / costs[candidates]
+            rates = Rates.of(scores[candidates], costs[candidates]).relative()
     else:
         rates = scores[candidates]
     top = rates.max()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.budgets import SLACK
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown, some
 
@@ -87,7 +88,7 @@ class Doubling:
         limit = spent
         if spent == 0:
             limit = self.c_min if self.c_min is not None else float(costs.min()) if self.literal else 0.0
-        affordable = remaining & (costs <= limit * (1 + 1e-12))
+        affordable = remaining & (costs <= limit * (1 + SLACK))
         if affordable.any() or self.literal:
             return affordable
         return np.asarray(remaining & (costs == costs[remaining].min()))

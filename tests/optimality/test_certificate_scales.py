@@ -1,0 +1,125 @@
+"""The unit of the costs, and that of the target, change no sequence and no proof, however large or small they are."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from budgetline import FeatureGroups, Moments, best_sequence, best_set, best_sets, certify, improve
+from budgetline.groups.prices import Prices, SharedCost
+from budgetline.optimality.knapsack import Knapsack
+from optimality.truth import make
+
+SEED = 0
+FACTORS = (2.0**900, 2.0**-900)
+UNITS = [(cost, 2.0**power) for cost in FACTORS for power in (-400, 0, 400)]
+
+
+def groups_of(problem, factor):
+    """Two groups share a cost, and one requires another: all that a cost can be."""
+    names = problem.names
+    shared = {"draw": (0.7 * factor, names[:2])}
+    return FeatureGroups(problem.feature_groups, problem.costs * factor, shared=shared, requires={names[3]: names[2:3]})
+
+
+def scaled(seed, cost, target):
+    problem = make(seed, "plain", J=4, alpha=1e-2)
+    return Moments.of(problem.X, problem.Y[:, 0] * target), groups_of(problem, cost)
+
+
+@cache
+def plain(seed):
+    moments, groups = scaled(seed, 1.0, 1.0)
+    return certify(moments, groups, alpha=1e-2, time_limit=60)
+
+
+@pytest.mark.parametrize(("cost", "target"), UNITS)
+def test_a_certificate_does_not_depend_on_the_units(cost, target):
+    ours, (moments, groups) = plain(SEED), scaled(SEED, cost, target)
+    theirs = certify(moments, groups, alpha=1e-2, time_limit=60)
+    assert np.array_equal(ours.order, theirs.order)
+    assert np.array_equal(ours.budgets * cost, theirs.budgets)
+    np.testing.assert_allclose(theirs.bounds / target**2, ours.bounds, rtol=1e-9)
+    np.testing.assert_allclose(theirs.achieved / target**2, ours.achieved, rtol=1e-9)
+    for reading in ("step", "linear"):
+        stop = 0.4 * ours.total_cost
+        np.testing.assert_allclose(theirs.timeliness(stop * cost, reading), ours.timeliness(stop, reading), rtol=1e-9)
+    theirs.verify(moments)
+
+
+@pytest.mark.parametrize(("seed", "target"), [(0, 2.0**400), (3, 1.0), (3, 2.0**400), (5, 2.0**-400)])
+def test_no_set_is_above_the_bound_where_costs_are_tiny_and_huge_at_once(seed, target):
+    rng = np.random.default_rng(seed)
+    costs = 10.0 ** rng.choice([-300.0, -290.0, 0.0, 280.0, 298.0], size=5) * rng.uniform(1, 2, size=5)
+    problem = replace(make(seed, "plain", J=5, alpha=1e-2), costs=costs)
+    moments, groups = Moments.of(problem.X, problem.Y[:, 0] * target), FeatureGroups(problem.feature_groups, costs)
+    asked = np.unique(problem.set_costs)
+    certificate = certify(moments, groups, alpha=1e-2, budgets=asked, time_limit=60)
+    best = np.array([problem.best_at(budget) for budget in certificate.budgets])
+    assert np.all(certificate.bounds / target**2 >= best * (1 - 1e-9))
+    np.testing.assert_allclose(certificate.bounds / target**2, best, atol=2e-4 * best.max())
+    certificate.verify(moments)
+    for budget in asked[1::8]:
+        found = best_set(moments, groups, budget=budget, alpha=1e-2, time_limit=60)
+        np.testing.assert_allclose(found.value / target**2, problem.best_at(budget), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("cost", "target"), UNITS)
+def test_best_sets_do_not_depend_on_the_units(cost, target):
+    (moments, groups), (other_moments, other_groups) = scaled(SEED, 1.0, 1.0), scaled(SEED, cost, target)
+    ours, theirs = best_sets(moments, groups, alpha=1e-2), best_sets(other_moments, other_groups, alpha=1e-2)
+    assert ours.groups == theirs.groups
+    np.testing.assert_allclose(theirs.costs / cost, ours.costs, rtol=1e-12)
+    budget = 0.4 * groups.prices.total
+    ours = best_set(moments, groups, budget=budget, alpha=1e-2, time_limit=60)
+    theirs = best_set(other_moments, other_groups, budget=budget * cost, alpha=1e-2, time_limit=60)
+    assert (ours.groups, ours.optimal) == (theirs.groups, theirs.optimal)
+
+
+@pytest.mark.parametrize(("cost", "target"), UNITS)
+@pytest.mark.parametrize("reading", ["step", "linear"])
+def test_the_best_sequence_does_not_depend_on_the_units(cost, target, reading):
+    (moments, groups), (other_moments, other_groups) = scaled(SEED, 1.0, 1.0), scaled(SEED, cost, target)
+    ours = best_sequence(moments, groups, alpha=1e-2, reading=reading)
+    theirs = best_sequence(other_moments, other_groups, alpha=1e-2, reading=reading)
+    assert ours.groups == theirs.groups
+    for exact, limit in ((True, 60), (False, 0)):
+        settings = {"alpha": 1e-2, "reading": reading, "exact": exact, "time_limit": limit}
+        one = improve(groups.names, moments, groups, **settings)
+        other = improve(groups.names, other_moments, other_groups, **settings)
+        assert one.groups == other.groups
+
+
+def test_groups_are_left_out_by_what_they_are_missed_per_cost_at_any_scale():
+    """The search by moves, of which the start from behind divides by costs."""
+    (moments, groups), (others, other_groups) = scaled(0, 1.0, 1.0), scaled(0, 2.0**-900, 2.0**400)
+    settings = {"alpha": 1e-2, "exact": False, "time_limit": 60}
+    one, other = (
+        improve(groups.names, moments, groups, **settings),
+        improve(groups.names, others, other_groups, **settings),
+    )
+    assert one.groups == other.groups
+
+
+def test_a_knapsack_sorts_values_per_cost_that_no_float_holds():
+    """All of the first item is worth more per cost than the second; as floats both rates are 0, or both infinite."""
+    none = np.zeros(2, dtype=bool)
+    for costs, values in (([2e290, 1e290], [1e-40, 9e-41]), ([1e-300, 2e-300], [1e20, 1.5e20])):
+        knapsack = Knapsack(Prices.of(costs), none, none)
+        half = np.array([max(costs)])
+        first, second = np.array(values) / np.array([c / costs[0] for c in costs])
+        best = values[1] + values[0] / 2 if second > first else values[0] + values[1] / 2
+        np.testing.assert_allclose(knapsack.most(np.array(values), half), best, rtol=1e-9)
+
+
+def test_a_knapsack_opens_a_hub_at_any_scale():
+    none = np.zeros(3, dtype=bool)
+    values, budgets = np.array([3.0, 2.0, 4.0]), np.array([1.0, 2.0, 4.0, 7.0])
+    plain = Prices(np.array([1.0, 2.0, 4.0]), (SharedCost("hub", 0.5, (0, 1)),))
+    expected = Knapsack(plain, none, none).most(values, budgets)
+    for factor in (2.0**980, 2.0**-1000):
+        prices = Prices(plain.own * factor, (SharedCost("hub", 0.5 * factor, (0, 1)),))
+        for unit in (2.0**-900, 2.0**900):
+            found = Knapsack(prices, none, none).most(values * unit, budgets * factor)
+            np.testing.assert_allclose(found / unit, expected, rtol=1e-12)
