@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.messages import name_of
+
 MOST_NAMES = 3
 """Where there is little room, so many groups are named, and the others counted."""
 
@@ -34,8 +36,7 @@ def condition_of(
     parts = []
     for word, mask in (("with", included), ("without", excluded)):
         if mask.any():
-            listed = [names[g] for g in np.flatnonzero(mask).tolist()]
-            shown = ", ".join(listed[:most])
+            listed = [name_of(names[g]) for g in np.flatnonzero(mask).tolist()]
             more = len(listed) - len(listed[:most])
-            parts.append(f"{word} {shown}" + (f" and {more} more" if more else ""))
+            parts.append(f"{word} {', '.join(listed[:most])}" + (f" and {more} more" if more else ""))
     return " and ".join(parts)
