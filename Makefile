@@ -5,7 +5,7 @@ APT := apt-get -qq -o Acquire::http::Timeout=30 -o Acquire::Retries=1
 DEMO := .venv/.demo
 READY := .venv/.ready
 
-.PHONY: demo test browser test-spark check lint types docs bench clean
+.PHONY: demo test browser test-spark check lint types docs bench fuzz clean
 
 demo: $(DEMO)
 	$(BIN)/budgetline demo
@@ -45,6 +45,12 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sources.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
+
+# Random trials against slow truths, for as long as you like; what fails is kept in tests/regressions.
+MINUTES ?= 60
+SEED ?= 0
+fuzz: $(READY)
+	$(BIN)/python -m fuzz --minutes $(MINUTES) --seed $(SEED) --jobs 2 --write docs/results/fuzz.md
 
 $(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
