@@ -24,7 +24,8 @@ from fuzz.trials import Case
 
 SECONDS = 120.0
 """A case that takes longer hangs."""
-STARTING = 120.0
+STARTING, ENDING = 120.0, 20.0
+"""How long a worker may take to start and to end."""
 SHRINKING = 60.0
 """Seconds spent on making one failing case smaller."""
 ALIKE = 3
@@ -57,8 +58,12 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+        """Let it end by itself, so that it clears up; or else end it."""
+        try:
+            self._process.communicate(timeout=ENDING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
 
     @property
     def alive(self) -> bool:

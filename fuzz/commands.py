@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +142,7 @@ def smaller(case: Case) -> Iterator[Case]:
 @cache
 def template() -> Path:
     """Return a folder with good and bad files of every kind."""
-    folder = Path(mkdtemp(prefix="fuzz-"))
+    folder = Path(_kept().name)
     rng = np.random.default_rng(7)
     X = pd.DataFrame(rng.normal(size=(60, 4)), columns=["a_1", "a_2", "b", "c"])
     y = X["a_1"] - 0.5 * X["b"] + 0.3 * rng.normal(size=60)
@@ -161,6 +161,12 @@ def template() -> Path:
     (folder / "link").symlink_to("model")
     (folder / "link.csv").symlink_to("good.csv")
     return folder
+
+
+@cache
+def _kept() -> TemporaryDirectory[str]:
+    """Return the folder of this process, which goes when it ends."""
+    return TemporaryDirectory(prefix="fuzz-")
 
 
 def _write_data(folder: Path, frame: pd.DataFrame, X: pd.DataFrame, y: pd.Series) -> None:

@@ -282,8 +282,8 @@ def _forged(subject: Subject, case: Case) -> bytes:
     """Return a file whose checksum is right, but not what it holds."""
     rng = Random(case["seed"])
     arrays, fields = decode(subject.data(), subject.kind)
+    moments = arrays.get("moments") if subject.kind == "model" else None
     for _ in range(case["changes"]):
-        moments = arrays.get("moments") if subject.kind == "model" else None
         if moments is not None and rng.random() < 0.15:
             inner, plain = decode(moments.tobytes(), "moments")
             _change(inner, plain, rng)

@@ -136,6 +136,13 @@ def _context() -> Any:
     return context
 
 
+def prepare() -> None:
+    """Start the server, and wait until it has imported everything."""
+    process = _context().Process(target=os.getpid)
+    process.start()
+    process.join()
+
+
 def run_aside(case: Case, folder: Path, calls: int | None, share: float = 0.0) -> Ended:
     """Do it in another process, which ends itself after so many calls of functions; None: never."""
     mine, theirs = _context().Pipe(duplex=False)

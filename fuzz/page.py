@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from fuzz import ROOT
+from fuzz import KERNELS, KINDS, ROOT
 from fuzz.campaign import Tally
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -30,7 +30,7 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
     lines = [
         "# Random trials",
         "",
-        f"`make fuzz MINUTES={minutes:g} SEED={seed}` draws random cases and compares the library with slow truths",
+        f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow truths",
         "that share no code with it. Each worker runs one kernel of OpenBLAS, which rounds in its own way.",
         f"**{total:,} cases, {failed:,} failures.** Cases that fail are kept in `tests/regressions`, and the tests",
         "check them again.",
@@ -45,6 +45,13 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
         "",
     ]
     return "\n".join(lines)
+
+
+def _command(seed: int, minutes: float, kinds: Sequence[str], kernels: Sequence[str]) -> str:
+    """Return what was run: also which kinds and kernels, where it was not all of them."""
+    command = f"python -m fuzz --seed {seed} --minutes {minutes:g}"
+    chosen = {"kinds": (kinds, KINDS), "kernels": (kernels, KERNELS)}
+    return command + "".join(f" --{name} {','.join(some)}" for name, (some, known) in chosen.items() if some != known)
 
 
 def _heading(tally: Tally, kernel: str) -> str:

@@ -36,6 +36,13 @@ def check(kind: str, case: Case) -> None:
         module.check(case)
 
 
+def prepare(kind: str) -> None:
+    """Import a kind, and start what its cases need."""
+    module = module_of(kind)
+    if hasattr(module, "prepare"):
+        module.prepare()
+
+
 def kept(kind: str, case: Case) -> Case:
     """Return a case as it is worth keeping: with the bytes of a mutated file, for example."""
     module = module_of(kind)

@@ -56,7 +56,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     taken = blas()
     for kind in KINDS:  # now, so that no case has to wait for it
-        trials.module_of(kind)
+        trials.prepare(kind)
     print(json.dumps({"blas": taken}), file=answers, flush=True)
     for line in requests:
         print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
