@@ -10,7 +10,7 @@ NUMERIC := $(addprefix tests/,optimality theory datasets $(addsuffix .py,$(addpr
 	compare cross_validation curves early_exit exact glm glm_digits group_lasso inputs metrics moments moments_life ndcg \
 	properties reductions regressions sequencing shared_costs shared_costs_everywhere sources streamed_curves streamed_glm)))
 
-.PHONY: demo test test-all test-kernels browser test-spark lint types docs bench clean
+.PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench fuzz clean
 
 demo: $(DEMO)
 	$(BIN)/budgetline demo
@@ -59,6 +59,12 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sources.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
+
+# Random trials against slow truths, for as long as you like; what fails is kept in tests/regressions.
+MINUTES ?= 60
+SEED ?= 0
+fuzz: $(READY)
+	$(BIN)/python -m fuzz --minutes $(MINUTES) --seed $(SEED) --jobs 2 --write docs/results/fuzz.md
 
 $(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

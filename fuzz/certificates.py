@@ -1,0 +1,193 @@
+"""Certificates, best sets and better sequences against the enumeration of all sets and orders."""
+
+from __future__ import annotations
+
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from budgetline import AnytimeRegressor, Certificate, FeatureGroups, Moments, best_sequence, best_set, certify, improve
+from fuzz.trials import Case
+from optimality.shops import CASES, Bundled, bundled
+from optimality.truth import KINDS, Problem, best_by_programming, check_verified, make
+
+ROUNDING = 1e-11
+"""Of R(∅): what enumeration itself is off by."""
+CLOSE = 1e-8
+"""Of R(∅): how near values are that moments give."""
+
+
+def draw(seed: int) -> Case:
+    """Return a random problem and what is asked about it."""
+    rng = Random(seed)
+    shared = rng.random() < 0.35
+    kind = rng.choice(CASES) if shared else rng.choice(KINDS)
+    alphas = [1e-5, 1e-3, 0.1] if shared or kind in ("ill", "xor") else [0.0, 1e-5, 1e-2, 0.3]
+    J = rng.randint(4, 6) if shared else rng.randint(1, 7)
+    return {
+        "seed": rng.randrange(10**6),
+        "kind": kind,
+        "shared": shared,
+        "J": J,
+        "alpha": rng.choice(alphas),
+        "asked": rng.choice(["certify", "certify", "model", "best set", "best set", "improve", "best sequence"]),
+        "given": rng.random() < 0.4,
+        "time_limit": rng.choice([0.0, 0.0, 0.01, 0.05, 2.0]),
+        "share": rng.choice([0.0, 1.0, rng.random(), rng.random()]),
+        "included": [g for g in range(J) if rng.random() < 0.15],
+        "excluded": [g for g in range(J) if rng.random() < 0.15],
+        "exact": rng.random() < 0.5,
+    }
+
+
+def problem_of(case: Case) -> Problem:
+    """Return the problem that a case describes."""
+    made = bundled if case["shared"] else make
+    return made(case["seed"], case["kind"], J=case["J"], alpha=case["alpha"])
+
+
+def groups_of(problem: Problem) -> FeatureGroups:
+    """Return the groups as the library takes them."""
+    if isinstance(problem, Bundled):
+        return problem.bundle
+    return FeatureGroups(problem.feature_groups, problem.priced)
+
+
+def check(case: Case) -> None:
+    """Ask the library, and compare with all sets and orders."""
+    problem = problem_of(case)
+    moments = Moments.of(problem.X, problem.Y, problem.w)
+    ASKED[case["asked"]](case, problem, moments, groups_of(problem))
+
+
+def _valid_order(case: Case, problem: Problem) -> list[int]:
+    """Return a random order in which nothing comes before what it requires."""
+    rng = np.random.default_rng(case["seed"])
+    if isinstance(problem, Bundled):
+        return list(problem.orders[rng.integers(len(problem.orders))])
+    return [int(g) for g in rng.permutation(problem.J)]
+
+
+def _certify(case: Case, problem: Problem, moments: Moments, groups: FeatureGroups) -> None:
+    given = {"sequence": [problem.names[g] for g in _valid_order(case, problem)]} if case["given"] else {}
+    asked = [case["share"] * float(problem.set_costs[-1])]
+    certificate = certify(
+        moments, groups, alpha=case["alpha"], time_limit=case["time_limit"], budgets=asked, **given
+    )  # fmt: skip
+    check_statements(problem, certificate)
+    check_verified(certificate, moments)
+    _check_trip(certificate)
+
+
+def _model(case: Case, problem: Problem, moments: Moments, groups: FeatureGroups) -> None:
+    model = AnytimeRegressor(groups, alpha=case["alpha"]).fit(problem.X, problem.Y, sample_weight=problem.w)
+    certificate = model.certificate(time_limit=case["time_limit"])
+    assert certificate.order.tolist() == model.order_.tolist()
+    check_statements(problem, certificate)
+    check_verified(certificate, moments)
+
+
+def check_statements(problem: Problem, certificate: Certificate) -> None:
+    """Raise an error if a statement of a certificate is not true."""
+    scale = problem.null_value
+    assert abs(certificate.null_value - scale) <= 1e-9 * scale
+    order = tuple(certificate.order.tolist())
+    costs, values = problem.curve(order)
+    assert np.all(np.diff(certificate.bounds) >= 0), "bounds decrease"
+    for budget in [*certificate.budgets.tolist(), *(0.37 * costs).tolist(), 2 * float(costs[-1])]:
+        found = certificate.at(budget)
+        best = problem.best_at(budget)
+        assert found.bound >= best - ROUNDING * scale, f"at {budget} the best set explains {best}, bound {found.bound}"
+        bought = values[np.flatnonzero(costs <= budget * (1 + 1e-12))[-1]]
+        assert abs(found.achieved - bought) <= CLOSE * scale, f"at {budget}: {found.achieved}, not {bought}"
+        assert 0 <= found.ratio <= 1
+    mean = certificate.timeliness()
+    if problem.J <= 6 and costs[-1] > 0:
+        best = problem.best_timeliness(float(costs[-1]), "step")
+        bound = mean.bound * scale
+        assert bound >= best - ROUNDING * scale, f"the best order has timeliness {best}, bound {bound}"
+
+
+def _check_trip(certificate: Certificate) -> None:
+    with TemporaryDirectory(prefix="fuzz-") as folder:
+        certificate.save(f"{folder}/c")
+        again = Certificate.load(f"{folder}/c")
+    for name in ("budgets", "achieved", "bounds", "order"):
+        assert np.array_equal(getattr(certificate, name), getattr(again, name)), f"{name} is not the same in the file"
+    assert str(again) == str(certificate)
+
+
+def _best_set(case: Case, problem: Problem, moments: Moments, groups: FeatureGroups) -> None:
+    included = case["included"]
+    if isinstance(problem, Bundled):
+        included = sorted(problem.shop.closed(included))
+    excluded = [g for g in case["excluded"] if g not in included]
+    inside = np.isin(np.arange(problem.J), included)
+    budget = problem.cost_of(inside) + case["share"] * float(problem.set_costs[-1])
+    found = best_set(
+        moments, groups, budget=budget, include=[f"g{g}" for g in included], exclude=[f"g{g}" for g in excluded],
+        alpha=case["alpha"], time_limit=case["time_limit"],
+    )  # fmt: skip
+    chosen = np.isin(problem.names, found.groups)
+    assert chosen[included].all(), f"{found.groups} lacks a group that must be in"
+    assert not chosen[excluded].any(), f"{found.groups} holds a group that must not be in"
+    index = int(chosen @ 2 ** np.arange(problem.J))
+    scale = problem.null_value
+    value, cost = problem.values[index], problem.set_costs[index]
+    best = problem.best_at(budget, problem.between(tuple(included), tuple(excluded)))
+    assert cost <= budget * (1 + 1e-9), f"{found.groups} costs {cost}, more than {budget}"
+    assert abs(found.cost - cost) <= 1e-9 * max(1.0, cost)
+    assert abs(found.value - value) <= CLOSE * scale, f"{found.groups} explains {value}, not {found.value}"
+    assert found.bound >= best - ROUNDING * scale, f"the best set explains {best}, bound {found.bound}"
+    if found.optimal:
+        assert value >= best - CLOSE * scale, f"{found.groups} is not the best: {value} of {best}"
+    check_verified(found.certificate, moments)
+
+
+def _improve(case: Case, problem: Problem, moments: Moments, groups: FeatureGroups) -> None:
+    start = _valid_order(case, problem)
+    stop = max(case["share"], 0.05) * float(problem.set_costs[-1])
+    found = improve(
+        [problem.names[g] for g in start], moments, groups, alpha=case["alpha"], stop=stop, exact=case["exact"],
+        time_limit=min(case["time_limit"], 0.05),
+    )  # fmt: skip
+    _check_better(case, problem, found, start, stop)
+
+
+def _best_sequence(case: Case, problem: Problem, moments: Moments, groups: FeatureGroups) -> None:
+    stop = max(case["share"], 0.05) * float(problem.set_costs[-1])
+    found = best_sequence(moments, groups, alpha=case["alpha"], stop=stop)
+    _check_better(case | {"exact": True}, problem, found, _valid_order(case, problem), stop)
+
+
+def _check_better(case: Case, problem: Problem, found: Any, start: list[int], stop: float) -> None:
+    order = tuple(found.order.tolist())
+    scale = problem.null_value
+    assert sorted(order) == list(range(problem.J))
+    if isinstance(problem, Bundled):
+        assert problem.is_valid(order), f"a group comes before what it requires: {order}"
+    costs, values = problem.curve(order)
+    assert np.allclose(np.cumsum(found.gains), values[1:], rtol=0, atol=CLOSE * scale)
+    assert np.allclose(found.cumulative_costs, costs[1:], rtol=1e-9, atol=1e-12)
+    if stop == 0:
+        return
+    reached, began = (problem.timeliness(tuple(o), stop, "step") for o in (order, start))
+    assert reached >= began - CLOSE * scale, f"it got worse: {reached} from {began}"
+    if case["exact"]:
+        best = problem.best_timeliness(stop, "step") if problem.J <= 5 else _programmed(problem, stop)
+        assert reached >= best - CLOSE * scale, f"{order} has timeliness {reached}, the best order {best}"
+
+
+def _programmed(problem: Problem, stop: float) -> float:
+    return problem.best_timeliness(stop, "step") if isinstance(problem, Bundled) else best_by_programming(problem, stop)
+
+
+ASKED = {
+    "certify": _certify,
+    "model": _model,
+    "best set": _best_set,
+    "improve": _improve,
+    "best sequence": _best_sequence,
+}

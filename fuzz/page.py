@@ -1,0 +1,78 @@
+"""The page of results of a campaign."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from fuzz import KERNELS, KINDS, ROOT
+from fuzz.campaign import Tally
+
+sys.path.append(str(ROOT / "benchmarks"))
+from core import conditions
+
+WHAT = {
+    "problems": "squared error against brute force, all rules, schedules and sources",
+    "glms": "logistic, softmax, Poisson and a loss of the user's against plain Newton",
+    "certificates": "bounds, best sets and better sequences against all sets and orders",
+    "files": "changed and forged models, moments, certificates and checkpoints",
+    "commands": "command lines, good and bad",
+    "scenes": "the runtime against a simulation; extractors that fail",
+    "interruptions": "saves, passes and commands that are killed, interrupted or out of disk",
+}
+
+
+def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels: Sequence[str]) -> str:
+    """Return the page: a table of cases by kind and kernel, and what was found."""
+    ran = [kernel for kernel in kernels if kernel not in tally.skipped]
+    total, failed = sum(tally.cases.values()), sum(tally.failures.values())
+    heads = ["kind", "what is compared", *(_heading(tally, kernel) for kernel in ran), "all", "failures"]
+    lines = [
+        "# Random trials",
+        "",
+        f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow truths",
+        "that share no code with it. Each worker runs one kernel of OpenBLAS, which rounds in its own way.",
+        f"**{total:,} cases, {failed:,} failures.** Cases that fail are kept in `tests/regressions`, and the tests",
+        "check them again.",
+        "",
+        f"| {' | '.join(heads)} | seconds per case |",
+        f"|---|---|{'---:|' * (len(ran) + 3)}",
+        *(_row(tally, kind, ran) for kind in kinds),
+        "",
+        *_found(tally),
+        *([f"This processor cannot run {', '.join(tally.skipped)}.", ""] if tally.skipped else []),
+        conditions(),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _command(seed: int, minutes: float, kinds: Sequence[str], kernels: Sequence[str]) -> str:
+    """Return what was run: also which kinds and kernels, where it was not all of them."""
+    command = f"python -m fuzz --seed {seed} --minutes {minutes:g}"
+    chosen = {"kinds": (kinds, KINDS), "kernels": (kernels, KERNELS)}
+    return command + "".join(f" --{name} {','.join(some)}" for name, (some, known) in chosen.items() if some != known)
+
+
+def _heading(tally: Tally, kernel: str) -> str:
+    """Return the name of a kernel, with that which OpenBLAS gives it where it is another one."""
+    took = tally.took.get(kernel, kernel)
+    return kernel if took == kernel else f"{kernel} ({took})"
+
+
+def _row(tally: Tally, kind: str, kernels: Sequence[str]) -> str:
+    counts = [tally.cases[kind, kernel] for kernel in kernels]
+    failures = sum(tally.failures[kind, kernel] for kernel in kernels)
+    each = tally.seconds[kind] / max(1, sum(counts))
+    numbers = " | ".join(f"{count:,}" for count in [*counts, sum(counts), failures])
+    return f"| {kind} | {WHAT[kind]} | {numbers} | {each:.2f} |"
+
+
+def _found(tally: Tally) -> list[str]:
+    if not tally.findings:
+        return []
+    lines = ["| kind | failure | how often | kept as |", "|---|---|---:|---|"]
+    for found in tally.findings.values():
+        short = " ".join(found.text.split())[:160].replace("|", "\\|").replace("`", "'")
+        lines.append(f"| {found.kind} | `{short}` | {found.count} | {', '.join(found.files)} |")
+    return [*lines, ""]
