@@ -181,21 +181,41 @@ def test_float32_with_near_copies_is_solved_in_double_precision():
     np.testing.assert_allclose(model.predict(X.astype(float)), fitted, atol=1e-6)
 
 
+def near_copies(distance, other_coef, seed=0):
+    rng = np.random.default_rng(seed)
+    B, noise, other = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)), rng.standard_normal((60, 3))
+    y = B[:, 0] + noise @ [1.0, 1.0] + other @ other_coef
+    return np.hstack([B, B + distance * noise, other]), y, [[0, 1], [2, 3], [4], [5], [6]]
+
+
 @pytest.mark.parametrize("route", ["gram", "columns"])
 @pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7])
 def test_forward_regression_tells_near_copies_apart(monkeypatch, distance, route):
     """y lies along the difference of a group and its near copy: the copy's gain is known from the data alone."""
     if route == "columns":
         monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
-    rng = np.random.default_rng(0)
-    B, noise, other = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)), rng.standard_normal((60, 3))
-    X = np.hstack([B, B + distance * noise, other])
-    y = B[:, 0] + noise @ [1.0, 1.0] + 0.3 * other[:, 0]
-    groups = [[0, 1], [2, 3], [4], [5], [6]]
+    X, y, groups = near_copies(distance, [0.3, 0.2, 0.1])  # every group gains, far from a tie
     model = AnytimeRegressor(groups, alpha=0.0).fit(X, y)
     truth = reference.sequence(X, y, groups, np.ones(5), alpha=0.0)
     assert model.order_.tolist() == truth["order"]
     np.testing.assert_allclose(model.sequence_.gains, truth["gains"], rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["fr", "omp"])
+@pytest.mark.parametrize("route", ["gram", "columns", "moments"])
+@pytest.mark.parametrize("distance", [1e-3, 1e-5])
+def test_what_brings_nothing_comes_cheapest_first_after_near_copies(monkeypatch, distance, route, rule):
+    """The first three groups explain y. The gradient of the others is rounding error, and near copies magnify it."""
+    if route == "columns":
+        monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
+    for seed in range(5):
+        X, y, groups = near_copies(distance, [0.3, 0.0, 0.0], seed)
+        for costs, last in (([0, 0, 1, 3, 2], [4, 3]), ([0, 0, 1, 2, 3], [3, 4])):
+            model = AnytimeRegressor(groups, costs, alpha=0.0, rule=rule)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LinAlgWarning)  # moments of near copies
+                model = model.fit_moments(Moments.of(X, y)) if route == "moments" else model.fit(X, y)
+            assert model.order_[3:].tolist() == last
 
 
 @pytest.mark.parametrize("scale", [1e-80, 1e-46, 1e-10, 1e60])
