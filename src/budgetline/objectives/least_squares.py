@@ -100,9 +100,7 @@ class Gram:
 
     def __init__(self, C: Float, b: Float, target_variance: Float, eps: float = EPS) -> None:
         self.C, self.gradient, self.target_variance = C, b, target_variance
-        self._left = np.diag(C).copy()
-        self._eps = max(NOISE, eps)
-        self._error = np.full(len(C), self._eps)
+        self._left, self._eps, self._error = np.diag(C), max(NOISE, eps), np.full(len(C), max(NOISE, eps))
         self._P = np.empty(C.shape)
         self._z = np.empty(b.shape)
         self._rank = 0
@@ -123,11 +121,7 @@ class Gram:
         return cls(C, b, np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight, moments.eps)
 
     def rounding(self) -> Float:
-        """Return what an error in C has grown to.
-
-        It changes r_d by itself times the coefficients w of y and those of column d on the columns chosen. Where a
-        group was chosen of which little was left, p, they are of size 1/p and √left_d/p.
-        """
+        """Return the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, where p was the pivot."""
         return self._error
 
     def blocks(self, columns: NDArray[np.intp]) -> Float:
@@ -142,9 +136,9 @@ class Gram:
         L = np.linalg.cholesky(col[kept][:, here][:, kept])
         rows = solve_triangular(L, col[kept], lower=True, check_finite=False)
         z = solve_triangular(L, r[here][kept], lower=True, check_finite=False)
-        pivot = np.diag(L).min(initial=1.0)
-        np.maximum(self._error, self._eps / pivot * np.maximum(1.0, root(self._left) / pivot), out=self._error)
-        self._left -= (rows**2).sum(axis=0)
+        p = np.diag(L).min(initial=1.0)
+        self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
+        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
         self._rank += len(rows)
         self._P[k : self._rank], self._z[k : self._rank] = rows, z
         self._chosen.append(columns)
@@ -186,8 +180,7 @@ class Columns:
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
         self._target = targets.copy()
         self._lower_target = np.zeros((0, targets.shape[1]))
-        self._T = self._k = 0
-        self._pivot, self._left = 1.0, np.ones(order.size)
+        self._T, self._k, self._pivot, self._left = 0, 0, 1.0, np.ones(order.size)
         self._Q = np.zeros((targets.shape[0], 0), order="F")
         self._lower = np.zeros((0, 0), order="F")
         self._U = np.zeros((0, 0), order="F")
@@ -201,8 +194,8 @@ class Columns:
         return diagonal_blocks(self.A, self.order, columns, self.alpha)
 
     def rounding(self) -> Float:
-        """Return the error of V_d'(y − Xw): a direction of norm p is known to eps/p, and counts as far as V_d reaches."""
-        return np.asarray(NOISE * np.maximum(1.0, root(self._left) / self._pivot))
+        """Return the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
+        return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivot))
 
     def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
         """Choose columns: return the new rows of P and the new z."""
@@ -229,7 +222,7 @@ class Columns:
         self._z.append(z)
         self._kept.append(kept)
         rows = self.A.project(q_upper)[:, self.order]
-        self._left -= (rows**2).sum(axis=0)
+        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
         return rows, z
 
     def residual(self, columns: NDArray[np.intp]) -> tuple[Float, Float, Float]:
@@ -267,11 +260,6 @@ class Columns:
         """Return U, z and the columns kept of all that was chosen."""
         z = np.vstack([np.zeros((0, self._target.shape[1])), *self._z])
         return self._U[: self._k, : self._T].copy(), z, np.concatenate(self._kept)
-
-
-def root(left: Float) -> Float:
-    """Return √left of what subtraction may have left slightly negative."""
-    return np.sqrt(np.maximum(left, 0.0))
 
 
 def diagonal_blocks(A: StandardisedColumns, order: NDArray[np.intp], columns: NDArray[np.intp], alpha: float) -> Float:
@@ -408,5 +396,5 @@ class LeastSquares:
                 self._dependent[g] = not spread.any()
 
     def _gradient(self) -> Float:
-        """Return r; what is below its own rounding error is zero."""
+        # what is below its own rounding error is zero
         return np.where(np.abs(self._r) <= np.outer(self._source.rounding(), self._deviation), 0.0, self._r)
