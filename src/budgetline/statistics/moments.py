@@ -55,7 +55,8 @@ class Moments:
     target_shape : () for one target given as a vector, (P,) for P targets
     feature_names : tuple of str, or None
     eps : float
-        Unit roundoff of the products: that of float32 if any part was accumulated in float32.
+        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more where
+        subtraction or weights near the smallest float64 have cost digits.
 
     Examples
     --------
