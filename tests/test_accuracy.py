@@ -5,14 +5,16 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.linalg import LinAlgWarning
 from threadpoolctl import threadpool_limits
 
 import budgetline.linear
 import reference
-from budgetline import AnytimeRegressor, Moments
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, GroupLassoPath, Moments, open_source
 from budgetline.datasets import load_nhanes
 from budgetline.objectives.coefficients import condition_number
 from budgetline.threads import blas_threads
@@ -181,21 +183,41 @@ def test_float32_with_near_copies_is_solved_in_double_precision():
     np.testing.assert_allclose(model.predict(X.astype(float)), fitted, atol=1e-6)
 
 
+def near_copies(distance, other_coef, seed=0):
+    rng = np.random.default_rng(seed)
+    B, noise, other = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)), rng.standard_normal((60, 3))
+    y = B[:, 0] + noise @ [1.0, 1.0] + other @ other_coef
+    return np.hstack([B, B + distance * noise, other]), y, [[0, 1], [2, 3], [4], [5], [6]]
+
+
 @pytest.mark.parametrize("route", ["gram", "columns"])
 @pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7])
 def test_forward_regression_tells_near_copies_apart(monkeypatch, distance, route):
     """y lies along the difference of a group and its near copy: the copy's gain is known from the data alone."""
     if route == "columns":
         monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
-    rng = np.random.default_rng(0)
-    B, noise, other = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)), rng.standard_normal((60, 3))
-    X = np.hstack([B, B + distance * noise, other])
-    y = B[:, 0] + noise @ [1.0, 1.0] + 0.3 * other[:, 0]
-    groups = [[0, 1], [2, 3], [4], [5], [6]]
+    X, y, groups = near_copies(distance, [0.3, 0.2, 0.1])  # every group gains, far from a tie
     model = AnytimeRegressor(groups, alpha=0.0).fit(X, y)
     truth = reference.sequence(X, y, groups, np.ones(5), alpha=0.0)
     assert model.order_.tolist() == truth["order"]
     np.testing.assert_allclose(model.sequence_.gains, truth["gains"], rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["fr", "omp"])
+@pytest.mark.parametrize("route", ["gram", "columns", "moments"])
+@pytest.mark.parametrize("distance", [1e-3, 1e-5])
+def test_what_brings_nothing_comes_cheapest_first_after_near_copies(monkeypatch, distance, route, rule):
+    """The first three groups explain y. The gradient of the others is rounding error, and near copies magnify it."""
+    if route == "columns":
+        monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
+    for seed in range(5):
+        X, y, groups = near_copies(distance, [0.3, 0.0, 0.0], seed)
+        for costs, last in (([0, 0, 1, 3, 2], [4, 3]), ([0, 0, 1, 2, 3], [3, 4])):
+            model = AnytimeRegressor(groups, costs, alpha=0.0, rule=rule)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LinAlgWarning)  # moments of near copies
+                model = model.fit_moments(Moments.of(X, y)) if route == "moments" else model.fit(X, y)
+            assert model.order_[3:].tolist() == last
 
 
 @pytest.mark.parametrize("scale", [1e-80, 1e-46, 1e-10, 1e60])
@@ -206,6 +228,145 @@ def test_the_unit_of_weights_does_not_matter(dtype, scale):
     y, weight = X @ np.arange(20.0) + rng.standard_normal(3000), rng.uniform(0.5, 2, 3000)
     plain, scaled = (AnytimeRegressor().fit(X, y, sample_weight=w) for w in (weight, weight * scale))
     np.testing.assert_allclose(scaled.coef_path_, plain.coef_path_, rtol=1e-5, atol=1e-5)
+
+
+def exact_value(X, y, weight, alpha):
+    """F of all columns, in 80 digits."""
+    with mpmath.workdps(80):
+        w = mpmath.matrix([float(v) for v in weight])
+        V = mpmath.matrix(np.column_stack([X, y]).tolist())
+        n, k = V.rows, V.cols
+        share = w / sum(w)
+        mean = share.T * V
+        S = mpmath.matrix(k, k)
+        for a, b in np.ndindex(k, k):
+            S[a, b] = mpmath.fsum(share[i] * (V[i, a] - mean[a]) * (V[i, b] - mean[b]) for i in range(n))
+        D = k - 1
+        C = mpmath.matrix(D, D)
+        for a, b in np.ndindex(D, D):
+            C[a, b] = S[a, b] / mpmath.sqrt(S[a, a] * S[b, b]) + (alpha if a == b else 0)
+        r = mpmath.matrix([S[a, D] / mpmath.sqrt(S[a, a]) for a in range(D)])
+        return float((r.T * mpmath.lu_solve(C, r))[0] / 2)
+
+
+def unequal(kind, exponent, rng, n):
+    if kind == "one sample":
+        weight = np.ones(n)
+        weight[rng.integers(n)] = 10.0**exponent
+        return weight
+    return 10.0 ** rng.uniform(-exponent / 2, exponent / 2, n)
+
+
+ROUTES = {
+    "data": lambda X, y, w: AnytimeRegressor().fit(X, y, sample_weight=w),
+    "columns": lambda X, y, w: AnytimeRegressor().fit(X, y, sample_weight=w),
+    "moments": lambda X, y, w: AnytimeRegressor().fit_moments(Moments.of(X, y, w)),
+    "merged": lambda X, y, w: AnytimeRegressor().fit_moments(
+        sum(Moments.of(X[s], y[s], w[s]) for s in (slice(0, 1), slice(1, 8), slice(8, 15), slice(15, 20)))
+    ),
+    "batches": lambda X, y, w: (
+        AnytimeRegressor().partial_fit(X[:9], y[:9], w[:9]).partial_fit(X[9:], y[9:], w[9:])
+    ),
+    "source": lambda X, y, w: AnytimeRegressor().fit_source(open_source((X, y, w), chunk_rows=7)),
+    "lasso": lambda X, y, w: GroupLassoPath().fit(X, y, sample_weight=w),
+    "cross-validation": lambda X, y, w: AnytimeRegressorCV(alphas=[1e-5]).fit(X, y, sample_weight=w),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["one sample", "all"])
+@pytest.mark.parametrize("exponent", [12, 17, 24])
+@pytest.mark.parametrize("route", ROUTES)
+def test_unequal_weights_cost_no_digits(monkeypatch, route, exponent, kind):
+    if route == "columns":
+        monkeypatch.setattr(budgetline.linear, "gram_fits", lambda rows, plan: False)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3)) + 1
+    y, weight = X @ [1.0, 2.0, 3.0] + rng.standard_normal(20), unequal(kind, exponent, rng, 20)
+    gains = ROUTES[route](X, y, weight).sequence_.gains
+    assert gains.sum() == pytest.approx(exact_value(X, y, weight, 1e-5), rel=1e-10, abs=0)
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-310, 1e-300, 1e-200, 1e200, 1e300])
+@pytest.mark.parametrize("route", ROUTES)
+def test_weights_of_any_unit_are_right_or_said_to_be_wrong(route, unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3)) + 1
+    y = X @ [1.0, 2.0, 3.0] + rng.standard_normal(20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = ROUTES[route](X, y, np.full(20, unit))
+    error = abs(model.sequence_.gains.sum() / exact_value(X, y, np.ones(20), 1e-5) - 1)
+    assert error < 1e-12 or any("digits" in str(w.message) for w in caught)
+    if route in ("data", "columns", "lasso", "cross-validation") or unit >= 1e-300:
+        assert error < 1e-12
+        assert not caught
+
+
+def test_moments_know_of_weights_too_small_for_their_digits():
+    X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20.0)
+    plain, tiny = Moments.of(X, y), Moments.of(X, y, np.full(20, 2.0**-1060))
+    assert plain.eps < 1e-15 < tiny.eps < 1e-2
+    assert plain.scaled(-1060).eps == tiny.eps
+
+
+def test_weights_that_are_too_unequal_are_blamed_and_not_the_table():
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.standard_normal((30, 3)), rng.standard_normal(30), np.ones(30)
+    weight[4] = 1e305
+    for fit in (AnytimeRegressor().fit, AnytimeRegressor(loss="poisson").fit, Moments.of):
+        with pytest.raises(ValueError, match=r"^sample_weight is too unequal: .* spans"):
+            fit(X, np.abs(y), weight)
+
+
+def test_weights_too_large_to_add_up_are_blamed_and_not_the_table():
+    X, y = np.random.default_rng(0).standard_normal((3, 2)) * 1e10, np.arange(3.0)
+    with pytest.raises(ValueError, match=r"^sample_weight is too large: the weights add up to 9e\+307"):
+        Moments.of(X, y, np.full(3, 3e307))
+    part = Moments.of(X / 1e10, y, np.full(3, 3e307))
+    with pytest.raises(ValueError, match=r"^moments of weights 9e\+307 and 9e\+307 add up"):
+        part + part
+
+
+def test_taking_a_dominating_part_away_is_known_to_cost_digits():
+    X, y = np.random.default_rng(0).standard_normal((30, 3)), np.arange(30.0)
+    heavy = Moments.of(X[:1], y[:1], [1e13])
+    left = heavy + Moments.of(X[1:], y[1:]) - heavy
+    assert left.eps > 1e-5
+
+
+@pytest.mark.parametrize("fit", ["data", "source"])
+@pytest.mark.parametrize("loss", ["poisson", "logistic"])
+def test_gains_that_drown_in_the_risk_of_a_dominating_sample_are_reported(loss, fit):
+    rng = np.random.default_rng(0)
+    X, weight = rng.standard_normal((40, 2)), np.ones(40)
+    y = rng.poisson(2.0, 40).astype(float) if loss == "poisson" else (np.arange(40) % 2).astype(float)
+    model = AnytimeRegressor(loss="poisson", rule="omp", alpha=1e-3) if loss == "poisson" else (
+        AnytimeClassifier(rule="omp", alpha=1e-3)
+    )  # fmt: skip
+    for weight[7], silent in ((1e4, True), (1e12, False)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if fit == "data":
+                model.fit(X, y, sample_weight=weight)
+            else:
+                model.fit_source(open_source((X, y, weight), chunk_rows=15))
+        assert ("digits of the gains can be trusted" in " ".join(str(w.message) for w in caught)) != silent
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_dominating_weight_costs_a_generalised_model_no_digits(kind):
+    """Rows of one dominating weight pin the model there; scales of columns are those of the others, seen from it."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((40, 3)) < 0.6, rng.standard_normal((40, 3)), 0.0)
+    X[7] = [1.0, 2.0, 3.0]
+    y, weight = rng.poisson(2.0, 40).astype(float), np.ones(40)
+    weight[7] = 1e17
+    table = sparse.csr_array(X) if kind == "sparse" else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the gains drown in the risk
+        model = AnytimeRegressor(loss="poisson", alpha=1e-3).fit(table, y, sample_weight=weight)
+    spread = np.sqrt(((X - X[7]) ** 2).sum(axis=0) / weight.sum())
+    np.testing.assert_allclose(model.staged_model_.scale, spread, rtol=1e-9)
 
 
 def test_fits_in_many_threads_leave_blas_as_it_was():

@@ -13,7 +13,18 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import reference
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, Doubling, FeatureGroups, Moments
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    ConvexLoss,
+    Doubling,
+    FeatureGroups,
+    GroupLassoPath,
+    Moments,
+    open_source,
+)
 
 NAMES = ["a", "b", "c", "d"]
 POSITIONS = FeatureGroups({"cheap": [1], "mid": [0, 2], "big": [3]}, {"cheap": 1, "mid": 2, "big": 10})
@@ -943,3 +954,86 @@ def test_wide_frames_are_read_in_one_go(monkeypatch):
     table = pd.DataFrame(wide(5, 60), columns=[f"x{d}" for d in range(60)])
     assert AnytimeRegressor(max_groups=1).fit(table, y[:5]).coef_.shape == (60,)
     assert len(calls) <= 2
+
+
+FITS = {
+    "data": lambda X, y: AnytimeRegressor().fit(X, y),
+    "wide": lambda X, y: AnytimeRegressor().fit(np.hstack([X, wide(len(X))]), y),
+    "sparse": lambda X, y: AnytimeRegressor().fit(sparse.csr_array(X), y),
+    "moments": lambda X, y: AnytimeRegressor().fit_moments(Moments.of(X, y)),
+    "batches": lambda X, y: AnytimeRegressor().partial_fit(X, y),
+    "source": lambda X, y: AnytimeRegressor().fit_source(open_source((X, y), chunk_rows=10)),
+    "poisson": lambda X, y: AnytimeRegressor(loss="poisson").fit(X, np.abs(y)),
+    "streamed poisson": lambda X, y: AnytimeRegressor(loss="poisson", rule="score").fit_source(
+        open_source((X, np.abs(y)), chunk_rows=10)
+    ),
+    "convex loss": lambda X, y: AnytimeRegressor(loss=ConvexLoss(np.cosh, np.sinh, np.cosh)).fit(X, y),
+    "lasso": lambda X, y: GroupLassoPath().fit(X, y),
+    "cross-validation": lambda X, y: AnytimeRegressorCV().fit(X, y),
+}
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("scale", [1e-160, 1e-200, 1e-308])
+def test_targets_too_small_to_square_are_an_error(fit, scale):
+    with pytest.raises(ValueError, match=r"y contains values too small for float64 products: y spans only .*; rescale"):
+        fit(X, y * scale)
+
+
+def test_of_several_targets_the_one_that_is_too_small_is_named():
+    with pytest.raises(ValueError, match="target 1 of y spans only"):
+        AnytimeRegressor().fit(X, np.column_stack([y, y * 1e-170, y]))
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-200, 5e-324])
+def test_constant_targets_may_be_as_small_as_they_like(value):
+    assert AnytimeRegressor().fit(X, np.full(30, value)).predict(X).tolist() == [value] * 30
+
+
+def test_small_targets_are_ordered_as_large_ones():
+    large, small = (AnytimeRegressor(POSITIONS).fit(X, y * scale) for scale in (1.0, 2.0**-430))
+    assert small.order_.tolist() == large.order_.tolist()
+    np.testing.assert_array_equal(small.coef_path_ * 2.0**430, large.coef_path_)
+
+
+def nearly_constant(n):
+    """Values near 1e8 that differ by one unit in the last place."""
+    return 1e8 + np.spacing(1e8) * (np.arange(n) % 2)
+
+
+ROUNDED = FITS | {
+    "classes": lambda X, y: AnytimeClassifier().fit(X, y > 0),
+    "classes by cross-validation": lambda X, y: AnytimeClassifierCV(alphas=[0.1, 1.0]).fit(X, y > 0),
+    "streamed classes": lambda X, y: AnytimeClassifier(rule="score").fit_source(
+        open_source((X, (y > 0).astype(int)), chunk_rows=10)
+    ),
+}
+
+
+@pytest.mark.parametrize("fit", ROUNDED.values(), ids=ROUNDED)
+def test_columns_lost_in_the_rounding_of_their_mean_are_reported_once(fit):
+    table = np.column_stack([X, nearly_constant(30), np.full(30, 0.1)])
+    with pytest.warns(UserWarning, match="count as constant") as caught:
+        fit(table, np.clip(y, -3, 3))
+    found = [str(w.message) for w in caught if "count as constant" in str(w.message)]
+    assert len(found) == 1
+    assert "1 of the columns differ by less than the rounding error of their means" in found[0]
+    assert ": '4'. Subtract" in found[0]
+
+
+def test_columns_lost_in_rounding_are_named_and_their_list_is_short():
+    names = [f"c{d}" for d in range(9)]
+    table = pd.DataFrame(np.column_stack([nearly_constant(30)] * 8 + [y]), columns=names)
+    groups = FeatureGroups({"far": names[1:8], "near": ["c8"]}, remainder="drop")
+    with pytest.warns(UserWarning, match=r"7 of the columns .*: 'c1', 'c2', 'c3', 'c4', 'c5', …\. Subtract"):
+        AnytimeRegressor(groups).fit(table, y)
+
+
+def test_constant_columns_need_no_warning_however_they_are_read():
+    table = np.column_stack([X, np.full(30, 0.1), np.zeros(30), np.full(30, 7.1)])
+    table[:5, 4:] = 3.0  # in rows that do not count
+    weight = np.r_[np.zeros(5), np.ones(25)]
+    for read in (table, sparse.csr_array(table), sparse.csc_array(table)):
+        model = AnytimeRegressor().fit(read, y, sample_weight=weight)
+        assert np.all(model.coef_[4:] == 0)
+        AnytimeRegressor(loss="poisson").fit(read, np.abs(y), sample_weight=weight)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
 
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import GeneralisedLinear
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.least_squares import EPS, Gram
 from budgetline.objectives.newton import Problem
 from budgetline.objectives.streamed import StreamedGeneralisedLinear, Sums
 from budgetline.objectives.subsets import QuadraticSubset
@@ -40,6 +42,8 @@ def fit_generalised(rows: Rows, plan: Plan, family: Family, tol: float, names: S
             objective, plan.prices, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
         subset = objective.subset()
+    if np.any(np.ptp(targets[weight > 0], axis=0) > 0):
+        _warn_if_drowned(objective, weight @ targets)
     return _staged(objective, subset, order, gains, plan, family, A.mean, A.scale)
 
 
@@ -68,7 +72,25 @@ def fit_generalised_source(
         order, gains = greedy_order(
             objective, plan.prices, plan.schedule, plan.limits, cost_sensitive=plan.cost_sensitive
         )
+    if np.any(np.diag(moments.scatter)[D:] > 0):
+        _warn_if_drowned(objective, family.internal(y_mean[None])[0])
     return _staged(objective, objective.subset(), order, gains, plan, family, mean, scale)
+
+
+def _warn_if_drowned(objective: GeneralisedLinear | StreamedGeneralisedLinear, mean: Float) -> None:
+    """Warn if there is little to explain beside the terms of the risk, Σω(φ(η) − y'η): its changes are rounding.
+
+    ``mean`` (Q,) are the mean internal targets.
+    """
+    terms = abs(objective.null_risk) + 2 * float(np.abs(mean) @ np.abs(objective.null_level))
+    doubt = 16 * EPS * terms / max(objective.null_value, 1e-300)
+    if doubt > 1e-6:
+        warnings.warn(
+            f"there is little to explain beside the size of the risk: about {max(0, int(-np.log10(doubt)))} digits of "
+            "the gains can be trusted. If a few samples outweigh all others, make the weights less unequal.",
+            LinAlgWarning,
+            stacklevel=4,
+        )
 
 
 def _staged(

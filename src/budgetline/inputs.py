@@ -238,16 +238,26 @@ def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
 
 
 def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
-    """Raise an error if a column varies, but so little that the squares underflow; it would pass for constant.
+    """Raise an error if a column or a target varies so little that the squares underflow: it would pass for constant.
 
-    ``rows`` are the ``Rows`` (of ``budgetline.statistics.chunks``) that the variances, shape (D,), are of.
+    ``rows`` are the ``Rows`` (of ``budgetline.statistics.chunks``) that the variances, shape (D + P,), are of.
     """
-    for d in np.flatnonzero(variance < 1e-300).tolist():
+    D, P = len(labels), variance.size - len(labels)
+    # scores are squares of the targets, and small ones must still be told apart
+    least = np.repeat([1e-300, 1e-280], [D, P])
+    for d in np.flatnonzero(variance < least).tolist():
         column = rows.column(d).astype(np.float64)
-        if column.size and np.ptp(column) > 0:
+        span = float(np.ptp(column)) if column.size else 0.0
+        name = f"column {shown(labels[d])}" if d < D else f"target {d - D} of y" if P > 1 else "y"
+        if span > 1e-130 and rows.weight is not None:
             raise ValueError(
-                f"Input X contains values too small for float64 products: column {shown(labels[d])} spans only "
-                f"{np.ptp(column):.3g}; rescale it"
+                f"sample_weight is too unequal: {name} spans {span:.3g}, but beside the heaviest samples the others "
+                "weigh so little that its variance underflows. Leave out samples, or make the weights less unequal"
+            )
+        if span > 0:
+            raise ValueError(
+                f"Input {'X' if d < D else 'y'} contains values too small for float64 products: {name} spans only "
+                f"{span:.3g}; rescale it"
             )
 
 

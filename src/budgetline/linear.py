@@ -52,6 +52,13 @@ def fit_rows(rows: Rows, plan: Plan, names: Seq[str] | None = None) -> tuple[Sta
 
     Also return the moments, where there were any.
     """
+    rows, exponent = rows.rescaled()
+    model, moments = _fit_rescaled(rows, plan, names)
+    return model, None if moments is None else moments.scaled(exponent)
+
+
+def _fit_rescaled(rows: Rows, plan: Plan, names: Seq[str] | None) -> tuple[StagedModel, Moments | None]:
+    """Do so from weights of order one."""
     if not gram_fits(rows, plan):
         A, targets, y_mean = standardised_columns(rows, names)
         run = _run(Columns(A, plan.order, targets, plan.alpha, _noise(A.mean, A.scale)), plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -34,6 +35,7 @@ from budgetline.sequencing.schedules import SCHEDULES, as_schedule
 from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel
 from budgetline.statistics.chunks import Rows
+from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 
@@ -153,6 +155,23 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         last = model.at_stage(model.n_stages)
         self.coef_ = last.coef[0] if single else last.coef
         self.intercept_ = float(last.intercept[0]) if single else last.intercept
+
+    def _warn_if_rounded(
+        self, model: StagedModel, data: Rows | Moments, layout: Layout, names: tuple[str, ...] | None
+    ) -> None:
+        """Warn of columns that count as constant in a model, though their values in the data differ."""
+        used = np.sort(layout.used)
+        found = used[data.varying(np.flatnonzero(np.isinf(model.scale)))].tolist()
+        if not found:
+            return
+        shown = ", ".join(repr(str(d) if names is None else names[d]) for d in found[:5])
+        warnings.warn(
+            f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
+            f"{shown}{', …' if len(found) > 5 else ''}. Subtract a value near the mean before they are stored as "
+            "float64. If a few samples outweigh all others, make the weights less unequal.",
+            UserWarning,
+            stacklevel=3,
+        )
 
     def certificate(self, budgets: Any = None, *, time_limit: float = 5.0, progress: Progress = None) -> Certificate:
         """Prove how near the sequence comes to the best that any budget could buy, on the training data.

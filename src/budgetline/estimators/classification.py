@@ -162,6 +162,7 @@ class Classification(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
         return data, classes, family_of(classes.size)
 
     def _finish(self, model: StagedModel, data: Checked, classes: NDArray[Any]) -> None:
+        self._warn_if_rounded(model, data.rows, data.layout, data.names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self.classes_ = classes
 

@@ -152,7 +152,9 @@ class AnytimeClassifier(Classification):
         family = family_of(labels.size)
         shape = () if labels.size == 2 else (labels.size,)
         evaluate = partial(stream.model_sums, family, labels)
-        model = fit_generalised_source(evaluate, stream.moments(shape, labels), plan, family, self.tol)
+        moments = stream.moments(shape, labels)
+        model = fit_generalised_source(evaluate, moments, plan, family, self.tol)
+        self._warn_if_rounded(model, moments, layout, source.feature_names)
         self._keep(model, layout, source.feature_names, shape)
         self.classes_, self.n_passes_ = labels, stream.passes
         return self

@@ -158,16 +158,19 @@ class GroupLassoPath(FromMoments):
         if is_dask(X):
             return self.fit_source(dask_source(X, y, sample_weight))
         data = self._check(X, y, sample_weight, self.alpha)
-        moments = moments_of(data.rows, (data.rows.Y.shape[1],), data.used_names)
+        rows, exponent = data.rows.rescaled()
+        moments = moments_of(rows, (rows.Y.shape[1],), data.used_names)
         grid = (self.n_lambdas, self.lambda_ratio)
-        fitted = fit_lasso(moments, data.plan, grid, self.tol, refit=self.refit, rows=data.rows)
+        fitted = fit_lasso(moments, data.plan, grid, self.tol, refit=self.refit, rows=rows)
+        self._warn_if_rounded(fitted.model, data.rows, data.layout, data.names)
         self._keep_path(fitted, data.layout, data.names, data.target_shape)
-        self._remember(moments, data.target_shape)
+        self._remember(moments.scaled(exponent), data.target_shape)
         return self
 
     def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
         fitted = fit_lasso(moments, plan, (self.n_lambdas, self.lambda_ratio), self.tol, refit=self.refit)
         warn_from_moments(fitted.doubt, moments.eps, self.alpha)
+        self._warn_if_rounded(fitted.model, moments, layout, names)
         self._keep_path(fitted, layout, names, moments.target_shape)
         self._remember(moments, moments.target_shape)
 

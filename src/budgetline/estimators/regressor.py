@@ -155,6 +155,7 @@ class AnytimeRegressor(FromMoments):
         else:
             tol = 1e-10 if self.tol is None else self.tol
             model = fit_generalised(data.rows, data.plan, family, tol, data.used_names)
+        self._warn_if_rounded(model, data.rows, data.layout, data.names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self._family = family
         self._remember(moments, data.target_shape)
@@ -171,6 +172,7 @@ class AnytimeRegressor(FromMoments):
         moments = stream.moments(stream.source.target_shape)
         evaluate = partial(stream.model_sums, family, None)
         model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
+        self._warn_if_rounded(model, moments, layout, stream.source.feature_names)
         self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family
         self._remember(None, (), stream.passes)
@@ -183,6 +185,7 @@ class AnytimeRegressor(FromMoments):
     def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
         model, doubt = fit_moments(moments, plan)
         warn_from_moments(doubt, moments.eps, self.alpha)
+        self._warn_if_rounded(model, moments, layout, names)
         self._keep(model, layout, names, moments.target_shape)
         self._family = SquaredError()
         self._remember(moments, moments.target_shape)

@@ -108,7 +108,7 @@ class AnytimeRegressorCV(Regression):
         """
         data = self._check(X, y, sample_weight, alpha=0.0)
         alphas = check_alphas(self.alphas)
-        rows, plans = data.rows, [replace(data.plan, alpha=float(a)) for a in alphas]
+        (rows, _), plans = data.rows.rescaled(), [replace(data.plan, alpha=float(a)) for a in alphas]
         splits = list(check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y))
         if gram_fits(rows, data.plan):
             folds = fold_moments(rows, splits, data.used_names)
@@ -118,6 +118,7 @@ class AnytimeRegressorCV(Regression):
             scores = np.array([[_held_out_rows(plan, rows, *split) for plan in plans] for split in splits]).T
         best = choose_alpha(alphas, scores, self.one_standard_error)
         model, _ = fit_rows(rows, plans[best], data.used_names)
+        self._warn_if_rounded(model, rows, data.layout, data.names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self.cv_scores_, self.alpha_ = scores, float(alphas[best])
         return self

@@ -247,7 +247,7 @@ def _folds(data: _Data, splits: list[tuple[Any, Any]], estimators: Mapping[str, 
     weight = check_weight(data.sample_weight, n)
     start = perf_counter()
     try:
-        found = list(fold_moments(Rows(numbers_of(table), Y, weight), splits, column_names(data.X)))
+        found = list(fold_moments(Rows(numbers_of(table), Y, weight).rescaled()[0], splits, column_names(data.X)))
     except ValueError:
         return plain
     seconds = (perf_counter() - start) / len(splits)

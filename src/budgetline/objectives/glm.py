@@ -100,6 +100,11 @@ class GeneralisedLinear:
         return self._null.risk - float(self._problem.weight @ self._problem.family.saturated(self._problem.targets))
 
     @property
+    def null_risk(self) -> float:
+        """R(∅), from which gains are subtracted."""
+        return self._null.risk
+
+    @property
     def null_level(self) -> Float:
         """Internal levels (Q,) of the intercept-only model."""
         return np.asarray(self._null.theta[0])

@@ -32,6 +32,8 @@ Float = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 
+NOISE = 64 * EPS
+"""Rounding error of a well-conditioned elimination, with a margin."""
 RENEW = 1e-6
 """A Schur block that has shrunk to this share of its columns' variance has few digits left."""
 
@@ -69,6 +71,10 @@ class Source(Protocol):
     target_variance: Float
     """Σ w y²/Σ w of each centred target, shape (P,)."""
 
+    def rounding(self) -> Float:
+        """Estimate the rounding error of the gradient of every column, shape (D,), for targets of deviation one."""
+        ...
+
     def blocks(self, columns: NDArray[np.intp]) -> Float:
         """Return C_g for columns (J_s, s), shape (J_s, s, s)."""
         ...
@@ -92,8 +98,9 @@ class Source(Protocol):
 class Gram:
     """Rows of the factor from C itself, by block Cholesky: col = C_g· − P_g'P, then P_new = L⁻¹ col."""
 
-    def __init__(self, C: Float, b: Float, target_variance: Float) -> None:
+    def __init__(self, C: Float, b: Float, target_variance: Float, eps: float = EPS) -> None:
         self.C, self.gradient, self.target_variance = C, b, target_variance
+        self._left, self._eps, self._error = np.diag(C), max(NOISE, eps), np.full(len(C), max(NOISE, eps))
         self._P = np.empty(C.shape)
         self._z = np.empty(b.shape)
         self._rank = 0
@@ -111,7 +118,11 @@ class Gram:
         # A constant column is zero after standardisation; on the diagonal it gets a one, so that it is no special case.
         C[np.arange(order.size), np.arange(order.size)] += np.where(np.isfinite(scale), 0.0, 1.0) + alpha
         b = moments.scatter[order, D:] / (moments.weight * scale)[:, None]
-        return cls(C, b, np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight)
+        return cls(C, b, np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight, moments.eps)
+
+    def rounding(self) -> Float:
+        """Return the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, where p was the pivot."""
+        return self._error
 
     def blocks(self, columns: NDArray[np.intp]) -> Float:
         """Return C_g of groups of one size."""
@@ -125,6 +136,9 @@ class Gram:
         L = np.linalg.cholesky(col[kept][:, here][:, kept])
         rows = solve_triangular(L, col[kept], lower=True, check_finite=False)
         z = solve_triangular(L, r[here][kept], lower=True, check_finite=False)
+        p = np.diag(L).min(initial=1.0)
+        self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
+        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
         self._rank += len(rows)
         self._P[k : self._rank], self._z[k : self._rank] = rows, z
         self._chosen.append(columns)
@@ -166,7 +180,7 @@ class Columns:
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
         self._target = targets.copy()
         self._lower_target = np.zeros((0, targets.shape[1]))
-        self._T = self._k = 0
+        self._T, self._k, self._pivot, self._left = 0, 0, 1.0, np.ones(order.size)
         self._Q = np.zeros((targets.shape[0], 0), order="F")
         self._lower = np.zeros((0, 0), order="F")
         self._U = np.zeros((0, 0), order="F")
@@ -179,6 +193,10 @@ class Columns:
         """Return C_g of groups of one size, from a few columns at a time."""
         return diagonal_blocks(self.A, self.order, columns, self.alpha)
 
+    def rounding(self) -> Float:
+        """Return the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
+        return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivot))
+
     def append(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
         """Choose columns: return the new rows of P and the new z."""
         size, T, k = columns.size, self._T, self._k
@@ -186,6 +204,7 @@ class Columns:
         upper, lower, above = self._orthogonal(columns)
         # 2. make what is left orthonormal, without the columns that are only noise
         q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
+        self._pivot = min(self._pivot, float(np.abs(np.diag(corner[:, kept])).min(initial=1.0)))
         q_upper, q_lower = q[: len(upper)], q[len(upper) :]
         # 3. the targets lose their part along q
         self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
@@ -202,13 +221,16 @@ class Columns:
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
         self._z.append(z)
         self._kept.append(kept)
-        return self.A.project(q_upper)[:, self.order], z
+        rows = self.A.project(q_upper)[:, self.order]
+        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        return rows, z
 
     def residual(self, columns: NDArray[np.intp]) -> tuple[Float, Float, Float]:
         """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of what is left of columns after those chosen."""
         upper, lower, _ = self._orthogonal(columns)
         size = np.sqrt((upper**2).sum(axis=0) + (lower**2).sum(axis=0))
         r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
+        self._left[columns] = size**2
         return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise[columns], size, 0.0)
 
     def left_over(self, columns: NDArray[np.intp], r: Float) -> tuple[Float, Float]:
@@ -302,8 +324,7 @@ class LeastSquares:
         self._source = source
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         self._r = source.gradient.copy()
-        # A gradient below its own rounding error is zero: |r_d| ≤ √(C_dd · var y), C_dd ≈ 1.
-        self._floor = 64 * EPS * np.sqrt(source.target_variance)
+        self._deviation = np.sqrt(source.target_variance)
         classes: list[SizeClass] = size_classes(sizes, source.blocks)
         self._rule = RULES[rule](classes)
         self._forward: ForwardRegression | None = None
@@ -375,4 +396,5 @@ class LeastSquares:
                 self._dependent[g] = not spread.any()
 
     def _gradient(self) -> Float:
-        return np.where(np.abs(self._r) <= self._floor, 0.0, self._r)
+        # what is below its own rounding error is zero
+        return np.where(np.abs(self._r) <= np.outer(self._source.rounding(), self._deviation), 0.0, self._r)

@@ -160,6 +160,11 @@ class StreamedGeneralisedLinear:
         return self._null_risk - self._saturated
 
     @property
+    def null_risk(self) -> float:
+        """R(∅), from which gains are subtracted."""
+        return self._null_risk
+
+    @property
     def null_level(self) -> Float:
         """Internal levels (Q,) of the intercept-only model."""
         return np.asarray(self._null[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,6 +61,14 @@ class Rows:
         """Return max w_i (1 for equal weights)."""
         return 1.0 if self.weight is None else float(self.weight_of(slice(None)).max())
 
+    def rescaled(self) -> tuple[Rows, int]:
+        """Return the rows with weights over 2**k, the largest between ½ and 1, and k: nothing is rounded by that."""
+        if self.weight is None:
+            return self, 0
+        exponent = int(np.frexp(self.largest_weight)[1])
+        with np.errstate(over="ignore", under="ignore"):  # of rows not read; of rows that weigh nothing beside others
+            return replace(self, weight=np.ldexp(self.weight, -exponent)), exponent
+
     def block(self, index: slice | NDArray[np.intp]) -> Any:
         """Return rows ``index`` (into the rows read) as a dense array; a view of X where possible."""
         block = self.X[index if self.rows is None else self.rows[index]]
@@ -74,12 +82,23 @@ class Rows:
         return Rows(self.X[rows], self.Y[rows], weight, self.columns)
 
     def column(self, d: int) -> NDArray[Any]:
-        """Return the entries of column ``d`` (of those read) in rows of positive weight."""
-        column = self.X[:, [d if self.columns is None else self.columns[d]]]
+        """Return the entries of column ``d`` of [X, Y] (of those read) in rows of positive weight."""
+        if d >= self.n_columns:
+            column: Any = self.Y[:, [d - self.n_columns]]
+        else:
+            column = self.X[:, [d if self.columns is None else self.columns[d]]]
         dense = (column.toarray() if sparse.issparse(column) else column).ravel()
         if self.rows is not None:
             dense = dense[self.rows]
         return np.asarray(dense if self.weight is None else dense[self.weight_of(slice(None)) > 0])
+
+    def varying(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return those of the columns (of those read) that hold more than one value in rows of positive weight."""
+        if sparse.issparse(self.X) and columns.size:  # one pass for all; rows that do not count are looked at below
+            read: Any = self.X if self.columns is None else self.X[:, self.columns]
+            columns = columns[(read.max(axis=0) != read.min(axis=0)).toarray().ravel()[columns]]
+        values = ((d, self.column(d)) for d in columns.tolist())
+        return np.array([d for d, column in values if np.any(column != column[0])], dtype=np.intp)
 
     def labels(self, names: Sequence[str] | None) -> Sequence[str]:
         """Return how to call the columns read in an error: their names, or their positions in X."""
@@ -106,11 +125,15 @@ class Rows:
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
 
-    def first_positive(self, size: int) -> slice | NDArray[np.intp]:
-        """Return up to ``size`` first rows of positive weight: rows of weight zero must not leave a trace."""
+    def heaviest(self, size: int) -> slice | NDArray[np.intp]:
+        """Return up to ``size`` rows of the largest weights; rows of weight zero must not leave a trace."""
         if self.weight is None:
             return slice(0, size)
-        return np.flatnonzero(self.weight_of(slice(None)) > 0)[:size]
+        weight = self.weight_of(slice(None))
+        if weight.size > size:
+            found = np.sort(np.argpartition(weight, -size)[-size:])
+            return found[weight[found] > 0]
+        return np.flatnonzero(weight > 0)
 
     def standardised(
         self, mean: Float, scale: Float, y_mean: Float, dtype: np.dtype[Any] = DOUBLE, least: int = 1
@@ -132,15 +155,20 @@ class Rows:
 
 
 def shift_of(rows: Rows) -> tuple[Float, Float]:
-    """Return a point near the data, (D,) and (P,): the mean of the first chunk, exact for constant columns.
+    """Return a point near the mean, (D,) and (P,): that of one chunk, of the rows that weigh most.
 
-    Sums of squares are taken about it. A constant column is shifted by its very value, so that its
-    variance comes out as an exact zero and not as rounding noise.
+    Sums of squares are taken about it. Far from the mean they would lose the digits of what weighs little.
     """
-    index = rows.first_positive(rows.chunk_rows())
-    shifts = []
-    for block in (rows.block(index), rows.target_of(index)):
-        mean = block.mean(axis=0, dtype=np.float64)
-        constant = (block == block[:1]).all(axis=0)
-        shifts.append(np.where(constant, block[0], mean).astype(np.float64))
-    return shifts[0], shifts[1]
+    index = rows.heaviest(rows.chunk_rows())
+    weight = None if rows.weight is None else rows.weight_of(index)
+    return mean_of(rows.block(index), weight), mean_of(rows.target_of(index), weight)
+
+
+def mean_of(values: NDArray[Any], weight: Float | None) -> Float:
+    """Return the weighted mean of rows (n, k), taken about the heaviest of them.
+
+    So it is exact for constant columns, whose variance then comes out as an exact zero and not as rounding noise, and
+    where one row outweighs all others.
+    """
+    centre = values[0 if weight is None else int(np.argmax(weight))].astype(np.float64)
+    return np.asarray(centre + np.average(values - centre, axis=0, weights=weight))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetline.inputs import raise_not_finite, raise_too_small
-from budgetline.statistics.chunks import Rows, shift_of
+from budgetline.statistics.chunks import Rows, mean_of, shift_of
 
 Float = NDArray[np.float64]
 
@@ -75,6 +75,7 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
     X = rows.X if rows.columns is None else rows.X[:, rows.columns]
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
+    rows, _ = rows.rescaled()
     total = rows.total_weight
     weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight
     with np.errstate(all="ignore"):  # what is not finite is found in the result
@@ -83,13 +84,12 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
             mean, variance = _sparse_mean_variance(X, weight, total)
         else:
             mean, variance = _dense_mean_variance(rows, weight, total)
-    y_mean = np.average(rows.Y, axis=0, weights=weight)
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(((rows.Y - y_mean) ** 2).sum())
-    if not (finite and np.isfinite(variance).all()):
+        y_mean = mean_of(rows.Y, rows.weight)
+        y_variance = np.average((rows.Y - y_mean) ** 2, axis=0, weights=rows.weight)
+    if not (np.isfinite(y_variance).all() and np.isfinite(variance).all()):
         raise_not_finite(X, rows.labels(names))
         raise ValueError("X or y holds values too large for float64 products; rescale them")
-    raise_too_small(rows, variance, rows.labels(names))
+    raise_too_small(rows, np.concatenate([variance, y_variance]), rows.labels(names))
     root = np.sqrt(weight / total)
     A = StandardisedColumns(X, mean, scale_of(mean, variance), root)
     return A, (rows.Y - y_mean) * root[:, None], y_mean
@@ -121,6 +121,10 @@ def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, F
     column = np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
     width = X.shape[1]
     mean = np.bincount(column, X.data * entry_weight, width) / total
-    covered = np.bincount(column, entry_weight, width)
+    zeros = total - np.bincount(column, entry_weight, width)
+    for d in np.flatnonzero((zeros < 1e-4 * total) & (np.diff(X.indptr) < X.shape[0])).tolist():
+        empty = np.ones(X.shape[0], dtype=bool)  # little is left of the total: add up the weights of the zeros instead
+        empty[X.indices[X.indptr[d] : X.indptr[d + 1]]] = False
+        zeros[d] = weight[empty].sum()
     variance = np.bincount(column, entry_weight * (X.data - mean[column]) ** 2, width)
-    return mean, (variance + np.maximum(total - covered, 0.0) * mean**2) / total
+    return mean, (variance + np.maximum(zeros, 0.0) * mean**2) / total

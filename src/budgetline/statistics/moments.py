@@ -29,6 +29,7 @@ from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_sc
 
 Float = NDArray[np.float64]
 
+TINY = float(np.finfo(np.float64).smallest_subnormal)
 SPARSE_DENSITY = 0.05
 """Below this share of non-zeros, sparse products beat dense ones on chunks."""
 
@@ -55,7 +56,8 @@ class Moments:
     target_shape : () for one target given as a vector, (P,) for P targets
     feature_names : tuple of str, or None
     eps : float
-        Unit roundoff of the products: that of float32 if any part was accumulated in float32.
+        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more where
+        subtraction or weights near the smallest float64 have cost digits.
 
     Examples
     --------
@@ -112,14 +114,20 @@ class Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         self._check_compatible(other)
-        weight = self.weight + other.weight
-        step = (other.mean - self.mean) + (other.mean_low - self.mean_low)
-        scatter = self.scatter + other.scatter
-        scatter += np.outer(step * (self.weight * other.weight / weight), step)
+        weight, step = self.weight + other.weight, (other.mean - self.mean) + (other.mean_low - self.mean_low)
+        share = other.weight / weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            scatter = self.scatter + other.scatter
+            scatter += np.outer(step * (self.weight * share), step)
+        if not (np.isfinite(weight) and np.isfinite(scatter).all()):
+            raise ValueError(
+                f"moments of weights {self.weight:.3g} and {other.weight:.3g} add up to more than float64 holds: "
+                "divide the weights of all samples by the same number"
+            )
         return Moments(
             self.n_samples + other.n_samples,
             weight,
-            *rounded_sum(self.mean, self.mean_low + step * (other.weight / weight)),
+            *rounded_sum(self.mean, self.mean_low + step * share),
             scatter,
             self.target_shape,
             self.feature_names,
@@ -145,14 +153,37 @@ class Moments:
         step = (other.mean - self.mean) + (other.mean_low - self.mean_low)
         shift = step * (other.weight / weight)
         scatter = self.scatter - other.scatter
-        scatter -= np.outer(step * (self.weight * other.weight / weight), step)
+        scatter -= np.outer(shift * self.weight, step)
         left, total = np.diag(scatter), np.diag(self.scatter)
         constant = left <= 64 * self.eps * total  # rounding noise
         scatter[constant], scatter[:, constant] = 0.0, 0.0
-        lost = np.max(total[~constant] / left[~constant], initial=1.0)
+        lost = np.max(total[~constant] / left[~constant], initial=self.weight / weight)
         eps = max(self.eps, other.eps) * float(lost)
         mean = rounded_sum(self.mean, self.mean_low - shift)
         return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
+
+    def scaled(self, exponent: int) -> Moments:
+        """Return the moments with all weights times 2**exponent.
+
+        That is exact in the range of float64. Below it digits are lost, of which ``eps`` takes note; beyond it is an
+        error.
+
+        Examples
+        --------
+        >>> from budgetline import Moments
+        >>> Moments.of([[1.0], [3.0]], [0.0, 1.0]).scaled(3).weight
+        16.0
+        """
+        with np.errstate(over="ignore", under="ignore"):
+            weight, scatter = float(np.ldexp(self.weight, exponent)), np.ldexp(self.scatter, exponent)
+        if not (np.isfinite(weight) and np.isfinite(scatter).all()):
+            raise ValueError(
+                f"sample_weight is too large: the weights add up to {weight:.3g}, and times the squares of X or y to "
+                "more than float64 holds. Divide them by a number: their unit does not matter."
+            )
+        varies = np.diag(self.scatter) > 0
+        least = max(min(weight, np.diag(scatter).min(where=varies, initial=np.inf)), TINY)
+        return replace(self, weight=weight, scatter=scatter, eps=max(self.eps, TINY / least))
 
     def to_bytes(self) -> bytes:
         """Return the moments as bytes, to send them elsewhere: the format of :meth:`save`."""
@@ -245,6 +276,18 @@ class Moments:
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance), self.mean[D:]
 
+    def varying(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return those of the features that hold more than one value.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import Moments
+        >>> Moments.of([[1.0, 5.0], [3.0, 5.0]], [0.0, 1.0]).varying(np.arange(2)).tolist()
+        [0]
+        """
+        return columns[np.diag(self.scatter)[columns] > 0]
+
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
         """Mean squared errors of K linear models on this sample, of each target.
 
@@ -316,27 +359,34 @@ def moments_of(
 
     ``single`` says that products of float32 data may be taken in float32: where there are the data to refine by.
     """
+    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
+    rows, exponent = rows.rescaled()
     with np.errstate(all="ignore"):  # what is not finite is found in the result
         dtype = _product_dtype(rows, single)
         light = sparse.issparse(rows.X) and rows.X.nnz < SPARSE_DENSITY * np.prod(rows.X.shape)
-        found = (sparse_scatter(rows) if light else None) or dense_scatter(rows, dtype)
-        if dtype == np.float32 and not np.isfinite(found[2]).all():
+        mean, mean_low, scatter = (sparse_scatter(rows) if light else None) or dense_scatter(rows, dtype)
+        if dtype == np.float32 and not np.isfinite(scatter).all():
             dtype = np.dtype(np.float64)  # squares overflow float32 from 1.8e19 on
-            found = dense_scatter(rows, dtype)
-    mean, mean_low, scatter = found
+            mean, mean_low, scatter = dense_scatter(rows, dtype)
     if not np.isfinite(scatter).all():
         raise_not_finite(rows.X if rows.columns is None else rows.X[:, rows.columns], rows.labels(names))
         raise ValueError("X or y holds values too large for float64 products; rescale them")
-    raise_too_small(rows, np.diag(scatter)[: rows.n_columns] / rows.total_weight, rows.labels(names))
+    raise_too_small(rows, np.diag(scatter) / rows.total_weight, rows.labels(names))
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
-    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
-    return Moments(
+    found = Moments(
         n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, tuple(names) if names else None, eps
     )
+    return found.scaled(exponent)
 
 
 def _product_dtype(rows: Rows, single: bool) -> np.dtype[Any]:
     """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
     if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
         return np.dtype(np.longdouble)
-    return np.dtype(np.float32 if single and rows.X.dtype == np.float32 else np.float64)
+    return np.dtype(np.float32 if single and rows.X.dtype == np.float32 and not _unequal(rows) else np.float64)
+
+
+def _unequal(rows: Rows) -> bool:
+    """Return whether some weights are too small beside others for products in float32."""
+    weight = None if rows.weight is None else rows.weight_of(slice(None))
+    return weight is not None and bool(weight.min(where=weight > 0, initial=np.inf) < 1e-6 * rows.largest_weight)

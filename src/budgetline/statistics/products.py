@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetline.statistics.chunks import Rows, shift_of
+from budgetline.statistics.chunks import Rows, mean_of, shift_of
 from budgetline.threads import in_lanes
 
 Float = NDArray[np.float64]
@@ -20,6 +20,7 @@ LANE_WIDTH = 1024
 def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float]:
     """Return mean (D + P,), what its rounding lost, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
 
+    Weights must be of order one: they are multiplied in the precision of ``dtype``.
     The products are taken about a point near the data. float32 data are multiplied in float32 and added up in float64.
 
     Narrow products are spread over threads by rows, with BLAS kept to one thread each: filling the buffers runs in
@@ -32,7 +33,6 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float
     else:
         total = sum(in_lanes(lambda lane: _lane(rows, lane, shift, dtype), slices))
     k = shift.size
-    total *= rows.largest_weight
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
@@ -55,7 +55,7 @@ def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[
             np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
             chunk[:, k] = 1
             if rows.weight is not None:
-                chunk *= np.sqrt(rows.weight_of(index) / rows.largest_weight)[:, None].astype(dtype)
+                chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
             total += np.matmul(chunk.T, chunk, out=part)
     return total
 
@@ -73,7 +73,7 @@ def sparse_scatter(rows: Rows) -> tuple[Float, Float, Float] | None:
     X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
     Y = rows.target_of(slice(None))
     w = np.ones(rows.n_rows) if rows.weight is None else rows.weight_of(slice(None))
-    total, y_mean = rows.total_weight, np.average(Y, axis=0, weights=w)
+    total, y_mean = rows.total_weight, mean_of(Y, w)
     weighted = sparse.diags_array(w) @ X
     mean, cross = weighted.sum(axis=0) / total, weighted.T @ (Y - y_mean)
     gram = (weighted.T @ X).toarray()
