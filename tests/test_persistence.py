@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from functools import cache
 from itertools import chain, combinations
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -233,6 +234,14 @@ def test_a_loaded_model_is_an_estimator_like_any_other(name, tmp_path):
     assert_same(trip(found, tmp_path), model)
     for part in (found.coef_path_, found.intercept_path_, found.sequence_.gains):
         assert part.flags.writeable
+
+
+def test_editors_know_what_load_returns():
+    known = get_args(get_type_hints(budgetline.load)["return"])
+    assert {cls.__name__ for cls in known} == {
+        "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeClassifier", "AnytimeClassifierCV", "GroupLassoPath",
+    }  # fmt: skip
+    assert all(getattr(budgetline, cls.__name__) is cls for cls in known)
 
 
 def test_a_frame_may_lack_what_was_not_bought(tmp_path):
