@@ -4,8 +4,9 @@ BIN := .venv/bin
 APT := apt-get -qq -o Acquire::http::Timeout=30 -o Acquire::Retries=1
 DEMO := .venv/.demo
 READY := .venv/.ready
+MINIMUM := .venv-minimum
 
-.PHONY: demo test browser test-spark check lint types docs bench clean
+.PHONY: demo test browser test-minimum test-spark check lint types docs bench clean
 
 demo: $(DEMO)
 	$(BIN)/budgetline demo
@@ -19,6 +20,10 @@ browser:
 		{ command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && $(APT) update && \
 		DEBIAN_FRONTEND=noninteractive $(APT) install -y chromium fonts-dejavu > /dev/null; } || \
 		echo "Chromium is not here and cannot be installed: the tests of the report in a browser are skipped"
+
+# The oldest versions that pyproject.toml declares have wheels for the oldest Python it declares.
+test-minimum: $(MINIMUM)/.ready
+	OPENBLAS_NUM_THREADS=1 $(MINIMUM)/bin/python -m pytest -n 2
 
 # Spark is large and needs Java: its one test is not part of "test".
 test-spark: $(READY)
@@ -56,5 +61,12 @@ $(READY): $(DEMO)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
+$(MINIMUM)/.ready: pyproject.toml tools/minimum_versions.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make test-minimum PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear $(MINIMUM)
+	$(PYTHON) tools/minimum_versions.py > $(MINIMUM)/constraints.txt
+	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -c $(MINIMUM)/constraints.txt -e '.[test]'
+	touch $@
+
 clean:
-	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-minimum site .mypy_cache .ruff_cache .pytest_cache .hypothesis
