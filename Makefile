@@ -8,7 +8,13 @@ MINIMUM := .venv-minimum
 
 .PHONY: demo test browser test-minimum test-spark check lint types docs bench clean
 
-demo: $(DEMO)
+# Under LC_ALL=C, Python below 3.13 cannot read the name of a folder that is not ASCII, and an editable install is such a name.
+ifeq ($(LC_ALL),C)
+export LC_ALL := C.UTF-8
+endif
+
+# A copy of the sources; a tree that is tested is installed already, editable.
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO))
 	$(BIN)/budgetline demo
 
 test: lint types browser $(READY)
@@ -51,13 +57,15 @@ bench: $(READY)
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
 
-$(DEMO): pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli]'
+
+$(DEMO): pyproject.toml $(shell find src -type f -not -name '*.pyc') | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[cli]'
 	touch $@
 
-$(READY): $(DEMO)
+$(READY): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 

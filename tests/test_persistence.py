@@ -294,7 +294,8 @@ def test_coefficients_are_stored_for_the_columns_of_the_sequence(tmp_path):
 
 def test_very_many_columns_of_which_few_are_used(tmp_path):
     D = 2_500_000
-    X = sparse.random_array((9, D), density=1e-6, format="csc", rng=np.random.default_rng(0)).tolil()
+    rng = np.random.default_rng(0)
+    X = sparse.coo_array((rng.uniform(size=22), (rng.integers(9, size=22), rng.integers(D, size=22))), (9, D)).tolil()
     X[:, D - 1] = np.arange(9.0)[:, None]
     X = X.tocsr()
     groups = FeatureGroups({"a": [D - 1]}, remainder="drop")
