@@ -4,6 +4,7 @@ BIN := .venv/bin
 APT := apt-get -qq -o Acquire::http::Timeout=30 -o Acquire::Retries=1
 DEMO := .venv/.demo
 READY := .venv/.ready
+MINIMUM := .venv-minimum
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
 NUMERIC := $(addprefix tests/,optimality theory datasets $(addsuffix .py,$(addprefix test_,accuracy baselines classifier \
@@ -12,7 +13,13 @@ NUMERIC := $(addprefix tests/,optimality theory datasets $(addsuffix .py,$(addpr
 
 .PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench fuzz clean
 
-demo: $(DEMO)
+# Under LC_ALL=C, Python below 3.13 cannot read the name of a folder that is not ASCII, and an editable install is such a name.
+ifeq ($(LC_ALL),C)
+export LC_ALL := C.UTF-8
+endif
+
+# A copy of the sources; a tree that is tested is installed already, editable.
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO))
 	$(BIN)/budgetline demo
 
 test: lint types browser $(READY)
@@ -35,6 +42,10 @@ browser:
 		{ command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] && $(APT) update && \
 		DEBIAN_FRONTEND=noninteractive $(APT) install -y chromium fonts-dejavu > /dev/null; } || \
 		echo "Chromium is not here and cannot be installed: the tests of the report in a browser are skipped"
+
+# The oldest versions that pyproject.toml declares have wheels for the oldest Python it declares.
+test-minimum: $(MINIMUM)/.ready
+	OPENBLAS_NUM_THREADS=1 $(MINIMUM)/bin/python -m pytest -n 2
 
 # Spark is large and needs Java: its one test is not part of "test".
 test-spark: $(READY)
@@ -66,15 +77,24 @@ SEED ?= 0
 fuzz: $(READY)
 	$(BIN)/python -m fuzz --minutes $(MINUTES) --seed $(SEED) --jobs 2 --write docs/results/fuzz.md
 
-$(DEMO): pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("budgetline needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli]'
+
+$(DEMO): pyproject.toml $(shell find src -type f -not -name '*.pyc') | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[cli]'
 	touch $@
 
-$(READY): $(DEMO)
+$(READY): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
+$(MINIMUM)/.ready: pyproject.toml tools/minimum_versions.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make test-minimum PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear $(MINIMUM)
+	$(PYTHON) tools/minimum_versions.py > $(MINIMUM)/constraints.txt
+	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -c $(MINIMUM)/constraints.txt -e '.[test]'
+	touch $@
+
 clean:
-	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-minimum site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,6 +9,7 @@ import sys
 import tomllib
 import warnings
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import pandas as pd
@@ -732,18 +733,48 @@ def test_reports_and_exports_are_written(run):
     assert run("export", "m", "-o", "m.onnx").out == "inputs: X, stage, budget; outputs: scores, label, probabilities\n"
 
 
-def test_the_demo_goes_the_whole_way(run):
-    found = run("demo", "--output", "here")
+def called_as(path, monkeypatch, on_path=""):
+    """Let the program have been called by this path, in a shell that looks for commands in a folder."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setenv("PATH", str(on_path))
+
+
+@pytest.mark.parametrize(
+    ("path", "on_path", "expected"),
+    [
+        (".venv/bin/budgetline", "", ".venv/bin/budgetline"),
+        (".venv/bin/budgetline", "elsewhere", ".venv/bin/budgetline"),
+        ("my env/bin/budgetline", "", "'my env/bin/budgetline'"),
+        ("bin/budgetline", "bin", "budgetline"),
+        ("budgetline/__main__.py", "", f"{quote(sys.executable)} -m budgetline"),
+        ("notebook.py", "", "budgetline"),
+    ],
+)
+def test_what_to_run_next_can_be_run(path, on_path, expected, run, monkeypatch):
+    data, given, *_ = write(numbers(), "csv")
+    called_as("elsewhere/budgetline", monkeypatch)
+    called_as(path, monkeypatch, on_path)
+    found = run("fit", data, *given, "-o", "my model")
+    assert f"next: {expected} show 'my model'\n" in found.err
+    assert f"      {expected} predict 'my model' " in found.err
+
+
+def test_the_demo_goes_the_whole_way(run, monkeypatch):
+    called_as(".venv/bin/budgetline", monkeypatch)
+    found = run("demo", "--output", "over here")
     assert found.code == 0
     assert "Diabetes" in found.out
     for name in ("model.budgetline", "report.html", "groups.yaml", "people.csv"):
-        assert f"here/{name}" in found.out
-        assert Path("here", name).stat().st_size > 500
-    groups = FeatureGroups.from_yaml("here/groups.yaml")
+        assert f"over here/{name}" in found.out
+        assert Path("over here", name).stat().st_size > 500
+    assert "next: .venv/bin/budgetline show 'over here/model.budgetline'\n" in found.out
+    groups = FeatureGroups.from_yaml("over here/groups.yaml")
     assert len(groups) == 22
-    people = pd.read_csv("here/people.csv")
-    predicted = run("predict", "here/model.budgetline", "here/people.csv", "--budget", 30)
-    expected = budgetline.load("here/model.budgetline").predict(people.drop(columns="HbA1c"), budget=30)
+    people = pd.read_csv("over here/people.csv")
+    predicted = run("predict", "over here/model.budgetline", "over here/people.csv", "--budget", 30)
+    expected = budgetline.load("over here/model.budgetline").predict(people.drop(columns="HbA1c"), budget=30)
     close(pd.read_csv(io.StringIO(predicted.out))["prediction"], expected)
 
 

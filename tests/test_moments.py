@@ -105,7 +105,7 @@ def test_integer_weights_are_repetitions_and_zero_weights_leave_no_trace():
 @pytest.mark.parametrize("density", [0.01, 0.3])
 def test_sparse_equals_dense(density):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((2000, 25), density=density, rng=rng, format="csr")
+    X = sparse.csr_array(rng.uniform(size=(2000, 25)) * (rng.uniform(size=(2000, 25)) < density))
     y, w = rng.standard_normal((2000, 2)), rng.uniform(0, 1, 2000)
     for kind in (sparse.csr_array, sparse.csc_matrix):
         assert_same(Moments.of(kind(X), y, w), Moments.of(X.toarray(), y, w), rtol=1e-12)
@@ -113,7 +113,7 @@ def test_sparse_equals_dense(density):
 
 def test_sparse_table_with_a_dense_column_far_from_zero_keeps_its_digits():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((3000, 60), density=0.01, rng=rng, format="lil")
+    X = sparse.lil_array(rng.uniform(size=(3000, 60)) * (rng.uniform(size=(3000, 60)) < 0.01))
     X[:, [5]] = sparse.coo_array(1e7 + rng.standard_normal((3000, 1)))
     X[:, [6]] = sparse.coo_array(np.full((3000, 1), 0.1))
     X, y = sparse.csr_array(X), rng.standard_normal(3000)

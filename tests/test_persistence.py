@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from functools import cache
 from itertools import chain, combinations
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -235,6 +236,14 @@ def test_a_loaded_model_is_an_estimator_like_any_other(name, tmp_path):
         assert part.flags.writeable
 
 
+def test_editors_know_what_load_returns():
+    known = get_args(get_type_hints(budgetline.load)["return"])
+    assert {cls.__name__ for cls in known} == {
+        "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeClassifier", "AnytimeClassifierCV", "GroupLassoPath",
+    }  # fmt: skip
+    assert all(getattr(budgetline, cls.__name__) is cls for cls in known)
+
+
 def test_a_frame_may_lack_what_was_not_bought(tmp_path):
     X, model = case("frame")
     found = trip(model, tmp_path)
@@ -285,7 +294,8 @@ def test_coefficients_are_stored_for_the_columns_of_the_sequence(tmp_path):
 
 def test_very_many_columns_of_which_few_are_used(tmp_path):
     D = 2_500_000
-    X = sparse.random_array((9, D), density=1e-6, format="csc", rng=np.random.default_rng(0)).tolil()
+    rng = np.random.default_rng(0)
+    X = sparse.coo_array((rng.uniform(size=22), (rng.integers(9, size=22), rng.integers(D, size=22))), (9, D)).tolil()
     X[:, D - 1] = np.arange(9.0)[:, None]
     X = X.tocsr()
     groups = FeatureGroups({"a": [D - 1]}, remainder="drop")

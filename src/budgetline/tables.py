@@ -62,4 +62,5 @@ def frame_of(columns: Mapping[str, Sequence[Any]], backend: Backend) -> Any:
     try:
         return nw.from_dict(columns, backend=backend).to_native()
     except ImportError as error:
-        raise ImportError(f"to_frame needs {backend}: pip install {backend} (or budgetline[pandas])") from error
+        extra = "arrow" if backend == "pyarrow" else backend
+        raise ImportError(f"to_frame needs {backend}: pip install 'budgetline[{extra}]'") from error

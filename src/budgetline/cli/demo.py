@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from budgetline.cli import options
 from budgetline.cli.data import frame_of
 from budgetline.cli.errors import Refused
 from budgetline.cli.fitting import model_record
+from budgetline.cli.invocation import command_name
 from budgetline.cli.screens import Screen, budget_rows
 from budgetline.cli.writing import saying, write_text
 from budgetline.datasets import load_nhanes
@@ -105,5 +107,6 @@ def _print(
     screen.say(f"\n{summary.headline}")
     screen.say(f"\nmodel:  {files['model.budgetline']}\nreport: {files['report.html']}   (open it in a browser)")
     screen.say(f"groups: {files['groups.yaml']}\ndata:   {files['people.csv']}   (the people held out)")
-    screen.say(f"\nnext: budgetline show {files['model.budgetline']}")
-    screen.say(f"      budgetline predict {files['model.budgetline']} {files['people.csv']} --budget 30")
+    command, model_file, people = command_name(), *(quote(str(files[n])) for n in ("model.budgetline", "people.csv"))
+    screen.say(f"\nnext: {command} show {model_file}")
+    screen.say(f"      {command} predict {model_file} {people} --budget 30")

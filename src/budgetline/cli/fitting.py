@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from budgetline.cli import options
 from budgetline.cli.data import NONE, Features, Files, chunks_of, features_of, fits, gathered
 from budgetline.cli.errors import Refused, refusing
+from budgetline.cli.invocation import command_name
 from budgetline.cli.screens import Screen, in_line
 from budgetline.cli.writing import check_output, saying
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
@@ -176,9 +177,10 @@ def _report(model: Any, output: Path, given: tuple[str, str | None], screen: Scr
     total = amount(float(order.costs.sum()))
     screen.note(f"wrote {output}: {type(model).__name__}, {count(len(order), 'group')}, total cost {total}{chosen}")
     budget = amount(float(order.cumulative_costs[len(order) // 2])) if len(order) else "1"
-    screen.note(f"next: budgetline show {file}")
-    screen.note(f"      budgetline predict {file} {data} --budget {budget}")
-    screen.note(f"      budgetline report {file} {data}{option}")
+    command = command_name()
+    screen.note(f"next: {command} show {file}")
+    screen.note(f"      {command} predict {file} {data} --budget {budget}")
+    screen.note(f"      {command} report {file} {data}{option}")
     screen.document(model_record(model) | {"written": str(output)})
 
 

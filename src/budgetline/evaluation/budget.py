@@ -142,7 +142,12 @@ def splits_of(estimator: Any, X: Any, y: Any, cv: Any, qid: Any) -> list[tuple[A
 
 def rows_of(index: Any, *tables: Any) -> tuple[Any, ...]:
     """Return rows of several tables of any kind."""
-    return tuple(_safe_indexing(table, index) for table in tables)
+    return tuple(_rows(table, index) for table in tables)
+
+
+def _rows(table: Any, index: Any) -> Any:
+    arrow = type(table).__module__.startswith("pyarrow")  # older scikit-learn cannot index its tables
+    return table.take(index) if arrow else _safe_indexing(table, index)
 
 
 def weight_of(sample_weight: Any, index: Any, estimator: Any = None) -> dict[str, Any]:

@@ -92,6 +92,8 @@ def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
         costs = np.ones(len(names))
     if hasattr(costs, "to_dict") and list(costs.to_dict()) != list(range(len(names))):
         costs = costs.to_dict()  # a series labelled by group
+    if hasattr(costs, "to_pylist"):
+        costs = costs.to_pylist()  # before version 21 the entries of an Arrow array are no numbers
     if isinstance(costs, Mapping):
         given = {str(name): cost for name, cost in costs.items()}
         if missing := [name for name in names if name not in given]:

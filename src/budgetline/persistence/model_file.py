@@ -12,7 +12,7 @@ from budgetline.files import decode, encode, read, write_atomically
 from budgetline.messages import shown
 from budgetline.persistence.parts import Parts
 from budgetline.persistence.reading import model_of
-from budgetline.persistence.writing import ESTIMATORS, KIND, parts_of
+from budgetline.persistence.writing import ESTIMATORS, KIND, Model, parts_of
 
 
 def check_model(model: Any, purpose: str) -> None:
@@ -72,7 +72,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_atomically(path, data)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Model:
     """Read a model from a file; loading never runs code.
 
     Parameters
@@ -81,7 +81,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator
+    AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV or GroupLassoPath
         Of the class that was saved, fitted. Its predictions are those of the model that was saved, to the last bit on
         the same machine.
 

@@ -20,7 +20,7 @@ from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
 from budgetline.persistence.parts import Parts, entries_of
 from budgetline.persistence.settings import from_plain
-from budgetline.persistence.writing import ESTIMATORS, LARGEST_RATIO, SMALL, unfolded
+from budgetline.persistence.writing import ESTIMATORS, LARGEST_RATIO, SMALL, Model, unfolded
 from budgetline.sequencing.sequence import Sequence
 from budgetline.staged import StagedModel
 from budgetline.statistics.moments import Moments
@@ -65,7 +65,7 @@ class Frame:
         return self.order.size
 
 
-def model_of(parts: Parts) -> Any:
+def model_of(parts: Parts) -> Model:
     """Return the fitted estimator; raise a ValueError if parts are missing, do not fit together, or are not known."""
     name = parts.text("estimator")
     if name not in ESTIMATORS:
@@ -87,7 +87,8 @@ def model_of(parts: Parts) -> Any:
         model._family = family
     _set_learned(parts, model, frame)
     parts.check_all_taken()
-    return model
+    loaded: Model = model
+    return loaded
 
 
 def _frame(parts: Parts) -> Frame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,9 @@ from budgetline.staged import StagedModel
 
 KIND = "model"
 """Kind of the files."""
-ESTIMATORS: dict[str, type[SequenceEstimator]] = {
-    cls.__name__: cls
-    for cls in (AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath)
-}
+Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath
+"""What a file holds."""
+ESTIMATORS: dict[str, type[SequenceEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into so many bytes, or into so many times its own size: its columns are counted, not stored."""
 

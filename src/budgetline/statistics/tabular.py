@@ -235,10 +235,11 @@ class TablePartition:
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield slices of the table."""
+        pa = arrow()  # before narwhals needs it, whose error names no extra
         table = self.frame.select(self.roles.wanted(columns)).to_arrow()
         for start in range(0, table.num_rows, self.roles.chunk_rows):
             part = table.slice(start, self.roles.chunk_rows).combine_chunks()
-            batch = arrow().RecordBatch.from_arrays(
+            batch = pa.RecordBatch.from_arrays(
                 [_joined(part.column(k)) for k in range(part.num_columns)], names=part.column_names
             )
             yield self.roles.chunk(batch, columns, f"rows {start} to {start + part.num_rows - 1}")
