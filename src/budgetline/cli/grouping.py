@@ -41,9 +41,9 @@ def groups(
 ) -> None:
     """Write a groups file to start from: which columns come together, each group at cost 1. Edit it."""
     screen = Screen(as_json, quiet)
-    if output is not None:
-        check_output(output)
     files = Files(data, file_format, zero_based)
+    if output is not None:
+        check_output(output, inputs=files.found[0])
     way = by or (options.By.prefix if files.named else options.By.column)
     if not sep:
         raise Refused("--sep must not be empty")
