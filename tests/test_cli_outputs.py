@@ -1,5 +1,7 @@
 """What the commands write to: never over an input, through links and pipes, and how they end when nobody listens."""
 
+import errno
+import io
 import os
 import threading
 from pathlib import Path
@@ -136,3 +138,107 @@ def test_a_link_into_nowhere_is_one_line(run):
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith("error: cannot write link: there is no folder ")
     assert found.err.endswith("/no/such\n")
+
+
+# -- how commands end ------------------------------------------------------------------------------------------
+
+
+def test_a_closed_stdout_is_one_line(run, monkeypatch):
+    before = sorted(os.listdir())
+    monkeypatch.setattr("sys.stdout", None)
+    for command in (["show", "m"], ["fit", "d.csv", "-t", "y", "-o", "new"], ["--version"]):
+        found = run(*command)
+        assert found.code == 2
+        assert found.err == "error: stdout is closed: there is nowhere to print the result\n"
+    assert sorted(os.listdir()) == before
+
+
+def test_a_closed_stderr_is_nobody_to_tell(run, monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    found = run("predict", "m", "d.csv")
+    assert found.code == 0
+    assert found.out.startswith("prediction\n")
+    assert len(found.out.splitlines()) == 41
+    assert run("show", "nope") == Bunch(code=2, out="", err="")
+
+
+class Full(io.StringIO):
+    """Takes everything, and fails when it should be passed on."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error, self.number = error, os.open(os.devnull, os.O_WRONLY)
+
+    def flush(self):
+        raise self.error
+
+    def fileno(self):
+        return self.number
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, ""),
+        (OSError(errno.ENOSPC, "No space left"), 2, "error: cannot print to stdout: No space left\n"),
+    ],
+)
+@pytest.mark.parametrize("command", [["groups", "d.csv"], ["predict", "m", "d.csv"]])
+def test_a_stdout_that_fails_at_last_is_no_traceback(command, error, code, line, run, monkeypatch):
+    full = Full(error)
+    monkeypatch.setattr("sys.stdout", full)
+    found = run(*command)
+    assert (found.code, found.err) == (code, line)
+    os.close(full.number)
+
+
+@pytest.mark.parametrize("columns", ["0", "-3", "abc", "²", "99999999999999999999", ""])
+@pytest.mark.parametrize("command", [["show", "m"], ["fit", "--help"]])
+def test_an_odd_width_of_the_terminal_does_not_matter(columns, command, run, monkeypatch):
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        monkeypatch.delenv(name, raising=False)
+    expected = run(*command)
+    assert expected.code == 0
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", columns)
+    monkeypatch.setenv("TERMINAL_WIDTH", columns)
+    assert run(*command) == expected
+
+
+def test_a_narrow_terminal_is_believed(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    found = run("show", "m")
+    assert found.code == 0
+    assert "schedule greedy" not in next(line for line in found.out.splitlines() if line.startswith("Settings:"))
+
+
+@pytest.mark.parametrize("command", [["fit", "text.csv", "-t", "y", "-o", "new"], ["groups", "text.csv", "-t", "y"]])
+def test_quiet_does_not_hide_that_columns_were_left_out(command, run):
+    pd.read_csv("d.csv").assign(name="x").to_csv("text.csv", index=False)
+    for more in ([], ["--quiet"], ["-q", "--json"]):
+        found = run(*command, *more)
+        assert found.code == 0
+        assert "warning: left out, as they do not hold numbers: name\n" in found.err
+        assert more == [] or len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "roles"),
+    [
+        (["fit", "d.csv", "-t", "y", "--weight", "y", "-o", "new"], "target and weight"),
+        (["compare", "d.csv", "-t", "y", "--weight", "y"], "target and weight"),
+        (["compare", "d.csv", "-t", "y", "--qid", "y"], "target and qid"),
+        (["curve", "m", "d.csv", "-t", "y", "--weight", "y"], "target and weight"),
+        (["report", "m", "d.csv", "-t", "y", "--weight", "y"], "target and weight"),
+    ],
+)
+def test_a_column_cannot_be_the_target_and_something_else(command, roles, run):
+    found = run(*command)
+    assert (found.code, found.out) == (2, "")
+    assert found.err == f"error: column 'y' cannot be both {roles}\n"
+
+
+def test_the_weight_cannot_be_the_query(run):
+    pd.read_csv("d.csv").assign(q=1).to_csv("q.csv", index=False)
+    found = run("compare", "q.csv", "-t", "y", "--weight", "q", "--qid", "q")
+    assert (found.code, found.err) == (2, "error: column 'q' cannot be both weight and qid\n")

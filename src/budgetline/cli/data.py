@@ -206,7 +206,7 @@ def features_of(files: Files, path: Path | None, others: dict[str, str | None], 
     if groups is None:
         left_out = [name for name in names if not files.numeric[name]]
         if left_out:
-            screen.note(f"left out, as they do not hold numbers: {', '.join(left_out)}")
+            screen.warn(f"left out, as they do not hold numbers: {', '.join(left_out)}")
         names = [name for name in names if files.numeric[name]]
         if not names:
             raise Refused(f"{files.place} has no column of numbers beside {', '.join(map(repr, taken))}")

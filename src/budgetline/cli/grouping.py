@@ -57,7 +57,7 @@ def groups(
     if way is options.By.prefix and len(made) == len(columns) > 1:
         screen.note(f"no two names share a prefix before {sep!r}: try another --sep, or --by correlation")
     if left_out:
-        screen.note(f"left out, as they do not hold numbers: {', '.join(left_out)}")
+        screen.warn(f"left out, as they do not hold numbers: {', '.join(left_out)}")
     text = _commented(made, files, target, what, left_out)
     if output is not None:
         write_text(output, text)

@@ -113,7 +113,7 @@ def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
 def _cost(what: str, cost: Any) -> float:
     try:
         value = float(cost)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what} is not a number: {cost!r}") from None
     if not np.isfinite(value) or value < 0:
         raise ValueError(f"{what} must be finite and not negative, got {cost!r}")
