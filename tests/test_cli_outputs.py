@@ -3,6 +3,8 @@
 import errno
 import io
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -242,3 +244,25 @@ def test_the_weight_cannot_be_the_query(run):
     pd.read_csv("d.csv").assign(q=1).to_csv("q.csv", index=False)
     found = run("compare", "q.csv", "-t", "y", "--weight", "q", "--qid", "q")
     assert (found.code, found.err) == (2, "error: column 'q' cannot be both weight and qid\n")
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+from budgetline.cli import main
+sys.exit(main(["show", "m"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "rich"])
+def test_an_interruption_while_modules_are_imported_is_no_traceback(module):
+    environment = {**os.environ, "PYTHONPATH": str(Path(budgetline.__file__).parents[1])}
+    command = [sys.executable, "-c", INTERRUPTED, module]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
