@@ -38,6 +38,7 @@ LAYERS = (
     "runtime",
     "persistence",
     "report",
+    "public",
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import budgetline
 import reference
 from budgetline import (
     AnytimeClassifier,
@@ -1037,3 +1038,39 @@ def test_constant_columns_need_no_warning_however_they_are_read():
         model = AnytimeRegressor().fit(read, y, sample_weight=weight)
         assert np.all(model.coef_[4:] == 0)
         AnytimeRegressor(loss="poisson").fit(read, np.abs(y), sample_weight=weight)
+
+
+# -- numbers that no float can hold --------------------------------------------------------------------------------
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: model.predict(np.ones((1, 2)), budget=HUGE),
+        lambda model: model.certificate([1, HUGE], time_limit=0),
+        lambda model: model.certificate(time_limit=HUGE),
+        lambda model: model.certificate(time_limit=0).at(HUGE),
+        lambda model: budgetline.BudgetCurve.of(model).at(HUGE),
+        lambda model: budgetline.timeliness(budgetline.BudgetCurve.of(model), HUGE),
+        lambda model: budgetline.stopping_cost(budgetline.BudgetCurve.of(model), HUGE),
+        lambda model: budgetline.improve(model, budgets=[1, HUGE]),
+        lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}).predict("x", budget=HUGE),
+        lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}).predict("x", deadline=HUGE),
+        lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}, seconds={"0": HUGE}),
+        lambda model: budgetline.Extractor(len, timeout=HUGE),
+        lambda model: budgetline.Doubling(c_min=HUGE),
+        lambda model: budgetline.FeatureGroups({"a": [0]}, {"a": HUGE}),
+        lambda model: budgetline.FeatureGroups({"a": [0]}, shared={"s": (HUGE, ["a"])}),
+        lambda model: budgetline.greedy_sequence(len, {"a": 1}, max_cost=HUGE),
+        lambda model: model.set_params(alpha=HUGE).fit(np.eye(3)[:, :2], [1, 2, 3]),
+        lambda model: model.set_params(max_cost=HUGE).fit(np.eye(3)[:, :2], [1, 2, 3]),
+        lambda model: budgetline.AnytimeRegressorCV(alphas=[1, HUGE]).fit(np.eye(3)[:, :2], [1, 2, 3]),
+        lambda model: model.fit(np.eye(3)[:, :2], [1, 2, 3], sample_weight=HUGE),
+    ],
+)
+def test_a_whole_number_beyond_all_floats_is_the_usual_error(call):
+    model = budgetline.AnytimeRegressor(costs=[1, 2]).fit([[1, 0], [0, 1], [0, 0]], [1, 2, 4])
+    with pytest.raises(ValueError):  # noqa: PT011
+        call(model)

@@ -1,74 +1,25 @@
 """Learn the order in which to compute costly feature groups, and predict at any budget."""
 
-from budgetline.estimators import (
-    AnytimeClassifier,
-    AnytimeClassifierCV,
-    AnytimeRegressor,
-    AnytimeRegressorCV,
-    GroupLassoPath,
-)
-from budgetline.evaluation import (
-    BudgetCurve,
-    BudgetCurveDisplay,
-    best_sequence,
-    best_sets,
-    budget_curve,
-    compare,
-    cross_val_budget_curve,
-    oracle_curve,
-    plateau,
-    stopping_cost,
-    timeliness,
-)
-from budgetline.groups import FeatureGroups
-from budgetline.objectives.families import ConvexLoss
-from budgetline.optimality import Certificate, best_set, certify, improve
-from budgetline.persistence import load, save, to_onnx
-from budgetline.report import Summary, summarise
-from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor, profile_costs
-from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
-from budgetline.statistics import Moments, Source, open_source
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from budgetline.public import *  # noqa: F403
+    from budgetline.public import __all__ as __all__
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AnytimeClassifier",
-    "AnytimeClassifierCV",
-    "AnytimeRegressor",
-    "AnytimeRegressorCV",
-    "AnytimeRunner",
-    "BudgetCurve",
-    "BudgetCurveDisplay",
-    "Certificate",
-    "ConvexLoss",
-    "Doubling",
-    "EarlyExit",
-    "Extractor",
-    "FeatureGroups",
-    "FixedOrder",
-    "GroupLassoPath",
-    "Moments",
-    "RandomOrder",
-    "Sequence",
-    "Source",
-    "Summary",
-    "best_sequence",
-    "best_set",
-    "best_sets",
-    "budget_curve",
-    "certify",
-    "compare",
-    "cross_val_budget_curve",
-    "greedy_sequence",
-    "improve",
-    "load",
-    "open_source",
-    "oracle_curve",
-    "plateau",
-    "profile_costs",
-    "save",
-    "stopping_cost",
-    "summarise",
-    "timeliness",
-    "to_onnx",
-]
+
+def __getattr__(name: str) -> typing.Any:
+    """Load everything when something is asked for: the command line can so start, and be interrupted, at once."""
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'budgetline' has no attribute '{name}'")
+    public = importlib.import_module("budgetline.public")
+    globals().update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)
+    if name not in globals():
+        raise AttributeError(f"module 'budgetline' has no attribute '{name}'")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *importlib.import_module("budgetline.public").__all__})

@@ -30,7 +30,7 @@ def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDAr
     >>> affordable(np.array([0.1, 0.1 + 0.2]), [0.0, 0.2, 0.3]).tolist()
     [0, 1, 2]
     """
-    return np.searchsorted(cumulative_costs, np.asarray(budget, dtype=np.float64) * (1 + SLACK), side="right")
+    return np.searchsorted(cumulative_costs, floats_of(budget) * (1 + SLACK), side="right")
 
 
 def unit_of(cost: float) -> float:
@@ -103,9 +103,35 @@ def check_reading(reading: Any) -> None:
         raise ValueError(f"reading must be 'step' or 'linear', got {shown(reading)}")
 
 
+def number_of(value: Any) -> float:
+    """Return a number as a float; NaN, which passes no check, for anything else, and for what no float can hold.
+
+    Examples
+    --------
+    >>> from budgetline.budgets import number_of
+    >>> number_of(2), number_of(True), number_of("2"), number_of(10**400)
+    (2.0, nan, nan, nan)
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan
+
+
+def floats_of(values: Any) -> NDArray[np.float64]:
+    """Return numbers as an array of floats; NaN for those that no float can hold."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        given = np.asarray(values, dtype=object)
+        return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
+
+
 def check_stop(stop: Any) -> float:
     """Return a stopping cost, a finite number ≥ 0."""
-    if isinstance(stop, bool) or not isinstance(stop, Real) or not 0 <= float(stop) < np.inf:
+    if not 0 <= number_of(stop) < np.inf:
         raise ValueError(f"stop must be a finite cost ≥ 0, got {shown(stop)}")
     return float(stop)
 
@@ -141,8 +167,8 @@ class Demand:
             return cls(total if stop is None else check_stop(stop), np.empty(0), np.empty(0), reading)
         if stop is not None or reading != "step":
             raise ValueError("stop and reading='linear' are for budgets that are spread evenly, not for a sample")
-        sample = np.atleast_1d(np.asarray(budgets, dtype=np.float64))
-        counts = np.ones(sample.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+        sample = np.atleast_1d(floats_of(budgets))
+        counts = np.ones(sample.shape) if weights is None else floats_of(weights)
         if sample.ndim != 1 or not sample.size or not np.isfinite(sample).all() or np.any(sample < 0):
             raise ValueError(f"budgets must be finite and not negative, one at least, got {shown(budgets)}")
         if counts.shape != sample.shape or not np.isfinite(counts).all() or np.any(counts < 0) or not counts.sum() > 0:

@@ -1,14 +1,18 @@
-"""The one file format: safetensors with a JSON manifest. No pickle, nothing that runs code, written atomically."""
+"""The one file format: safetensors with a JSON manifest, without code; and how files of any kind are written."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from collections.abc import Mapping
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +21,23 @@ from safetensors.numpy import load, save
 
 from budgetline.messages import shown
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 SCHEMA = 1
 """Version of the format; files of a newer one are refused."""
 MANIFEST = "budgetline"
 """Key of the manifest in the metadata of a file."""
+UNFINISHED = ".unfinished"
+"""How the names of files end that are still being written, or that a killed process left."""
+ABANDONED = 3600.0
+"""Unfinished files that no process has locked are removed when they are so many seconds old."""
+MOST_OF_A_NAME = 50
+"""Characters of a name that the name of its unfinished file begins with: it must not become too long."""
+MOST_LINKS = 40
+"""Links that lead to links are followed this far, as by Linux."""
 
 
 def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, Any]) -> bytes:
@@ -100,15 +117,143 @@ def _digest(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     return total.hexdigest()
 
 
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file in full or not at all: beside its place first, then moved there."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{token_hex(8)}")
+    """Write a file in full or not at all, where and as :func:`replacing` does."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a file to write to, beside ``path``; in the end it takes the place of ``path``, unless there was an error.
+
+    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group; until it is
+    replaced, nobody may read the new one who may not read the old. Pipes and character devices are written to directly.
+    """
+    target = target_of(path)
+    if target is None:
+        with _opened(Path(path)) as file:
+            yield file
+        return
+    start = f".{target.name[:MOST_OF_A_NAME]}."
+    beside = target.with_name(f"{start}{token_hex(8)}{UNFINISHED}")
     try:
-        with open(beside, "xb") as file:
-            file.write(data)
+        old = os.stat(target) if target.exists() else None
+        with _created(beside, old) as file:
+            _remove_abandoned(beside, start, os.fstat(file.fileno()).st_mtime)
+            yield file
             file.flush()
+            if old is not None:
+                _keep_access(file.fileno(), old)
             os.fsync(file.fileno())
         os.replace(beside, target)
+    except OSError as error:
+        if error.filename == str(beside):  # nobody asked for that one
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         beside.unlink(missing_ok=True)  # only there if something went wrong
+    _sync_folder(target.parent)
+
+
+def target_of(path: str | os.PathLike[str]) -> Path | None:
+    """Return the file that a save to ``path`` creates or replaces; None if it is written to directly.
+
+    Raises
+    ------
+    OSError
+        If nothing can be saved there: a folder, a socket or a block device.
+    """
+    place = Path(path)
+    if _descriptor(place) is not None:
+        return None
+    try:
+        mode = os.stat(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        mode = stat.S_IFREG
+    if stat.S_ISREG(mode):
+        return Path(os.path.realpath(place)) if place.is_symlink() else place
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return None
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder", str(path))
+    what = "socket" if stat.S_ISSOCK(mode) else "block device"
+    raise OSError(errno.EINVAL, f"it is a {what}", str(path))
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the number of the open file of this process that a path such as /dev/stdout stands for, if it does."""
+    own = ("/dev/fd", f"/proc/{os.getpid()}/fd")
+    for _ in range(MOST_LINKS):
+        folder = os.path.realpath(path.parent)
+        if folder in own and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            break
+        path = Path(folder, os.readlink(path))
+    return None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a pipe or a device, or what is open already: to write on, neither cutting off nor creating anything."""
+    number = _descriptor(path)
+    return os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb")
+
+
+def _created(beside: Path, old: os.stat_result | None) -> BinaryIO:
+    """Create a file, and lock it to show that it is being written; before it replaces an old one it is its owner's."""
+    mode = 0o666 if old is None else old.st_mode & 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(beside, flags, mode), "wb")
+    _lock(file.fileno())
+    return file
+
+
+def _keep_access(number: int, old: os.stat_result) -> None:
+    """Give a file the owner, group and mode of an old one; a group that is another may do no more than all others."""
+    if not hasattr(os, "fchown"):  # Windows
+        return
+    mode = old.st_mode & 0o777
+    try:
+        os.fchown(number, old.st_uid, old.st_gid)
+    except OSError:
+        try:
+            os.fchown(number, -1, old.st_gid)
+        except OSError:
+            mode &= ~0o070 | (mode & 0o007) << 3
+    os.fchmod(number, mode)
+
+
+def _remove_abandoned(beside: Path, start: str, now: float) -> None:
+    """Remove what killed saves of the same file left: unfinished files that are old and that no process has locked."""
+    ours = re.compile(re.escape(start) + "[0-9a-f]{16}" + re.escape(UNFINISHED))
+    with suppress(OSError):  # the save itself does not need it
+        for entry in [e for e in os.scandir(beside.parent) if ours.fullmatch(e.name) and e.name != beside.name]:
+            if now - entry.stat(follow_symlinks=False).st_mtime > ABANDONED and entry.is_file(follow_symlinks=False):
+                with open(entry.path, "r+b") as file:
+                    if _lock(file.fileno()):
+                        os.unlink(entry.path)
+
+
+def _lock(number: int) -> bool:
+    """Lock an open file until it is closed, if nobody else has and the file system can; return whether it worked."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name outlast a power cut, where folders can be synced; the file is in its place either way."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from budgetline.budgets import floats_of, number_of
 from budgetline.messages import cut, shown, some
 
 Float = NDArray[np.float64]
@@ -163,7 +164,7 @@ def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
-        sample_weight = np.full(n_samples, float(sample_weight))
+        sample_weight = np.full(n_samples, floats_of(sample_weight))
     _refuse_masked(sample_weight, "sample_weight")
     weight: Float = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weight.ndim != 1:
@@ -265,7 +266,7 @@ def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: 
     """Check the keywords that say how much of the model a prediction may use."""
     if sum(v is not None for v in (budget, stage, available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) >= 0):
+    if budget is not None and not number_of(budget) >= 0:
         raise ValueError(f"budget must be a number ≥ 0 in cost units, got {shown(budget)}")
     if stage is not None:
         if isinstance(stage, bool) or not isinstance(stage, Integral):

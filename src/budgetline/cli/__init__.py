@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from threading import current_thread, main_thread
 
 __all__ = ["main"]
+
+LAST_STREAM = 2
+"""The number of stderr; stdin and stdout come before it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,12 +32,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     budgetline 0.1.0
     0
     """
-    try:
-        for package in ("typer", "rich"):
-            import_module(package)
-    except ImportError:
-        print("error: the command line needs typer and rich: pip install 'budgetline[cli]'", file=sys.stderr)
-        return 2
-    from budgetline.cli.app import run
-
+    _reserve_streams()
+    _forget_odd_sizes()
+    with _ending_when_interrupted():
+        try:
+            for package in ("typer", "rich"):
+                import_module(package)
+        except ImportError:
+            print("error: the command line needs typer and rich: pip install 'budgetline[cli]'", file=sys.stderr)
+            return 2
+        from budgetline.cli.app import run
     return run(sys.argv[1:] if arguments is None else arguments)
+
+
+def _reserve_streams() -> None:
+    """Put /dev/null where stdin, stdout or stderr are closed: no file that is opened later may take their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= LAST_STREAM:
+        pass
+    os.close(number)
+
+
+def _forget_odd_sizes() -> None:
+    """Forget sizes of the terminal that are none; what prints and wraps would stumble over them."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "80"), re.ASCII):
+            del os.environ[name]
+
+
+@contextmanager
+def _ending_when_interrupted() -> Iterator[None]:
+    """End at once if the user interrupts: while modules are imported, an exception can be lost or printed anywhere."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

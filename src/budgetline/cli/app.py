@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from budgetline.cli.grouping import groups
 from budgetline.cli.judging import compare, curve, report, show
 from budgetline.cli.predicting import export, predict
 from budgetline.cli.profiling import profile
-from budgetline.cli.screens import aside, release
+from budgetline.cli.screens import aside, release, tell
 from budgetline.messages import cut, printable
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
@@ -122,17 +123,35 @@ def _made() -> Any:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; return its exit code. Whatever the user can mend is one line on stderr."""
+    if sys.stdout is None:
+        return _ended("stdout is closed: there is nowhere to print the result")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an old terminal must not stop a result
+    code = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # what is left would be tried again, and complained about, when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code == 0:
+            broken = isinstance(error, BrokenPipeError)  # the reader has seen enough
+            code = 1 if broken else _ended(f"cannot print to stdout: {error.strerror or error}")
+    release(code == 0)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run a command; what it says beside its result is still held back."""
     with warnings.catch_warnings():
         warnings.showwarning = _note
         try:
             release(False)
             code = _made().main(args=list(arguments), prog_name="budgetline", standalone_mode=False)
-            release(True)
         except USAGE_ERROR as error:
             return _ended(error.format_message().replace("Value error, ", ""))
+        except BrokenPipeError:  # whoever read our output has seen enough
+            return 1
         except EXPECTED as error:
             return _ended(line_of(error))
         except (KeyboardInterrupt, typer.Abort):
@@ -141,7 +160,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ended(text: str) -> int:
-    print(f"error: {cut(printable(' '.join(text.split())), LONGEST_LINE)}", file=sys.stderr)
+    tell(f"error: {cut(printable(' '.join(text.split())), LONGEST_LINE)}")
     return 2
 
 

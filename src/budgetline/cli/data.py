@@ -208,7 +208,7 @@ def features_of(files: Files, path: Path | None, others: dict[str, str | None], 
     if groups is None:
         left_out = [name for name in names if not files.numeric[name]]
         if left_out:
-            screen.note(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
+            screen.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
         names = [name for name in names if files.numeric[name]]
         if not names:
             raise Refused(f"{files.place} has no column of numbers beside {some(taken)}")

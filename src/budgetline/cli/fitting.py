@@ -97,9 +97,9 @@ def fit(
 ) -> None:
     """Learn the order of the groups and a model for every budget; write them to one file."""
     screen = Screen(as_json, quiet)
-    check_output(output)
-    Settings(task, rule, schedule, alpha, cv, max_cost, max_groups, loss).check()
     files = Files(data, file_format, zero_based)
+    check_output(output, inputs=[*files.found[0], groups])
+    Settings(task, rule, schedule, alpha, cv, max_cost, max_groups, loss).check()
     features = features_of(files, groups, {"--target": target, "--weight": weight}, screen)
     source = files.source(target, features.names, weight=weight)
     streamed = not fits(files, source) if stream is None else stream

@@ -42,9 +42,9 @@ def groups(
 ) -> None:
     """Write a groups file to start from: which columns come together, each group at cost 1. Edit it."""
     screen = Screen(as_json, quiet)
-    if output is not None:
-        check_output(output)
     files = Files(data, file_format, zero_based)
+    if output is not None:
+        check_output(output, inputs=files.found[0])
     way = by or (options.By.prefix if files.named else options.By.column)
     if not sep:
         raise Refused("--sep must not be empty")
@@ -58,7 +58,7 @@ def groups(
     if way is options.By.prefix and len(made) == len(columns) > 1:
         screen.note(f"no two names share a prefix before {shown(sep)}: try another --sep, or --by correlation")
     if left_out:
-        screen.note(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
+        screen.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
     text = _commented(made, files, target, what, left_out)
     if output is not None:
         write_text(output, text)

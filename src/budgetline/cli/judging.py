@@ -165,12 +165,12 @@ def report(
     """Write a report to look at: the curve with a slider, the sequence, and whether the order is worth it."""
     screen = Screen(as_json, quiet)
     place = Path("report.html") if output is None and not as_json else output
+    files = None if data is None else Files(data, file_format, zero_based)
     if place is not None:
-        check_output(place, ".html", ".md", ".json")
+        check_output(place, ".html", ".md", ".json", inputs=[model, *(files.found[0] if files else ())])
     found = load(model)
     table = Table(None, None, None, None)  # type: ignore[arg-type]
-    if data is not None:
-        files = Files(data, file_format, zero_based)
+    if files is not None:
         table = in_memory(files, source_for(found, files, target, screen, weight=weight), screen, "a report")
     elif target is not None or weight is not None:
         raise Refused("--target and --weight are columns of DATA: give it, too")

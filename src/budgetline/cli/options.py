@@ -90,4 +90,4 @@ Metric = Annotated[
 ]
 Folds = Annotated[int | None, typer.Option("--cv", metavar="K", min=2, help="Number of folds of cross-validation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr, only warnings.")]

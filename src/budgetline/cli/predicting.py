@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
 import typer
@@ -19,7 +20,8 @@ from budgetline.cli.data import Files, chunks_of, frame_of
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.judging import check_kind
 from budgetline.cli.screens import Screen
-from budgetline.cli.writing import check_output, replacing, saying
+from budgetline.cli.writing import check_output, saying
+from budgetline.files import replacing
 from budgetline.messages import shown, some
 from budgetline.persistence import load, to_onnx
 from budgetline.progress import make_bar
@@ -50,15 +52,15 @@ def predict(
 ) -> None:
     """Predict, one line per row of DATA, with what a budget buys. Only columns that are needed must be there."""
     screen = Screen(as_json, quiet)
+    files = Files(data, file_format, zero_based)
     if output is not None:
-        check_output(output, ".csv", ".parquet")
+        check_output(output, ".csv", ".parquet", inputs=[model, *files.found[0]])
     found = load(model)
     if proba and not hasattr(found, "classes_"):
         raise Refused(f"--proba is for classification, and {model} is a regression")
     choice = _choice(found, budget, stage, available)
     with refusing():
         chosen = found.staged_model_.choose(**choice)
-    files = Files(data, file_format, zero_based)
     header = _header(found, proba)
     blocks = _blocks(found, files, chosen.columns, choice, proba, screen)
     record = {"model": str(model), **_spent(found, choice, screen), "columns": header}
@@ -80,7 +82,7 @@ def export(
 ) -> None:
     """Write a model as an ONNX graph: inputs X and stage or budget."""
     screen = Screen(as_json, quiet)
-    check_output(output, ".onnx")
+    check_output(output, ".onnx", inputs=[model])
     found = load(model)
     with refusing(), saying(output):
         graph = to_onnx(found, output)
@@ -176,14 +178,16 @@ def _write_csv(file: Any, header: list[str], blocks: Iterator[Block]) -> int:
 
 
 def _write_file(path: Path, header: list[str], blocks: Iterator[Block]) -> int:
-    with replacing(path) as beside:
-        if path.suffix.lower() == ".csv":
-            with open(beside, "x", encoding="utf-8", newline="") as file:
-                return _write_csv(file, header, blocks)
-        return _write_parquet(beside, header, blocks)
+    with saying(path), replacing(path) as file:
+        if path.suffix.lower() != ".csv":
+            return _write_parquet(file, header, blocks)
+        text = TextIOWrapper(file, encoding="utf-8", newline="")
+        rows = _write_csv(text, header, blocks)
+        text.detach()
+    return rows
 
 
-def _write_parquet(path: Path, header: list[str], blocks: Iterator[Block]) -> int:
+def _write_parquet(file: BinaryIO, header: list[str], blocks: Iterator[Block]) -> int:
     pa, rows = arrow(), 0
     with ExitStack() as stack:
         writer: Any = None
@@ -191,7 +195,7 @@ def _write_parquet(path: Path, header: list[str], blocks: Iterator[Block]) -> in
             columns = block.reshape(len(block), -1)
             table = pa.table({name: columns[:, k].tolist() for k, name in enumerate(header)})
             if writer is None:
-                writer = stack.enter_context(import_module("pyarrow.parquet").ParquetWriter(path, table.schema))
+                writer = stack.enter_context(import_module("pyarrow.parquet").ParquetWriter(file, table.schema))
             writer.write_table(table)
             rows += len(block)
     return rows

@@ -15,7 +15,7 @@ from budgetline.cli import options
 from budgetline.cli.data import read_groups
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.screens import Screen
-from budgetline.cli.writing import check_output, write_text
+from budgetline.cli.writing import check_distinct, check_output, write_text
 from budgetline.messages import shown, some
 from budgetline.runtime import profile_costs
 
@@ -44,9 +44,9 @@ def profile(
     if (groups is None) != (output is None):
         raise Refused("--groups and --output go together: the groups are written again, at the costs measured")
     if output is not None:
-        check_output(output)
+        check_output(output, inputs=[groups, sample])
     known = None if groups is None else read_groups(groups)
-    functions, inputs = _mapping(extractors), _inputs(sample)
+    functions, inputs = _mapping(extractors, output), _inputs(sample)
     with refusing():
         found = profile_costs(
             functions,
@@ -69,7 +69,7 @@ def profile(
     screen.document({"costs": found.costs, "seconds": found.seconds, "quantile": quantile, "written": written})
 
 
-def _mapping(text: str) -> Mapping[str, Any]:
+def _mapping(text: str, output: Path | None) -> Mapping[str, Any]:
     """Import the mapping; modules in the current folder are found, as ``python -m`` finds them."""
     module, _, name = text.partition(":")
     if not module or not name:
@@ -78,6 +78,8 @@ def _mapping(text: str) -> Mapping[str, Any]:
         sys.path.insert(0, str(Path.cwd()))
     with refusing(module):
         imported = import_module(module)
+    if output is not None and getattr(imported, "__file__", None):
+        check_distinct(output, [Path(str(imported.__file__))])
     found = getattr(imported, name, None)
     if not isinstance(found, Mapping):
         raise Refused(f"{shown(name)} in module {shown(module)} is not a mapping of groups to functions")

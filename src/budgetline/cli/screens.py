@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
@@ -37,8 +38,8 @@ def aside(text: str) -> None:
     In a log, an error is then one line and nothing else.
     """
     text = printable(text)
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr)
+    if sys.stderr is not None and sys.stderr.isatty():
+        tell(text)
     else:
         _held.append(text)
 
@@ -46,8 +47,15 @@ def aside(text: str) -> None:
 def release(wanted: bool) -> None:
     """Print, or forget, what was held back."""
     for text in _held if wanted else ():
-        print(text, file=sys.stderr)
+        tell(text)
     _held.clear()
+
+
+def tell(text: str) -> None:
+    """Print a line on stderr; where that is closed or full, nobody can be told."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,10 @@ class Screen:
         """Say something beside the result."""
         if not self.quiet:
             aside(text)
+
+    def warn(self, text: str) -> None:
+        """Say what must not be missed, even where notes are not wanted."""
+        aside(f"warning: {text}")
 
     def say(self, text: str = "") -> None:
         """Print lines of the result, unless it is wanted as JSON; no name in them can steer the terminal."""

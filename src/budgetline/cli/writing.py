@@ -3,50 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 
 from budgetline.cli.errors import Refused
-from budgetline.files import write_atomically
+from budgetline.files import target_of, write_atomically
 
 
-def check_output(path: Path, *suffixes: str) -> None:
-    """Raise an error if nothing can be written there, before any work is done."""
-    folder = path.parent
+def check_output(path: Path, *suffixes: str, inputs: Iterable[Path | None]) -> None:
+    """Raise an error if nothing can be written there, or an input would be lost, before anything is read."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise Refused(f"cannot write {path}: its name must end in {' or '.join(suffixes)}")
-    if path.is_dir():
-        raise Refused(f"cannot write {path}: it is a folder")
-    if not folder.is_dir():
-        raise Refused(f"cannot write {path}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK):
-        raise Refused(f"cannot write {path}: the folder {folder} may not be written to")
+    with saying(path):
+        target = target_of(path)
+    if target is None:
+        if not os.access(path, os.W_OK):
+            raise Refused(f"cannot write {path}: it may not be written to")
+    elif not target.parent.is_dir():
+        raise Refused(f"cannot write {path}: there is no folder {target.parent}")
+    elif not os.access(target.parent, os.W_OK):
+        raise Refused(f"cannot write {path}: the folder {target.parent} may not be written to")
+    check_distinct(path, inputs)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a place beside ``path`` to write to; what is there in the end replaces it, unless there was an error."""
-    beside = path.with_name(f".{path.name}.{token_hex(8)}")
-    try:
-        with saying(path):
-            yield beside
-            with open(beside, "rb") as file:
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Raise an error if an output is one of the inputs, by whatever name; a device, such as a terminal, may be."""
+    if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
+        return
+    for given in inputs:
+        if given is not None and given.exists() and path.samefile(given):
+            raise Refused(f"cannot write {path}: it is the same file as the input {given}")
 
 
 @contextmanager
 def saying(path: Path) -> Iterator[None]:
-    """Name the file that was asked for in errors of writing, not the one beside it."""
+    """Say in errors of writing that the file that was asked for cannot be written."""
     try:
         yield
     except OSError as error:
-        # errors of files that are read meanwhile are named already
-        if error.filename is None or Path(error.filename).parent == path.parent:
+        if error.filename in (None, str(path)):  # errors of files that are read meanwhile are named already
             raise Refused(f"cannot write {path}: {error.strerror or error}") from error
         raise
 

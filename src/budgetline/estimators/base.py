@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.budgets import number_of
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import (
     check_table,
@@ -26,6 +27,7 @@ from budgetline.inputs import (
     prediction_table,
     remember_columns,
 )
+from budgetline.messages import shown
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.plan import Plan
@@ -122,6 +124,12 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
         return check_target(y, n_samples)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
+                raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
 
     def _check(self, X: Any, y: Any, sample_weight: Any, alpha: float) -> Checked:
         """Check parameters and data, and read the grouped columns; nothing of the estimator is changed."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from budgetline.budgets import floats_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.stages import explained_share, mean_over_rows
 from budgetline.evaluation.timeliness import timeliness
@@ -23,7 +24,7 @@ Float = NDArray[np.float64]
 
 def check_alphas(alphas: Any) -> Float:
     """Return the values to try, shape (n_alphas,)."""
-    values: Float = check_array(alphas, ensure_2d=False, dtype=np.float64, input_name="alphas")
+    values: Float = check_array(floats_of(alphas), ensure_2d=False, dtype=np.float64, input_name="alphas")
     if values.ndim != 1 or np.any(values < 0):
         raise ValueError(f"alphas must be numbers ≥ 0, got {shown(alphas)}")
     return values

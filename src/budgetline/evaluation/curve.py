@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetline.budgets import Reading, affordable, check_reading
+from budgetline.budgets import Reading, affordable, check_reading, floats_of
 from budgetline.evaluation.stages import innermost
 from budgetline.messages import shown
 from budgetline.sequencing.sequence import Sequence
@@ -153,7 +153,7 @@ class BudgetCurve:
         [0.0, 0.5, 1.0]
         """
         check_reading(reading)
-        budgets = np.asarray(budget, dtype=np.float64)
+        budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):
             raise ValueError(f"budgets must be ≥ 0, got {shown(budget)}")
         if self.folds:  # exact in both readings, whatever the grid

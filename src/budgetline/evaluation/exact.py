@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import Demand, Reading, affordable
+from budgetline.budgets import Demand, Reading, affordable, floats_of, number_of
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.linear import warn_from_moments
 from budgetline.messages import shown
@@ -62,7 +61,7 @@ class BestSets:
 
     def at(self, budget: float) -> tuple[float, tuple[str, ...]]:
         """Return F and the groups of the best set that costs no more than ``budget``."""
-        if not budget >= 0:
+        if not floats_of(budget) >= 0:
             raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
         k = int(affordable(self.costs, budget)) - 1
         return float(self.values[k]), self.groups[k]
@@ -192,7 +191,7 @@ def _values(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> 
     """Return the groups, F of all their subsets (2^J,) and R(∅)."""
     if not isinstance(moments, Moments):
         raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
-    if not isinstance(alpha, Real) or not 0 <= alpha < np.inf:
+    if not 0 <= number_of(alpha) < np.inf:
         raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)

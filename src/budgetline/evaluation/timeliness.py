@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from budgetline.budgets import SLACK, Rates, Reading, check_reading, check_stop, unit_of
+from budgetline.budgets import SLACK, Rates, Reading, check_reading, check_stop, number_of, unit_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.messages import shown
 
@@ -157,7 +156,7 @@ def oracle_curve(curve: Any) -> BudgetCurve:
 
 def check_alpha(alpha: Any) -> None:
     """Raise an error unless α is a share of the improvement."""
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
+    if not 0 <= number_of(alpha) <= 1:
         raise ValueError(f"alpha must be a number from 0 to 1, got {shown(alpha)}")
 
 

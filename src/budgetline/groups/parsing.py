@@ -117,9 +117,7 @@ def _cost(what: str, cost: Any) -> float:
         raise ValueError(f"{what} is not a number: {shown(cost)}")
     try:
         value = float(cost)
-    except OverflowError:
-        value = np.inf
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what} is not a number: {shown(cost)}") from None
     if not np.isfinite(value) or value < 0:
         raise ValueError(f"{what} must be finite and not negative, got {shown(cost)}")

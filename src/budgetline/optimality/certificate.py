@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK, Reading, affordable, check_stop, rate
+from budgetline.budgets import SLACK, Reading, affordable, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
@@ -128,7 +128,7 @@ class Certificate:
         >>> [round(certificate.at(budget).ratio, 3) for budget in (1, 3, 4)]
         [0.0, 1.0, 1.0]
         """
-        if not budget >= 0:
+        if not floats_of(budget) >= 0:
             raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
         achieved, bound = self._achieved_at(budget), float(self._bound_at(np.array([budget]))[0])
         return Certified(achieved, bound, float(_ratios(np.array([achieved]), np.array([bound]))[0]))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import affordable
+from budgetline.budgets import affordable, floats_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 from budgetline.objectives.families import SquaredError
@@ -113,7 +113,7 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> 
     spent = np.cumsum(prices.steps(order))
     even = prices.total * (np.arange(1, GRID + 1) / GRID)
     try:
-        asked = np.empty(0) if budgets is None else np.atleast_1d(np.asarray(budgets, dtype=np.float64))
+        asked = np.empty(0) if budgets is None else np.atleast_1d(floats_of(budgets))
     except (TypeError, ValueError):
         raise ValueError(f"budgets must be numbers, got {shown(budgets)}") from None
     if asked.ndim != 1 or not np.isfinite(asked).all() or np.any(asked < 0):

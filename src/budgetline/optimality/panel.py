@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK
+from budgetline.budgets import SLACK, number_of
 from budgetline.groups.parsing import positions_of
 from budgetline.groups.prices import Mask
 from budgetline.messages import printable, shown
@@ -115,7 +114,7 @@ def best_set(
     >>> best_set(Moments.of(heart.data, heart.target), heart.feature_groups, budget=200)
     BestSet(cp, sex, age, trestbps, exercise, fluoroscopy: cost 194.2, explains 52.0%, optimal)
     """
-    if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 <= float(budget) < np.inf:
+    if not 0 <= number_of(budget) < np.inf:
         raise ValueError(f"budget must be a finite number ≥ 0, got {shown(budget)}")
     limit = check_time_limit(time_limit)
     if not isinstance(moments, Moments):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.budgets import number_of
 from budgetline.evaluation.stages import innermost
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.linear import LARGEST_GRAM, fit_moments, warn_from_moments
@@ -30,7 +30,7 @@ ALPHA = 1e-5
 
 def check_time_limit(time_limit: Any) -> float:
     """Return a number of seconds."""
-    if isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not float(time_limit) >= 0:
+    if not number_of(time_limit) >= 0:
         raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {shown(time_limit)}")
     return float(time_limit)
 
@@ -56,7 +56,7 @@ def alpha_of(model: Any) -> float:
 def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha: float | None) -> Quadratic:
     """Return what sets of groups explain and cost, from moments."""
     alpha = ALPHA if alpha is None else alpha
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) < np.inf:
+    if not 0 <= number_of(alpha) < np.inf:
         raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)

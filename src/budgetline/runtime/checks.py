@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, get_args
 
 import narwhals as nw
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.budgets import number_of
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
@@ -84,7 +85,7 @@ def as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
 
 
 def _check_seconds(name: str, seconds: Any) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not 0 <= float(seconds) < np.inf:
+    if not 0 <= number_of(seconds) < np.inf:
         raise ValueError(f"seconds of group {shown(name)} must be a finite number ≥ 0, got {shown(seconds)}")
     return float(seconds)
 
@@ -93,7 +94,7 @@ def check_deadline(deadline: Any) -> float | None:
     """Return a deadline in seconds from now; None means there is none."""
     if deadline is None:
         return None
-    if isinstance(deadline, bool) or not isinstance(deadline, Real) or np.isnan(float(deadline)):
+    if np.isnan(number_of(deadline)):
         raise ValueError(f"deadline must be a number of seconds, got {shown(deadline)}")
     return None if float(deadline) == np.inf else float(deadline)
 
@@ -102,7 +103,7 @@ def check_budget(budget: Any) -> float:
     """Return a budget in cost units; infinite if there is none."""
     if budget is None:
         return np.inf
-    if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) >= 0:
+    if not number_of(budget) >= 0:
         raise ValueError(f"budget must be a number ≥ 0 in cost units, got {shown(budget)}")
     return float(budget)
 

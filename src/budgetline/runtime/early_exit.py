@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.budgets import number_of
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.messages import shown
 
@@ -78,7 +79,7 @@ class EarlyExit:
         if not (isinstance(model, SequenceEstimator) and is_classifier(model)):
             raise TypeError(f"early exit is for classifiers of budgetline, got {type(model).__name__}")
         check_is_fitted(model)
-        if isinstance(below, bool) or not isinstance(below, Real) or not 0 < float(below) < 1:
+        if not 0 < number_of(below) < 1:
             raise ValueError(f"below must be between 0 and 1, got {shown(below)}")
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be an integer ≥ 1, got {shown(n_samples)}")

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.budgets import number_of
 from budgetline.inputs import column_names
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
@@ -64,7 +65,7 @@ class Extractor:
             raise ValueError(f"an async function runs in mode 'async', not {shown(self.mode)}")
         if isinstance(self.retries, bool) or not isinstance(self.retries, Integral) or self.retries < 0:
             raise ValueError(f"retries must be an integer ≥ 0, got {shown(self.retries)}")
-        if self.timeout is not None and (not isinstance(self.timeout, Real) or not float(self.timeout) > 0):
+        if self.timeout is not None and not number_of(self.timeout) > 0:
             raise ValueError(f"timeout must be a number of seconds > 0, got {shown(self.timeout)}")
 
 

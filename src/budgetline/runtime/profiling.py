@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
-from numbers import Integral, Real
+from numbers import Integral
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from budgetline.budgets import number_of
 from budgetline.groups.parsing import parse_costs
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
@@ -233,7 +234,7 @@ def _money(costs: Any, extractors: Mapping[str, Any], subjects: Mapping[str, Ext
 
 
 def _check_level(quantile: Any) -> float:
-    if isinstance(quantile, bool) or not isinstance(quantile, Real) or not 0 < float(quantile) <= 1:
+    if not 0 < number_of(quantile) <= 1:
         raise ValueError(f"quantile must be a number in (0, 1], got {shown(quantile)}")
     return float(quantile)
 

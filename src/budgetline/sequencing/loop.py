@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK
+from budgetline.budgets import SLACK, number_of
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
@@ -73,7 +73,7 @@ class Limits:
             ("max_groups", self.max_groups),
             ("min_gain", self.min_gain),
         ):
-            if value is not None and not value >= 0:
+            if value is not None and not number_of(value) >= 0:
                 raise ValueError(f"{name} must be ≥ 0, got {shown(value)}")
         if self.max_groups is not None and int(self.max_groups) != self.max_groups:
             raise ValueError(f"max_groups must be a whole number, got {shown(self.max_groups)}")

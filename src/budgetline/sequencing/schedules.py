@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK
+from budgetline.budgets import SLACK, number_of
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown, some
 
@@ -80,7 +80,7 @@ class Doubling:
     literal: bool = False
 
     def __post_init__(self) -> None:
-        if self.c_min is not None and not 0 < float(self.c_min) < np.inf:
+        if self.c_min is not None and not 0 < number_of(self.c_min) < np.inf:
             raise ValueError(f"c_min must be a positive number, got {shown(self.c_min)}")
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:

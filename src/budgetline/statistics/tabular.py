@@ -88,8 +88,13 @@ def roles_of(
     if target is None:
         raise ValueError("say which column is the target: target='…'")
     chosen: str | tuple[str, ...] = target if isinstance(target, str) else tuple(target)
-    others = {chosen} if isinstance(chosen, str) else set(chosen)
-    others |= {name for name in (weight, qid) if name is not None}
+    named = [("target", name) for name in ([chosen] if isinstance(chosen, str) else chosen)]
+    named += [(role, name) for role, name in (("weight", weight), ("qid", qid)) if name is not None]
+    roles = {name: role for role, name in reversed(named)}
+    for role, name in named:
+        if roles[name] != role:
+            raise ValueError(f"column {shown(name)} cannot be both {roles[name]} and {role}")
+    others = set(roles)
     # pandas keeps the labels of rows in such columns
     plain = (name for name in known if name not in others and not re.fullmatch(r"__index_level_\d+__", name))
     columns = tuple(plain) if features is None else tuple(features)
