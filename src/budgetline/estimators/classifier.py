@@ -154,5 +154,5 @@ class AnytimeClassifier(Classification):
         evaluate = partial(stream.model_sums, family, labels)
         model = fit_generalised_source(evaluate, stream.moments(shape, labels), plan, family, self.tol)
         self._keep(model, layout, source.feature_names, shape)
-        self.classes_, self.n_passes_ = labels, stream.passes
+        self.classes_, self.n_passes_ = labels, stream.passes.count
         return self

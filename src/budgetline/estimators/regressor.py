@@ -172,7 +172,7 @@ class AnytimeRegressor(FromMoments):
         model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
         self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family
-        self._remember(None, (), stream.passes)
+        self._remember(None, (), stream.passes.count)
 
     def _need_squared_error(self) -> None:
         if self.loss != "squared_error":
