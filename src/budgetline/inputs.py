@@ -116,7 +116,7 @@ def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     return y.reshape(n_samples, -1), y.shape[1:]
 
 
-def raise_missing(y: Any, first: int = 0) -> None:
+def raise_missing(y: Any, first: int = 0, name: str = "y") -> None:
     """Raise an error that names the first row in which y is missing: None, NaN, NaT, NA, or masked.
 
     An empty text is a label like any other: whoever gives an array says what is missing. Rows count from ``first``.
@@ -131,7 +131,7 @@ def raise_missing(y: Any, first: int = 0) -> None:
         value = array.reshape(len(array), -1)[row, column]
         what = "NaN" if isinstance(value, float | np.floating) else str(value)
         what = "a masked value" if mask is not None and mask.any() else what
-        raise ValueError(f"Input y contains {what} in row {first + row}: leave out rows whose target is missing")
+        raise ValueError(f"Input {name} contains {what}, first in row {first + row}")
 
 
 def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:

@@ -163,7 +163,8 @@ class FromMoments(Regression):
         progress : bool or None
             Whether to show a progress bar; None: on a terminal, where tqdm is installed.
         checkpoint : path, optional
-            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped.
+            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped. Files
+            that have changed, and those whose moments are damaged (with a warning), are read again.
 
         Returns
         -------

@@ -56,6 +56,8 @@ def open_source(
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit_source`` and ``budget_curve``.
 
+    The data must not change from now on until they have been learned from: that is an error which names the file.
+
     Parameters
     ----------
     data : path, glob, folder, list of paths, table, dataset, frame, tuple or iterator

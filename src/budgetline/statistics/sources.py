@@ -57,6 +57,8 @@ class Chunk:
             raise ValueError(f"{where}: requires y to be passed, but the target y is None")
         try:
             raise_missing(y, first)
+            if qid is not None:
+                raise_missing(qid, first, "qid")
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         y = np.asarray(y)
@@ -222,6 +224,8 @@ def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows
     X = X.tocsr() if sparse.issparse(X) else X
     if getattr(X, "ndim", None) != 2:
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
+    if np.ma.is_masked(X):
+        raise ValueError("X is a masked array with masked values: fill them first")
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     n, D = X.shape
