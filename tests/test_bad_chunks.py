@@ -9,6 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import budgetline.statistics.csv
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
 
 
@@ -116,6 +117,61 @@ def test_bad_csv_among_good(tmp_path, kind):
     check_refused(lambda: open_source(tmp_path, "y", weight="w"), message)
 
 
+def labelled(n=60):
+    return make_frame(n).drop(columns=["y", "w"]).assign(y=np.resize(["u", "v", "v"], n))
+
+
+@pytest.mark.parametrize("empty", ["", '""'])
+@pytest.mark.parametrize(("before", "line"), [("", 47), ("\n\r\n", 49)])
+def test_a_csv_field_without_text_is_a_missing_label(tmp_path, empty, before, line):
+    text = labelled().to_csv(index=False).splitlines(keepends=True)
+    text[46] = text[46].replace(",v\n", f",{empty}\n").replace(",u\n", f",{empty}\n")
+    (tmp_path / "a.csv").write_text("".join([text[0], before, *text[1:]]))
+    model = AnytimeClassifier(rule="omp", alpha=0.1)
+    for chunk_rows in (None, 10):
+        source = open_source(tmp_path / "a.csv", "y", chunk_rows=chunk_rows)
+        with pytest.raises(ValueError, match=rf"a\.csv, block 0: column 'y' has 1 missing values, .* line {line}$"):
+            model.fit_source(source)
+    assert not hasattr(model, "classes_")
+
+
+def test_lines_are_counted_over_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgetline.statistics.csv, "CSV_BLOCK", 500)
+    for column, value in (("y", ""), ("q", ""), ("w", "")):
+        frame = labelled().assign(w="2", q="query").astype(str)
+        frame.loc[45, column] = value
+        frame.to_csv(tmp_path / "a.csv", index=False)
+        source = open_source(tmp_path / "a.csv", "y", weight="w", qid="q")
+        with pytest.raises(
+            ValueError, match=rf"a\.csv, block \d+: column '{column}' has 1 missing values, .* line 47$"
+        ):
+            AnytimeClassifier(rule="omp", alpha=0.1).fit_source(source)
+
+
+def test_words_that_may_mean_missing_are_labels_of_text(tmp_path):
+    labelled().replace({"y": {"u": "NA"}}).to_csv(tmp_path / "a.csv", index=False)
+    found = AnytimeClassifier(rule="omp", alpha=0.1).fit_source(open_source(tmp_path / "a.csv", "y"))
+    assert found.classes_.tolist() == ["NA", "v"]
+
+
+def test_missing_labels_of_tables_name_their_row(tmp_path):
+    frame = labelled()
+    frame.loc[45, "y"] = None
+    frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=20)
+    frame.astype({"y": "category"}).to_parquet(tmp_path / "b.parquet", index=False, row_group_size=20)
+    sources = {
+        "a.parquet, row group 2": open_source(tmp_path / "a.parquet", "y", chunk_rows=3),
+        "b.parquet, row group 2": open_source(tmp_path / "b.parquet", "y"),
+        "rows 0 to 59": open_source(frame, "y"),
+        "rows 45 to 47": open_source(pa.Table.from_pandas(frame, preserve_index=False), "y", chunk_rows=3),
+    }
+    for where, source in sources.items():
+        row = 5 if "row group" in where else 45
+        message = rf"{where}: column 'y' has 1 missing values, the first in row {row}$"
+        with pytest.raises(ValueError, match=message):
+            AnytimeClassifier(rule="omp", alpha=0.1).fit_source(source)
+
+
 def test_a_weight_column_may_turn_from_whole_numbers_to_others(tmp_path):
     frame = make_frame(40)
     frame["w"] = [1] * 20 + [0.5] * 20
@@ -206,7 +262,7 @@ def test_truncated_while_it_is_open(folder):
     source = open_source(folder, "y", weight="w")
     data = (folder / "1.parquet").read_bytes()
     (folder / "1.parquet").write_bytes(data[:-20])
-    check_refused(lambda: source, r"1\.parquet is not a Parquet file, or it is damaged")
+    check_refused(lambda: source, r"1\.parquet, .*has changed since it was opened")
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "svm"])

@@ -5,13 +5,24 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 
-from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups, Moments
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    FeatureGroups,
+    Moments,
+    budget_curve,
+    compare,
+    cross_val_budget_curve,
+    open_source,
+)
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4]}
 COSTS = {"a": 1.0, "b": 2.0, "c": 4.0}
@@ -307,6 +318,93 @@ def test_labels_of_the_wrong_kind(y, message):
     X, _ = data(2)
     with pytest.raises(ValueError, match=message):
         AnytimeClassifier(GROUPS).fit(X, y(X))
+
+
+def with_label(label, row=7):
+    _, y = data(2)
+    y = y.astype(object)
+    y[row] = label
+    return y
+
+
+MISSING = {
+    "None": lambda: with_label(None),
+    "NaN": lambda: with_label(np.nan),
+    "NA": lambda: with_label(pd.NA),
+    "NaT": lambda: with_label(pd.NaT),
+    "list with None": lambda: with_label(None).tolist(),
+    "list with NaN": lambda: with_label(float("nan")).tolist(),
+    "pandas objects": lambda: pd.Series(with_label(None), dtype=object),
+    "pandas strings": lambda: pd.Series(with_label(None), dtype="string"),
+    "pandas categories": lambda: pd.Series(with_label(None), dtype="category"),
+    "pandas flags": lambda: pd.Series([True, False] * 60, dtype="boolean").mask(np.arange(120) == 7),
+    "pandas whole numbers": lambda: pd.Series([1, 2] * 60, dtype="Int64").mask(np.arange(120) == 7),
+    "polars": lambda: pl.Series(with_label(None).tolist()),
+    "arrow": lambda: pa.chunked_array([pa.array(with_label(None).tolist())]),
+    "numbers": lambda: np.where(np.arange(120) == 7, np.nan, np.arange(120) % 2),
+    "dates": lambda: np.where(np.arange(120) == 7, np.datetime64("NaT"), np.datetime64("2020-01-01", "D")),
+    "masked": lambda: np.ma.array(data(2)[1], mask=np.arange(120) == 7),
+    "masked numbers": lambda: np.ma.array(np.arange(120) % 2, mask=np.arange(120) == 7),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_a_label_that_is_missing_is_an_error_that_names_its_row(kind):
+    X, y = data(2)
+    missing = MISSING[kind]()
+    fits = [
+        lambda: AnytimeClassifier(GROUPS).fit(X, missing),
+        lambda: AnytimeClassifierCV(GROUPS, cv=2).fit(X, missing),
+        lambda: AnytimeClassifier(rule="omp").fit_source(open_source((X, missing), chunk_rows=50)),
+        lambda: AnytimeClassifier(rule="omp").fit_source(open_source(lambda: iter([(X, missing)]))),
+        lambda: cross_val_budget_curve(AnytimeClassifier(GROUPS), X, missing, cv=2),
+        lambda: compare({"fr": AnytimeClassifier(GROUPS)}, X, missing, cv=2),
+        lambda: budget_curve(AnytimeClassifier(GROUPS, alpha=0.1).fit(X, y), X, missing, metric="accuracy"),
+    ]
+    for fit in fits:
+        with pytest.raises(ValueError, match=r"Input y contains (None|NaN|NaT|<NA>|a masked value), first in row 7$"):
+            fit()
+
+
+def test_rows_of_missing_labels_are_counted_from_the_start_of_the_data():
+    X, _ = data(2)
+    source = open_source((X, with_label(None, 77)), chunk_rows=50)
+    with pytest.raises(ValueError, match="rows 50 to 99: Input y contains None, first in row 77"):
+        AnytimeClassifier(rule="omp").fit_source(source)
+
+
+def test_an_empty_text_in_an_array_is_a_label():
+    """Arrays have other ways to say that a label is missing."""
+    X, y = data(2)
+    y = np.where(y == "no", "", "yes")
+    assert AnytimeClassifier(GROUPS, alpha=0.1).fit(X, y).classes_.tolist() == ["", "yes"]
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=y)
+    found = AnytimeClassifier(rule="omp", alpha=0.1).fit_source(open_source(frame, "y"))
+    assert found.classes_.tolist() == ["", "yes"]
+
+
+def test_targets_and_weights_that_are_masked_are_missing():
+    X, _ = data(2)
+    y, mask = X[:, 0] + X[:, 1], np.arange(120) == 7
+    masked = np.ma.array(y, mask=mask)
+    for fit in (AnytimeRegressor().fit, Moments.of, lambda X, y: AnytimeRegressor().fit_source(open_source((X, y)))):
+        with pytest.raises(ValueError, match="Input y contains a masked value, first in row 7"):
+            fit(X, masked)
+    weight = np.ma.array(np.ones(120), mask=mask)
+    for fit in (AnytimeRegressor().fit, lambda *parts: AnytimeRegressor().fit_source(open_source(parts))):
+        with pytest.raises(ValueError, match="sample_weight is a masked array with masked values"):
+            fit(X, y, weight)
+    with pytest.raises(ValueError, match="X is a masked array with masked values"):
+        open_source((np.ma.array(X, mask=X > 3), y))
+
+
+def test_a_query_that_is_missing_is_an_error_that_names_its_row():
+    X, _ = data(2)
+    grades = (X[:, 0] > 0).astype(float)
+    model = AnytimeRegressor().fit(X, grades)
+    for qid in (np.where(np.arange(120) == 7, np.nan, 1.0), np.array([None if k == 7 else "q" for k in range(120)])):
+        with pytest.raises(ValueError, match=r"Input qid contains (NaN|None), first in row 7"):
+            budget_curve(model, X, grades, metric="ndcg@5", qid=qid)
 
 
 def test_counts():

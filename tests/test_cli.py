@@ -543,6 +543,7 @@ def mistakes(run):
     missing.loc[3, "c"] = np.nan
     missing.to_csv("nan.csv", index=False)
     missing.assign(target=missing["c"]).to_csv("nan_target.csv", index=False)
+    frame.drop(columns="day").assign(label=frame["label"].mask(frame.index == 3)).to_csv("no_label.csv", index=False)
     assert run("fit", "good.csv", "-t", "target", "-g", "g.yaml", "-o", "m").code == 0
     assert run("fit", "good.svm", "-o", "svm_model").code == 0
     Path("cut").write_bytes(Path("m").read_bytes()[:-100])
@@ -582,7 +583,18 @@ ERRORS = {
     "text in a group": ([*FIT, "-g", "text.yaml"], "column 'label' of good.csv does not hold numbers"),
     "NaN": (["fit", "nan.csv", "-t", "target", "-o", "new"], "the data contain NaN: column 'c', first in row 3"),
     "NaN, streamed": (["fit", "nan.csv", "-t", "target", "-o", "new", "--stream"], "the data contain NaN: column 'c'"),
-    "NaN in target": (["fit", "nan_target.csv", "-t", "target", "-o", "new"], "column 'target' has 1 missing values"),
+    "NaN in target": (
+        ["fit", "nan_target.csv", "-t", "target", "-o", "new"],
+        "column 'target' has 1 missing values, the first in line 5",
+    ),
+    "no label": (
+        ["fit", "no_label.csv", "-t", "label", "-o", "new"],
+        "column 'label' has 1 missing values, the first in line 5",
+    ),
+    "no label, streamed": (
+        ["fit", "no_label.csv", "-t", "label", "-o", "new", "--stream"],
+        "column 'label' has 1 missing values, the first in line 5",
+    ),
     "empty CSV": (["fit", "empty.csv", "-t", "target", "-o", "new"], "empty.csv cannot be read as CSV"),
     "empty svmlight": (["fit", "empty.svm", "-o", "new"], "empty.svm holds no features"),
     "bad svmlight": (["fit", "bad.svm", "-o", "new"], "bad.svm"),

@@ -375,18 +375,81 @@ def test_the_folder_does_not_mix_up_columns_targets_or_weights(files):
     assert len(list(memory.iterdir())) == 5 * (len(variants) - 1)  # the lasso shares those of the first
 
 
-def test_a_damaged_checkpoint_is_an_error_that_names_it(files):
+def test_a_file_of_the_same_size_and_time_but_other_contents_is_read_again(tmp_path, spy):
+    read, _ = spy
+    data, memory = tmp_path / "a.parquet", tmp_path / "memory"
+    X, y, w = sample(0, 40)
+
+    def write(y):
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=w)
+        frame.to_parquet(data, index=False, row_group_size=20, compression=None, use_dictionary=False)
+        os.utime(data, ns=(10**18, 10**18))
+        return data.stat().st_size
+
+    first = write(y)
+    AnytimeRegressor().fit_source(opened(data), checkpoint=memory)
+    assert write(y[::-1]) == first
+    read.clear()
+    found = AnytimeRegressor().fit_source(opened(data), checkpoint=memory)
+    assert len(read) == 2
+    np.testing.assert_allclose(found.coef_, AnytimeRegressor().fit(X, y[::-1], w).coef_, rtol=1e-9)
+
+
+def test_a_file_that_changed_after_it_was_opened_is_an_error_even_if_it_is_remembered(files):
     folder, memory = files
-    AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+    source = opened(folder)
+    AnytimeRegressor().fit_source(source, checkpoint=memory)
+    os.utime(folder / "2.parquet", ns=(10**18, 10**18))
+    with pytest.raises(ValueError, match=r"2\.parquet, row group 0: the file has changed since it was opened"):
+        AnytimeRegressor().fit_source(source, checkpoint=memory)
+
+
+DAMAGES = {
+    "cut short": lambda data: data[:-5],
+    "empty": lambda data: b"",
+    "one bit": lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
+    "something else": lambda data: b"words " * 100,
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_checkpoint_is_read_again_from_the_data_with_a_warning(files, spy, kind):
+    folder, memory = files
+    read, _ = spy
+    wanted = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
     victim = sorted(memory.iterdir())[3]
-    victim.write_bytes(victim.read_bytes()[:-5])
-    model = AnytimeRegressor()
-    with pytest.raises(ValueError, match=rf"{victim.name} .*damaged"):
-        model.fit_source(opened(folder), checkpoint=memory)
-    assert not hasattr(model, "moments_")
-    victim.unlink()
-    model.fit_source(opened(folder), checkpoint=memory)
-    assert model.moments_.n_samples == 200
+    victim.write_bytes(DAMAGES[kind](victim.read_bytes()))
+    read.clear()
+    with pytest.warns(UserWarning, match=rf"{victim.name} .*the data are read again"):
+        found = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+    assert len(read) == 1
+    assert_identical(found.moments_, wanted.moments_)
+    read.clear()
+    AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)  # it was mended
+    assert read == []
+
+
+def test_a_checkpoint_under_the_name_of_another_is_not_used(files):
+    folder, memory = files
+    wanted = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+    AnytimeRegressor().fit_source(open_source(folder, "a", weight="w", chunk_rows=20), checkpoint=memory / "other")
+    victim, other = sorted(memory.glob("*.moments"))[0], sorted((memory / "other").iterdir())[0]
+    for data in (other.read_bytes(), wanted.moments_.to_bytes()):
+        victim.write_bytes(data)
+        with pytest.warns(UserWarning, match=rf"{victim.name} .*the data are read again"):
+            found = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+        assert_identical(found.moments_, wanted.moments_)
+
+
+def test_another_statistic_of_the_same_rows_is_not_used(files):
+    folder, memory = files
+    names, source = ("a", "b", "c"), opened(folder)
+    classes = np.unique(np.concatenate([pd.read_parquet(path)["y"] for path in folder.iterdir()]))
+    numbers = sum_over(source, ChunkMoments(names, ()), None, checkpoint=memory)
+    labels = ChunkMoments(names, (classes.size,), classes)
+    found = sum_over(source, labels, None, checkpoint=memory)
+    assert found.scatter.shape != numbers.scatter.shape
+    assert_identical(found, sum_over(source, labels, None))
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_no_partial_file(files, monkeypatch):

@@ -115,7 +115,7 @@ def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         raise ValueError("requires y to be passed, but the target y is None")
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
-    _refuse_masked(y, "y")
+    raise_missing(y)
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
     if y.ndim > 2 or y.ndim == 0:
         raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {y.shape}")
@@ -125,11 +125,49 @@ def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     return y.reshape(n_samples, -1), y.shape[1:]
 
 
+def raise_missing(y: Any, first: int = 0, name: str = "y") -> None:
+    """Raise an error that names the first row in which y is missing: None, NaN, NaT, NA, or masked.
+
+    An empty text is a label like any other: whoever gives an array says what is missing. Rows count from ``first``.
+    """
+    mask = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else None
+    if isinstance(y, list | tuple):
+        _refuse_masked(y, name)
+    # of a list, NumPy would make NaN beside text a text
+    array = np.array(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    missing = _missing(array) if mask is None else mask | _missing(array)
+    if missing.ndim and missing.any():
+        rows = missing.reshape(len(missing), -1)
+        row, column = divmod(int(rows.argmax()), rows.shape[1])
+        value = array.reshape(len(array), -1)[row, column]
+        what = "NaN" if isinstance(value, float | np.floating) else str(value)
+        what = "a masked value" if mask is not None and mask.any() else what
+        raise ValueError(f"Input {name} contains {what}, first in row {first + row}")
+
+
+def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say of every entry whether it is missing."""
+    if array.dtype.kind in "fc":
+        return np.asarray(np.isnan(array))
+    if array.dtype.kind in "mM":
+        return np.asarray(np.isnat(array))
+    flat = array.ravel().tolist() if array.dtype.kind == "O" else []
+    if set(map(type, flat)) <= {str}:  # as a rule
+        return np.zeros(array.shape, dtype=bool)
+    return np.fromiter(map(_is_missing, flat), dtype=bool, count=array.size).reshape(array.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be there
+        return True
+    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
+
+
 def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    _refuse_masked(y, "y")
+    raise_missing(y)
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
     check_consistent_length(y, np.empty(n_samples))
@@ -149,7 +187,7 @@ def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.int
     """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    _refuse_masked(y, "y")
+    raise_missing(y)
     y = column_or_1d(y, warn=True)
     check_consistent_length(y, np.empty(n_samples))
     number = {label: k for k, label in enumerate(classes.tolist())}

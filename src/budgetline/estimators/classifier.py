@@ -156,5 +156,5 @@ class AnytimeClassifier(Classification):
         model = fit_generalised_source(evaluate, moments, plan, family, self.tol)
         self._warn_if_rounded(model, moments, layout, source.feature_names)
         self._keep(model, layout, source.feature_names, shape)
-        self.classes_, self.n_passes_ = labels, stream.passes
+        self.classes_, self.n_passes_ = labels, stream.passes.count
         return self

@@ -175,7 +175,7 @@ class AnytimeRegressor(FromMoments):
         self._warn_if_rounded(model, moments, layout, stream.source.feature_names)
         self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family
-        self._remember(None, (), stream.passes)
+        self._remember(None, (), stream.passes.count)
 
     def _need_squared_error(self) -> None:
         if self.loss != "squared_error":

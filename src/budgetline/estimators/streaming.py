@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,43 +18,48 @@ from budgetline.objectives.streamed import ModelSums, Sums
 from budgetline.plan import Plan
 from budgetline.progress import Progress
 from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.passes import ChunkMoments, sum_over
+from budgetline.statistics.passes import ChunkMoments, Passes, sum_over
 from budgetline.statistics.sources import Source
 
 Float = NDArray[np.float64]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Stream:
     """A source as one estimator reads it: only the columns of its groups, pass after pass."""
 
-    source: Source
+    passes: Passes
     columns: NDArray[np.intp] | None
     names: tuple[str, ...] | None
-    client: Any
-    progress: Progress
-    passes: int = field(default=0)
 
     @classmethod
     def of(cls, source: Any, layout: Layout, client: Any, progress: Progress) -> Stream:
         """Read the columns that the groups use, in the order of the source."""
         used = np.sort(layout.used)
         names = None if source.feature_names is None else tuple(source.feature_names[d] for d in used)
-        return cls(source, None if used.size == source.n_features else used, names, client, progress)
+        return cls(Passes(source, client, progress), None if used.size == source.n_features else used, names)
 
-    def total(self, statistic: Any, columns: NDArray[np.intp] | None, checkpoint: Any = None) -> Any:
-        """Make one pass."""
-        self.passes += 1
-        found = sum_over(
-            self.source, statistic, columns, client=self.client, progress=self.progress, checkpoint=checkpoint
-        )
-        if found is None:
-            raise ValueError("the source holds no rows of positive weight")
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return self.passes.source
+
+    def total(self, statistic: Any, columns: NDArray[np.intp] | None) -> Any:
+        """Make one pass of several."""
+        return _not_none(self.passes.total(statistic, columns))
+
+    def moments(self, target_shape: tuple[int, ...], classes: Any = None) -> Moments:
+        """Return the moments of the columns read, from one pass of several."""
+        found: Moments = self.total(ChunkMoments(self.names, target_shape, classes), self.columns)
         return found
 
-    def moments(self, target_shape: tuple[int, ...], classes: Any = None, checkpoint: Any = None) -> Moments:
-        """Return the moments of the columns read."""
-        found: Moments = self.total(ChunkMoments(self.names, target_shape, classes), self.columns, checkpoint)
+    def moments_alone(self, target_shape: tuple[int, ...], checkpoint: Any) -> Moments:
+        """Return the moments of the columns read, from the only pass."""
+        source, client, progress = self.source, self.passes.client, self.passes.progress
+        statistic = ChunkMoments(self.names, target_shape)
+        found: Moments = _not_none(
+            sum_over(source, statistic, self.columns, client=client, progress=progress, checkpoint=checkpoint)
+        )
         return found
 
     def model_sums(self, family: Family, classes: Any, theta: Float, first: bool, moments: Moments) -> Sums:
@@ -63,6 +68,12 @@ class Stream:
         statistic = ModelSums(family, theta, mean, scale, moments.weight, classes, first)
         found: Sums = self.total(statistic, self.columns)
         return found
+
+
+def _not_none(found: Any) -> Any:
+    if found is None:
+        raise ValueError("the source holds no rows of positive weight")
+    return found
 
 
 def open_stream(
@@ -152,7 +163,8 @@ class FromMoments(Regression):
         progress : bool or None
             Whether to show a progress bar; None: on a terminal, where tqdm is installed.
         checkpoint : path, optional
-            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped.
+            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped. Files
+            that have changed, and those whose moments are damaged (with a warning), are read again.
 
         Returns
         -------
@@ -219,9 +231,9 @@ class FromMoments(Regression):
     def _learn_source(self, stream: Stream, plan: Plan, layout: Layout, checkpoint: Any) -> None:
         """Fit from a stream, of which squared error needs the moments only."""
         self._need_squared_error()
-        moments = stream.moments(stream.source.target_shape, checkpoint=checkpoint)
+        moments = stream.moments_alone(stream.source.target_shape, checkpoint)
         self._learn(moments, plan, layout, stream.source.feature_names)
-        self.n_passes_ = stream.passes
+        self.n_passes_ = 1
 
     def _need_squared_error(self) -> None:
         """Raise an error if moments do not determine the model."""

@@ -16,7 +16,7 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
 from budgetline.evaluation.streamed import values_over
-from budgetline.inputs import check_columns
+from budgetline.inputs import check_columns, raise_missing
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
 from budgetline.statistics.moments import Moments
@@ -134,7 +134,10 @@ def cross_val_budget_curve(
 
 def splits_of(estimator: Any, X: Any, y: Any, cv: Any, qid: Any) -> list[tuple[Any, Any]]:
     """Return the folds; those that we make ourselves do not take a query apart."""
+    if y is not None:
+        raise_missing(y)
     if qid is not None:
+        raise_missing(qid, name="qid")
         qid = column_or_1d(qid)
         cv = GroupKFold(5 if cv is None else cv) if cv is None or isinstance(cv, Integral) else cv
     return list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y, qid))

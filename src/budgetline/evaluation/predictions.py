@@ -14,6 +14,7 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import LOSSES, NDCG, as_metric, name_of
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import explained_share
+from budgetline.inputs import raise_missing
 from budgetline.messages import shown
 
 OF_PREDICTIONS: dict[str, tuple[Callable[..., float], bool]] = {
@@ -61,6 +62,7 @@ def curve_of_predictions(
     predictions = list(predictions)
     if len(predictions) != np.size(costs):
         raise ValueError(f"{len(predictions)} predictions do not belong to {np.size(costs)} costs")
+    raise_missing(y_true)
     name, function, greater = _function_of(metric, qid, sample_weight)
     extra = {} if sample_weight is None else {"sample_weight": sample_weight}
     values = np.array([float(function(y_true, predicted, **extra)) for predicted in predictions])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from budgetline.inputs import check_weight, prediction_table
+from budgetline.inputs import check_weight, prediction_table, raise_missing
 from budgetline.objectives.families import Family
 from budgetline.staged import StagedModel
 
@@ -58,7 +58,10 @@ class Stages:
         staged: StagedModel = model.staged_model_
         table = prediction_table(model, X, staged.at_stage(staged.n_stages).columns)
         n = table.shape[0]
+        if y is not None:
+            raise_missing(y)
         if qid is not None:
+            raise_missing(qid, name="qid")
             qid = column_or_1d(qid)
             check_consistent_length(qid, np.empty(n))
         return cls(model, given, y, table, check_weight(sample_weight, n), qid, outer)

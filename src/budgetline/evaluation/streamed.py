@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from budgetline.evaluation.metrics import Accuracy, Metric, RowMetric
 from budgetline.evaluation.stages import Stages
 from budgetline.inputs import check_finite
-from budgetline.statistics.passes import ChunkMoments, located, sum_over
+from budgetline.statistics.moments import Moments
+from budgetline.statistics.passes import ChunkMoments, Passes, located, sum_over
 from budgetline.statistics.sources import Chunk, Source
 
 Float = NDArray[np.float64]
@@ -21,7 +22,11 @@ GATHER_BYTES = 1 << 31
 
 
 def values_over(model: Any, source: Source, metric: Metric) -> Float:
-    """Return a metric of every stage of a fitted estimator over a source of its columns, shape (1 + stages,)."""
+    """Return a metric of every stage of a fitted estimator over a source of its columns, shape (1 + stages,).
+
+    The data may be others than those that a fit read from the same source, but must not change meanwhile.
+    """
+    source = source.anew()
     columns = model.staged_model_.at_stage(model.staged_model_.n_stages).columns
     # which two values a regressor's y has shows only when all rows are seen
     whole = isinstance(metric, Accuracy) and not hasattr(model, "classes_")
@@ -29,10 +34,20 @@ def values_over(model: Any, source: Source, metric: Metric) -> Float:
     view = ChunkView(model, tuple(str(d) if names is None else names[d] for d in columns))
     if whole or not isinstance(metric, RowMetric):
         return metric.values(_gathered(view, source, columns))
-    found = sum_over(source, ChunkMeans(view, metric), columns)
+    if not metric.needs_variance:
+        return _finished(metric, sum_over(source, ChunkMeans(view, metric), columns), None)
+    passes = Passes(source)
+    found = passes.total(ChunkMeans(view, metric), columns)
+    targets = passes.total(ChunkMoments((), source.target_shape), np.empty(0, dtype=np.intp))
+    return _finished(metric, found, targets)
+
+
+def _finished(metric: RowMetric, found: Means | None, targets: Moments | None) -> Float:
+    """Return the metric from means over rows and, if it needs their variance, the moments of the targets."""
     if found is None:
         raise ValueError("the source holds no rows of positive weight")
-    return metric.finish(found.total / found.weight, _variance(source) if metric.needs_variance else None)
+    variance = None if targets is None else np.asarray(np.diag(targets.scatter) / targets.weight)
+    return metric.finish(found.total / found.weight, variance)
 
 
 @dataclass(frozen=True)
@@ -118,10 +133,3 @@ def _gathered(view: ChunkView, source: Source, columns: NDArray[np.intp]) -> Sta
 
 def _joined(parts: tuple[Any, ...]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
-
-
-def _variance(source: Source) -> Float:
-    """Return the variances of the targets, from a pass over them alone."""
-    none = np.empty(0, dtype=np.intp)
-    moments = sum_over(source, ChunkMoments((), source.target_shape), none)
-    return np.asarray(np.diag(moments.scatter) / moments.weight)

@@ -10,6 +10,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from budgetline.inputs import raise_missing
 from budgetline.statistics.sources import ArrayPartition, Chunk, GivenPartition, Positions, Source
 from budgetline.statistics.sums import add_up, sum_of_partition
 from budgetline.statistics.tabular import Roles, TablePartition
@@ -115,7 +116,10 @@ def _chunked_like(X: Any, part: Any, name: str) -> list[Any]:
     """Return the rows of an array that belong to the chunks of X."""
     if part is None:
         return [None] * len(X.chunks[0])
-    part = part if is_dask(part) else import_module("dask.array").from_array(np.asarray(part))
+    if not is_dask(part):
+        if name == "y":
+            raise_missing(part)
+        part = import_module("dask.array").from_array(np.asarray(part))
     if part.shape[0] != X.shape[0]:
         raise ValueError(f"{name} has {part.shape[0]} rows, X has {X.shape[0]}")
     return list(part.rechunk({0: X.chunks[0], **({1: -1} if part.ndim == 2 else {})}).to_delayed().ravel())
@@ -130,7 +134,8 @@ def sum_with_dask(source: Source, statistic: Any, columns: Positions | None, cli
     sums = []
     parts = source.partitions
     for partition in parts.reading(columns) if isinstance(parts, DaskFrame) else parts:
-        name = source.fingerprint(partition, columns)  # part of the task: of changed files, no result is reused
+        # marks of files are parts of their partitions, and so of the tasks: of changed files, no result is reused
+        name = None if memory is None else source.fingerprint(partition, columns, statistic)
         if isinstance(partition, DaskPartition):
             sums.append(leaf(replace(partition, data=None), partition.data, statistic, columns, memory, name))
         elif isinstance(partition, ArrayPartition):

@@ -16,6 +16,7 @@ from scipy import sparse
 from budgetline.messages import shown
 from budgetline.statistics.csv import CsvPartition, csv_schema
 from budgetline.statistics.distributed import dask_frame_source, dask_source, is_dask
+from budgetline.statistics.marks import Mark
 from budgetline.statistics.sources import Source, array_source, iterator_source, split_given
 from budgetline.statistics.svmlight import svmlight_source
 from budgetline.statistics.tabular import (
@@ -55,6 +56,8 @@ def open_source(
     zero_based: bool = False,
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit_source`` and ``budget_curve``.
+
+    The data must not change from now on until they have been learned from: that is an error which names the file.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ def _open_files(paths: list[Path], kind: str, roles: partial[Roles], inside: dic
     _refuse({**inside, "file_format": None}, "is for svmlight files")
     if kind == "csv":
         named = roles(csv_schema(paths[0]).names)
-        return tabular_source([CsvPartition(path, named) for path in paths], named)
+        return tabular_source([CsvPartition(path, named, Mark.of(path)) for path in paths], named)
     named = roles(parquet_schema(paths[0]).names)
     return tabular_source([part for path in paths for part in parquet_partitions(path, named)], named)
 
@@ -140,7 +143,7 @@ def _open_object(data: Any, roles: partial[Roles], chunk_rows: int | None) -> So
     module = type(data).__module__
     if module.startswith("pyarrow") and hasattr(data, "get_fragments"):
         named = roles(data.schema.names)
-        return tabular_source([FragmentPartition(f, data.schema, named) for f in data.get_fragments()], named)
+        return tabular_source([FragmentPartition.of(f, data.schema, named) for f in data.get_fragments()], named)
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame) and module.startswith("polars"):
         named = roles(frame.collect_schema().names())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from budgetline.statistics.distributed import is_distributed, sum_with_dask
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.sources import Chunk, Positions, Source
 from budgetline.statistics.sums import Checkpoint, Statistic, add_up, tree_sum
+from budgetline.statistics.tallies import Tally, WithTally
 
 Float = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ def _sums(source: Source, statistic: Statistic, columns: Positions | None, memor
 
     def read() -> Iterator[tuple[int, Any]]:
         for k, partition in enumerate(source.partitions):
-            names[k] = None if memory is None else source.fingerprint(partition, columns)
+            names[k] = None if memory is None else source.fingerprint(partition, columns, statistic)
             found = None if memory is None else memory.load(names[k])
             if found is not None:
                 yield k, found
@@ -88,6 +89,37 @@ def _sums(source: Source, statistic: Statistic, columns: Positions | None, memor
             memory.save(names[k], total)
         yield total if item is None else item
         total = None
+
+
+@dataclass
+class Passes:
+    """Passes over a source, all of which must see the same data.
+
+    Attributes
+    ----------
+    source : Source
+    client, progress
+        As in :func:`sum_over`.
+    count : int
+        How many were made.
+    """
+
+    source: Source
+    client: Any = None
+    progress: Progress = None
+    count: int = 0
+    tally: Tally | None = field(default=None, repr=False)
+
+    def total(self, statistic: Statistic, columns: Positions | None) -> Any:
+        """Make a pass and return the sum of a statistic; None if there are no rows."""
+        self.count += 1
+        found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
+        tally = Tally({}) if found is None else found.tally
+        if self.tally is not None:
+            self.tally.check(tally, self.count)
+        if self.tally is None or not self.tally.whole:
+            self.tally = tally
+        return None if found is None else found.value
 
 
 def ahead(items: Iterable[Any]) -> Iterator[Any]:

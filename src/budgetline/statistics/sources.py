@@ -7,7 +7,7 @@ array). A partition is small, can be sent to another process, and yields :class:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from budgetline.inputs import check_table, check_weight, column_names, numbers_of
+from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import some
+from budgetline.statistics.marks import Marked
 
 Float = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -50,19 +51,25 @@ class Chunk:
     where: str
 
     @classmethod
-    def of(cls, X: Any, y: Any, weight: Any, qid: Any, where: str) -> Chunk:
-        """Check that the parts belong together; errors say where they come from."""
+    def of(cls, X: Any, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
+        """Check that the parts belong together; errors say where they come from, counting rows from ``first``."""
         m = X.shape[0]
         if y is None:
             raise ValueError(f"{where}: requires y to be passed, but the target y is None")
+        try:
+            raise_missing(y, first)
+            if qid is not None:
+                raise_missing(qid, first, "qid")
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
         y = np.asarray(y)
         for name, part in (("y", y), ("weight", weight), ("qid", qid)):
             if part is not None and np.shape(part)[:1] != (m,):
                 raise ValueError(f"{where}: {name} has shape {np.shape(part)}, X has {m} rows")
         if weight is not None:
             try:  # unlike those of a whole table, the weights of a chunk may all be zero
-                weight = np.asarray(weight, dtype=np.float64)
-                weight = weight if not weight.any() else check_weight(weight, m)
+                weight = np.asanyarray(weight, dtype=np.float64)
+                weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from error
         return cls(X, y, weight, None if qid is None else np.asarray(qid), where)
@@ -82,7 +89,10 @@ class Partition(Protocol):
         ...
 
     def fingerprint(self) -> str | None:
-        """Return a text that changes when the data do; None if there is none, so that nothing can be remembered."""
+        """Return a text that tells the data from others; None if there is none, so that nothing can be remembered.
+
+        Raises an error if the data are no longer those that were opened.
+        """
         ...
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
@@ -136,19 +146,21 @@ class Source:
         known: list[int] = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
-    def fingerprint(self, partition: Partition, columns: Positions | None) -> str | None:
-        """Return a name for what is computed of a partition, None if its data cannot be told from others."""
+    def anew(self) -> Source:
+        """Return the source for a reading of its own: its files may have changed since they were opened."""
+        if not isinstance(self.partitions, list):
+            return self
+        parts: list[Any] = [part.anew() if isinstance(part, Marked) else part for part in self.partitions]
+        return replace(self, partitions=parts)
+
+    def fingerprint(self, partition: Partition, columns: Positions | None, statistic: Any) -> str | None:
+        """Return a name for a statistic of a partition, None if its data cannot be told from others."""
         mark = partition.fingerprint()
         if mark is None:
             return None
-        parts = (mark, self.n_features, self.feature_names, None if columns is None else columns.tolist())
+        read = None if columns is None else columns.tolist()
+        parts = (mark, self.n_features, self.feature_names, read, statistic)
         return sha256(repr(parts).encode()).hexdigest()[:32]
-
-
-def stamp(path: Path) -> str:
-    """Return the place, size and time of a file."""
-    status = path.stat()
-    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
 
 
 def rows_about(path: Path, size: int | None = None) -> int | None:
@@ -205,7 +217,7 @@ class ArrayPartition:
         X = self.X[rows] if columns is None else self.X[rows][:, columns]
         X = X if sparse.issparse(X) else np.asarray(X)
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
-        yield Chunk.of(X, self.y[rows], weight, qid, self.where)
+        yield Chunk.of(X, self.y[rows], weight, qid, self.where, self.first + self.start)
 
 
 def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows: int | None = None) -> Source:
@@ -213,9 +225,13 @@ def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows
     X = X.tocsr() if sparse.issparse(X) else X
     if getattr(X, "ndim", None) != 2:
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
+    if np.ma.is_masked(X):
+        raise ValueError("X is a masked array with masked values: fill them first")
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     n, D = X.shape
+    if isinstance(y, list | tuple):
+        raise_missing(y)  # an array may not tell any more
     y, weight, qid = (None if part is None else np.asanyarray(part) for part in (y, weight, qid))
     for name, part in (("y", y), ("weight", weight), ("qid", qid)):
         if part is not None and part.shape[:1] != (n,):

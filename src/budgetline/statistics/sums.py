@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from budgetline.files import write_atomically
+import numpy as np
+
+from budgetline.files import decode, encode, read, write_atomically
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.sources import Chunk, Partition, Positions
 
@@ -17,20 +20,29 @@ Statistic = Callable[[Chunk], Any]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder that remembers the moments of partitions, one file each."""
+    """A folder that remembers the moments of partitions, one file each, which holds its name, too."""
 
     folder: Path
 
     def load(self, name: str | None) -> Moments | None:
-        """Return what is remembered under a name."""
-        path = None if name is None else self._path(name)
-        return Moments.load(path) if path is not None and path.exists() else None
+        """Return what is remembered under a name; a file that is damaged counts for nothing, with a warning."""
+        if name is None or not (path := self._path(name)).exists():
+            return None
+        try:
+            arrays, fields = decode(read(path), "checkpoint", str(path))
+            if fields.get("name") != name or "moments" not in arrays:
+                raise ValueError(f"{path} is a checkpoint of something else")
+            return Moments.from_bytes(arrays["moments"].tobytes())
+        except ValueError as error:
+            warnings.warn(f"{error}; the data are read again", UserWarning, stacklevel=2)
+            return None
 
     def save(self, name: str | None, moments: Moments | None) -> None:
         """Remember moments, in full or not at all."""
         if name is not None and moments is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path(name), moments.to_bytes())
+            arrays = {"moments": np.frombuffer(moments.to_bytes(), dtype=np.uint8)}
+            write_atomically(self._path(name), encode("checkpoint", arrays, {"name": name}))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.moments"

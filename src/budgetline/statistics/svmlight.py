@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,15 @@ from typing import Any
 from sklearn.datasets import load_svmlight_file
 
 from budgetline.messages import cut
-from budgetline.statistics.sources import Chunk, Positions, Source, rows_about, stamp
+from budgetline.statistics.marks import Mark, Marked
+from budgetline.statistics.sources import Chunk, Positions, Source, rows_about
 
 TEXT_BYTES = 1 << 25
 """Bytes of text that make a chunk."""
 
 
 @dataclass(frozen=True)
-class SvmlightPartition:
+class SvmlightPartition(Marked):
     """The lines of a file that begin between two positions."""
 
     path: Path
@@ -27,6 +28,7 @@ class SvmlightPartition:
     n_features: int
     ranked: bool
     zero_based: bool
+    mark: Mark
     n_rows: None = None
 
     @property
@@ -40,12 +42,21 @@ class SvmlightPartition:
         return f"{self.path}, bytes {self.start} to {self.stop - 1}"
 
     def fingerprint(self) -> str:
-        """Return the file's place, size and time, and what is read of it."""
-        return f"{stamp(self.path)} {self}"
+        """Return a name for the contents of the file, and what is read of it."""
+        read = (self.start, self.stop, self.n_features, self.ranked, self.zero_based)
+        return f"{self.mark.text(self.where)} {read}"
+
+    def anew(self) -> SvmlightPartition:
+        """Return the partition of the file as it is now; it must have the size by which it was cut."""
+        found = super().anew()
+        if found.mark.size != self.mark.size:
+            raise ValueError(f"{self.where}: the file has changed since it was opened, and has another size")
+        return found
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Parse the lines."""
-        X, y, qid = _parsed(self.path, self.start, self.stop, self.n_features, self.zero_based, self.where)
+        with self.mark.held(self.where):
+            X, y, qid = _parsed(self.path, self.start, self.stop, self.n_features, self.zero_based, self.where)
         yield Chunk.of(X if columns is None else X[:, columns], y, None, qid if self.ranked else None, self.where)
 
 
@@ -54,32 +65,28 @@ def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool,
 
     Without ``n_features`` the files are read once to find the largest index.
     """
-    stretches = [
-        (path, start, min(start + TEXT_BYTES, size))
+    parts = [
+        SvmlightPartition(path, start, stop, n_features or LARGEST_INDEX, ranked, zero_based, mark)
         for path in paths
-        for size in [_size(path)]
+        for size in [Mark.of(path).size]
         for start in range(0, size, TEXT_BYTES)
+        for stop in [min(start + TEXT_BYTES, size)]
+        for mark in [Mark.of(path, start, stop)]
     ]
     if n_features is None:
-        parsed = (_parsed(path, start, stop, None, zero_based, str(path)) for path, start, stop in stretches)
-        n_features = max((int(X.indices.max(initial=-1)) + 1 for X, _, _ in parsed), default=0)
+        found = (chunk.X.indices.max(initial=-1) for part in parts for chunk in part.chunks(None))
+        n_features = 1 + max(map(int, found), default=-1)
+        parts = [replace(part, n_features=n_features) for part in parts]
     if n_features < 1:
         raise ValueError(f"{paths[0]} holds no features")
-    parts = [SvmlightPartition(path, start, stop, n_features, ranked, zero_based) for path, start, stop in stretches]
     return Source(parts, n_features, None, ())
 
 
-def _size(path: Path) -> int:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
-    return path.stat().st_size
-
-
-def _parsed(path: Path, start: int, stop: int, n_features: int | None, zero_based: bool, where: str) -> Any:
+def _parsed(path: Path, start: int, stop: int, n_features: int, zero_based: bool, where: str) -> Any:
     """Return X (CSR), y and qid of the lines that begin in a stretch of a file."""
     try:
         text = BytesIO(_lines(path, start, stop))
-        return load_svmlight_file(text, n_features=n_features or LARGEST_INDEX, zero_based=zero_based, query_id=True)
+        return load_svmlight_file(text, n_features=n_features, zero_based=zero_based, query_id=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, ValueError, OverflowError) as error:

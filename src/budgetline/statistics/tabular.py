@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.messages import cut, shown, some
-from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for, stamp
+from budgetline.statistics.marks import Mark, Marked
+from budgetline.statistics.sources import Chunk, Positions, Source, chunk_rows_for
 from budgetline.statistics.spill import Spill
 
 READ_BUFFER = 1 << 14
@@ -65,14 +66,28 @@ class Roles:
         features = self.features if columns is None else [self.features[d] for d in columns]
         return [*features, *self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
-    def chunk(self, batch: Any, columns: Positions | None, where: str, X: NDArray[Any] | None = None) -> Chunk:
-        """Turn an Arrow record batch into a chunk; its features may be at hand already."""
+    def chunk(
+        self, batch: Any, columns: Positions | None, where: str, first: int = 0, X: NDArray[Any] | None = None
+    ) -> Chunk:
+        """Turn an Arrow record batch into a chunk, whose rows count from ``first``; features may be at hand already."""
         features = self.features if columns is None else [self.features[d] for d in columns]
-        y = [_values(batch, name, where) for name in self.targets]
-        weight, qid = (None if name is None else _values(batch, name, where) for name in (self.weight, self.qid))
+        y = [_values(batch, name, where, first) for name in self.targets]
+        weight, qid = (None if name is None else _values(batch, name, where, first) for name in (self.weight, self.qid))
         none = np.empty((batch.num_rows, 0))
         target = y[0] if isinstance(self.target, str) else np.column_stack(y) if y else none
-        return Chunk.of(_matrix(batch, features, where) if X is None else X, target, weight, qid, where)
+        return Chunk.of(_matrix(batch, features, where) if X is None else X, target, weight, qid, where, first)
+
+    def chunks(self, batches: Iterable[Any], columns: Positions | None, where: str) -> Iterator[Chunk]:
+        """Turn record batches that follow each other into chunks."""
+        first = 0
+
+        def chunk(batch: Any) -> Chunk:
+            nonlocal first
+            first += batch.num_rows
+            return self.chunk(batch, columns, where, first - batch.num_rows)
+
+        # unlike a loop, map holds no batch while the next one is read
+        return map(chunk, batches)
 
 
 def roles_of(
@@ -118,14 +133,16 @@ def tabular_source(partitions: Iterable[Any], roles: Roles) -> Source:
 
 
 @dataclass(frozen=True)
-class ParquetPartition:
-    """Adjacent row groups of a Parquet file."""
+class ParquetPartition(Marked):
+    """Adjacent row groups, of ``n_groups`` of a Parquet file."""
 
     path: Path
     first: int
     last: int
+    n_groups: int
     n_rows: int
     roles: Roles
+    mark: Mark
 
     @property
     def where(self) -> str:
@@ -134,13 +151,13 @@ class ParquetPartition:
         return f"{self.path}, {groups}"
 
     def fingerprint(self) -> str:
-        """Return the file's place, size and time, and what is read of it."""
-        return f"{stamp(self.path)} {self.first} {self.last} {self.roles}"
+        """Return a name for the contents of the file, and what is read of it."""
+        return f"{self.mark.text(self.where)} {self.first} {self.last} {self.roles}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Read the row groups, a few rows at a time."""
         wanted = self.roles.wanted(columns)
-        with _opened(self.path) as file:
+        with self.mark.held(self.where), _opened(self.path) as file:
             _same_columns(file.schema_arrow, wanted, str(self.path))
             self._same_rows(file.metadata)
             for group in range(self.first, self.last + 1):
@@ -148,9 +165,7 @@ class ParquetPartition:
                 if _decoder_bytes(file.metadata.row_group(group), wanted) > DECODER_BYTES:
                     yield from self._chunks_in_turns(file, group, columns, where)
                     continue
-                # unlike a loop, map holds no batch while the next one is read
-                batches = self._batches(file, group, wanted, where)
-                yield from map(partial(self.roles.chunk, columns=columns, where=where), batches)
+                yield from self.roles.chunks(self._batches(file, group, wanted, where), columns, where)
 
     def _chunks_in_turns(self, file: Any, group: int, columns: Positions | None, where: str) -> Iterator[Chunk]:
         """Read a few columns at a time to the end of the row group, put them aside on disk, and yield the rows."""
@@ -167,29 +182,41 @@ class ParquetPartition:
                     row += batch.num_rows
             row = 0
             for batch in self._batches(file, group, others, where):
-                yield self.roles.chunk(batch, columns, where, aside.rows(row, row + batch.num_rows))
+                yield self.roles.chunk(batch, columns, where, row, aside.rows(row, row + batch.num_rows))
                 row += batch.num_rows
 
     def _batches(self, file: Any, group: int, names: list[str], where: str) -> Iterator[Any]:
         return guarded(file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=names), where)
 
     def _same_rows(self, metadata: Any) -> None:
-        groups = range(self.first, min(self.last + 1, metadata.num_row_groups))
-        if sum(metadata.row_group(k).num_rows for k in groups) != self.n_rows:
-            raise ValueError(f"{self.where}: the file has changed since it was opened")
+        same = metadata.num_row_groups == self.n_groups
+        groups = range(self.first, self.last + 1)
+        if not same or sum(metadata.row_group(k).num_rows for k in groups) != self.n_rows:
+            raise ValueError(f"{self.where}: the file has changed since it was opened, and has other row groups")
 
 
 def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
     """Cut a file into partitions of whole row groups, small ones together up to the size of a chunk."""
     with _opened(path) as file:
-        sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+        groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+        sizes, starts = [group.num_rows for group in groups], [*map(_start, groups), None]
     first, rows = 0, 0
     for k, size in enumerate(sizes):
         rows += size
         if rows >= roles.chunk_rows or k == len(sizes) - 1:
             if rows:
-                yield ParquetPartition(path, first, k, rows, roles)
+                mark = Mark.of(path, starts[first] or 0, starts[k + 1])
+                yield ParquetPartition(path, first, k, len(sizes), rows, roles, mark)
             first, rows = k + 1, 0
+
+
+def _start(group: Any) -> int:
+    """Return where the bytes of a row group begin."""
+    if group.num_columns == 0:
+        return 0
+    column = group.column(0)
+    pages = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
+    return min(int(page) for page in pages if page is not None)
 
 
 def _decoder_bytes(group: Any, wanted: list[str]) -> int:
@@ -247,17 +274,24 @@ class TablePartition:
             batch = pa.RecordBatch.from_arrays(
                 [_joined(part.column(k)) for k in range(part.num_columns)], names=part.column_names
             )
-            yield self.roles.chunk(batch, columns, f"rows {start} to {start + part.num_rows - 1}")
+            yield self.roles.chunk(batch, columns, f"rows {start} to {start + part.num_rows - 1}", start)
 
 
 @dataclass(frozen=True)
-class FragmentPartition:
-    """One fragment of an Arrow dataset."""
+class FragmentPartition(Marked):
+    """One fragment of an Arrow dataset; if it is a file of this machine, with its mark."""
 
     fragment: Any
     schema: Any
     roles: Roles
+    mark: Mark | None
     n_rows: None = None
+
+    @classmethod
+    def of(cls, fragment: Any, schema: Any, roles: Roles) -> FragmentPartition:
+        """Mark the file, if there is one."""
+        local = type(getattr(fragment, "filesystem", None)).__name__ == "LocalFileSystem"
+        return cls(fragment, schema, roles, Mark.of(Path(fragment.path)) if local else None)
 
     def fingerprint(self) -> None:
         """Return None: a dataset may live anywhere."""
@@ -272,8 +306,9 @@ class FragmentPartition:
             batch_readahead=1,
             fragment_readahead=1,
         )
-        for k, batch in enumerate(guarded(batches, where)):
-            yield self.roles.chunk(batch, columns, f"{where}, batch {k}")
+        with nullcontext() if self.mark is None else self.mark.held(where):
+            for k, batch in enumerate(guarded(batches, where)):
+                yield self.roles.chunk(batch, columns, f"{where}, batch {k}")
 
 
 @dataclass(frozen=True)
@@ -323,11 +358,13 @@ def _matrix(batch: Any, names: Iterable[str], where: str) -> NDArray[Any]:
     return array
 
 
-def _values(batch: Any, name: str, where: str) -> NDArray[Any]:
-    """Return one column; a missing value is an error."""
+def _values(batch: Any, name: str, where: str, first: int) -> NDArray[Any]:
+    """Return one column; a missing value is an error that names its row, counted from ``first``."""
     column = batch.column(name)
     if column.null_count:
-        raise ValueError(f"{where}: column {shown(name)} has {column.null_count} missing values")
+        row = first + column.is_null().index(True).as_py()
+        count = column.null_count
+        raise ValueError(f"{where}: column {shown(name)} has {count} missing values, the first in row {row}")
     if arrow().types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -1,0 +1,155 @@
+"""Tallies: what a pass saw of the data, so that later passes over them can be held to it.
+
+Every row has a hash of its features, target and weight; a tally adds them up modulo 2⁶⁴. The sum is exact and does not
+depend on the order of the rows, nor on how they are cut into chunks. So a source that changes between two passes shows,
+whatever it is: a function that starts another iterator, a query, a task that is computed again, an array that is mapped
+from a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetline.statistics.sources import Chunk
+from budgetline.statistics.sums import Statistic, add_up
+
+Hashes = NDArray[np.uint64]
+MODULUS = 1 << 64
+
+
+class Seen(NamedTuple):
+    """Some rows: their number, and sums of hashes of y and weight alone, and of whole rows (None: without features)."""
+
+    rows: int
+    targets: int
+    table: int | None
+
+
+NOTHING = Seen(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was seen, by the place that errors would name."""
+
+    seen: dict[str, Seen]
+
+    def __add__(self, other: Tally) -> Tally:
+        both = dict(self.seen)
+        for where, more in other.seen.items():
+            both[where] = _sum(both[where], more) if where in both else more
+        return Tally(both)
+
+    def check(self, now: Tally, number: int) -> None:
+        """Raise an error if a later pass, by its number, saw anything else; the places may differ."""
+        a, b = self._total(), now._total()
+        if a.rows != b.rows:
+            raise ValueError(f"{self._place(now)}: pass 1 read {a.rows} rows, pass {number} {b.rows}; {_ADVICE}")
+        if a.targets != b.targets:
+            raise ValueError(f"{self._place(now)}: pass {number} read other targets or weights than pass 1; {_ADVICE}")
+        if None not in (a.table, b.table) and a.table != b.table:
+            raise ValueError(f"{self._place(now)}: pass {number} read other rows than an earlier one; {_ADVICE}")
+
+    @property
+    def whole(self) -> bool:
+        """Whether features were seen, too."""
+        return self._total().table is not None
+
+    def _total(self) -> Seen:
+        total = None
+        for seen in self.seen.values():
+            total = seen if total is None else _sum(total, seen)
+        return NOTHING if total is None else total
+
+    def _place(self, now: Tally) -> str:
+        """Return the first place that is not the same."""
+        places = (*self.seen, *now.seen)
+        return next((p for p in places if not _alike(self.seen.get(p), now.seen.get(p))), "the source")
+
+
+_ADVICE = "the data must not change while they are read"
+
+
+def _sum(a: Seen, b: Seen) -> Seen:
+    table = None if a.table is None or b.table is None else (a.table + b.table) % MODULUS
+    return Seen(a.rows + b.rows, (a.targets + b.targets) % MODULUS, table)
+
+
+def _alike(a: Seen | None, b: Seen | None) -> bool:
+    return a is not None and b is not None and a[:2] == b[:2] and (None in (a.table, b.table) or a.table == b.table)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """A tally beside what else was added up of the same rows, None for nothing."""
+
+    tally: Tally
+    value: Any
+
+    def __add__(self, other: Tallied) -> Tallied:
+        return Tallied(self.tally + other.tally, add_up([self.value, other.value]))
+
+
+@dataclass(frozen=True)
+class WithTally:
+    """The statistic that tallies what another one sees."""
+
+    statistic: Statistic
+
+    def __call__(self, chunk: Chunk) -> Tallied:
+        """Return the statistic of a chunk, and its tally."""
+        value = self.statistic(chunk)  # its checks come first
+        return Tallied(Tally({chunk.where: seen_of(chunk)}), value)
+
+
+def seen_of(chunk: Chunk) -> Seen:
+    """Return the number of rows of a chunk and their hashes."""
+    targets = _hashes(chunk.y.reshape(chunk.n_rows, -1))
+    if chunk.weight is not None:
+        targets = _mixed(targets + chunk.weight.view(np.uint64))
+    table = None if chunk.X.shape[1] == 0 else _total(_mixed(targets + _hashes(chunk.X)))
+    return Seen(chunk.n_rows, _total(targets), table)
+
+
+def _hashes(table: Any) -> Hashes:
+    """Return a hash of every row of an array or sparse matrix of numbers, or of labels."""
+    factors = _mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    if sparse.issparse(table):
+        table = table.tocsr()
+        rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+        found = np.zeros(table.shape[0], dtype=np.uint64)
+        np.add.at(found, rows, _bits(table.data) * factors[table.indices])
+        return _mixed(found)
+    numbers = _bits(table) if table.dtype.kind in "biuf" else _label_hashes(table)
+    return _mixed(np.einsum("nd,d->n", numbers, factors))
+
+
+def _bits(numbers: NDArray[Any]) -> Hashes:
+    """Return the bits of numbers as doubles, of either order without a copy."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    if numbers.flags.f_contiguous:
+        return numbers.T.view(np.uint64).T
+    return np.ascontiguousarray(numbers).view(np.uint64)
+
+
+def _label_hashes(labels: NDArray[Any]) -> Hashes:
+    flat = labels.ravel().tolist()
+    known = {label: int.from_bytes(sha256(repr(label).encode()).digest()[:8], "little") for label in set(flat)}
+    return np.fromiter(map(known.__getitem__, flat), dtype=np.uint64, count=len(flat)).reshape(labels.shape)
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Return hashes in which every bit depends on every bit of the values (multiply, shift, multiply, shift)."""
+    values = values * np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return values ^ (values >> np.uint64(32))
+
+
+def _total(hashes: Hashes) -> int:
+    return int(hashes.sum(dtype=np.uint64))
