@@ -839,7 +839,12 @@ def test_the_options_are_those_of_the_library():
 
 def process(*arguments, **environment):
     env = {**os.environ, "PYTHONPATH": str(Path(budgetline.__file__).parents[1]), **environment}
-    return subprocess.run([sys.executable, "-W", "error", *arguments], capture_output=True, text=True, env=env)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", *arguments],
+        capture_output=True,
+        text=True,
+        env=env,
+    )
 
 
 COMMANDS = ["demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "certify", "export", "profile"]

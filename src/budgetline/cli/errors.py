@@ -20,6 +20,7 @@ WORDS = (
     (" of X is in no group", " of the data is in no group"),
     (" of X are in no group", " of the data are in no group"),
     ("Input X contains", "the data contain"),
+    ("time_limit must be", "--time-limit must be"),
 )
 """How the library says something, and how the command line does."""
 
