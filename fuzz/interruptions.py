@@ -27,6 +27,7 @@ import budgetline
 import budgetline.cli.app  # now, so that interruptions fall into the work
 from budgetline import AnytimeRegressor, Certificate, Moments, certify, open_source
 from budgetline.cli import main
+from budgetline.statistics.sums import Checkpoint
 from fuzz.commands import contents, template
 from fuzz.trials import Case
 
@@ -112,7 +113,7 @@ def _check_left(before: dict[str, Any], after: dict[str, Any], left: dict[str, A
 def _check_resumed(case: Case, cut: Path) -> None:
     """Go on where a pass was interrupted: what is kept is whole, and the model is the same, bit by bit."""
     for path in (cut / "kept").glob("*.moments"):
-        Moments.load(path)
+        assert Checkpoint(path.parent).load(path.stem) is not None
     expected, found = (_fit(cut, checkpoint) for checkpoint in (None, cut / "kept"))
     assert np.array_equal(found.coef_path_, expected.coef_path_), "a resumed fit is another one"
 

@@ -158,7 +158,7 @@ FAULTS = {
     "some none": ("type", lambda values: [None] * len(values)),
     "no array": ("raised", lambda values: NoArray(RuntimeError("no array"))),
     "deadly array": ("raised", lambda values: NoArray(SystemExit(4))),
-    "no text": ("raised", lambda values: NoText()),
+    "no text": ("type", lambda values: NoText()),
     "exits at once": ("died", lambda values: os._exit(7)),
     "kills itself": ("died", lambda values: os.kill(os.getpid(), signal.SIGKILL)),
     "closes its pipe": ("died", lambda values: (os.closerange(3, 256), threading.Event().wait())),

@@ -381,7 +381,7 @@ def test_an_array_whose_mask_hides_nothing_is_an_array():
 AS_VALUES = [name for name, (kind, _) in FAULTS.items() if kind not in ("raised", "died")]
 
 
-@pytest.mark.parametrize("fault", [*AS_VALUES, "no array", "deadly array", "no text"])
+@pytest.mark.parametrize("fault", [*AS_VALUES, "no array", "deadly array"])
 def test_what_is_a_fault_of_an_extractor_is_an_error_in_known(runners, fault):
     kind, spoil = FAULTS[fault]
     values = spoil(Compute("a").values(raw_of(X[0])))

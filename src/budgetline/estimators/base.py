@@ -27,7 +27,7 @@ from budgetline.inputs import (
     prediction_table,
     remember_columns,
 )
-from budgetline.messages import shown
+from budgetline.messages import shown, some
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.plan import Plan
@@ -172,10 +172,10 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         found = used[data.varying(np.flatnonzero(np.isinf(model.scale)))].tolist()
         if not found:
             return
-        shown = ", ".join(repr(str(d) if names is None else names[d]) for d in found[:5])
+        named = some((str(d) if names is None else names[d] for d in found), most=5)
         warnings.warn(
             f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
-            f"{shown}{', …' if len(found) > 5 else ''}. Subtract a value near the mean before they are stored as "
+            f"{named}. Subtract a value near the mean before they are stored as "
             "float64. If a few samples outweigh all others, make the weights less unequal.",
             UserWarning,
             stacklevel=3,

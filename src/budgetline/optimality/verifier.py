@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.messages import shown
-
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -36,7 +34,7 @@ EPS = float(np.finfo(np.float64).eps)
 def verify(certificate: Any, moments: Any) -> None:
     """Raise a ValueError that names the first statement of a certificate that does not hold for these moments."""
     if certificate.loss != "squared_error":
-        raise ValueError(f"loss: moments say nothing about {shown(certificate.loss)}, only about 'squared_error'")
+        raise ValueError(f"loss: moments say nothing about '{str(certificate.loss)[:100]}', only about 'squared_error'")
     _check_types(certificate)
     C, b, null_value, sizes = _covariance(certificate, moments)
     _check_shapes(certificate, len(sizes), b.shape)
@@ -109,7 +107,7 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
             known = (
                 column in names if names and isinstance(column, str) else isinstance(column, int) and 0 <= column < D
             )
-            _need(known, f"feature_groups names column {shown(column)}, which the moments do not have")
+            _need(known, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
             columns.append(names.index(column) if names and isinstance(column, str) else int(column))
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]

@@ -171,4 +171,5 @@ def mean_of(values: NDArray[Any], weight: Float | None) -> Float:
     where one row outweighs all others.
     """
     centre = values[0 if weight is None else int(np.argmax(weight))].astype(np.float64)
-    return np.asarray(centre + np.average(values - centre, axis=0, weights=weight))
+    away = values - centre
+    return np.asarray(centre + (away.mean(axis=0) if weight is None else weight @ away / weight.sum()))
