@@ -109,7 +109,7 @@ def same_sequence(found, model):
 # -- the same numbers as in Python ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
 @pytest.mark.parametrize("make", [heart, numbers])
 def test_fit_show_predict_report_are_the_python_api(make, kind, run, done):
     data = make()
@@ -663,7 +663,7 @@ ERRORS = {
 
 @pytest.mark.usefixtures("mistakes")
 @pytest.mark.parametrize("name", ERRORS)
-@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize("more", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
 def test_every_mistake_is_one_line(name, more, run, monkeypatch):
     arguments, text = ERRORS[name]
     monkeypatch.syspath_prepend(os.getcwd())
@@ -900,6 +900,7 @@ sys.exit(main(["demo"]))
     assert found.stderr == "error: the command line needs typer and rich: pip install 'budgetline[cli]'\n"
 
 
+@pytest.mark.slow
 def test_shells_complete_commands():
     script = process("-m", "budgetline", _BUDGETLINE_COMPLETE="source_bash")
     assert "budgetline" in script.stdout

@@ -303,6 +303,7 @@ class TestNotFinite:
         np.testing.assert_allclose(model.coef_[used], expected.coef_, rtol=1e-3, atol=1e-5)
         assert np.count_nonzero(model.coef_) == np.count_nonzero(expected.coef_)
 
+    @pytest.mark.slow  # a thousand columns in one group
     def test_dropped_columns_of_tables_without_a_gram_matrix_do_not_matter(self, kind, value, word):
         groups = [list(range(1050)), list(range(1051, 1100))]
         model = AnytimeRegressor(FeatureGroups(groups, remainder="drop"), max_groups=1, alpha=1.0)

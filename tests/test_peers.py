@@ -62,6 +62,7 @@ def test_one_model_is_ridge():
     np.testing.assert_allclose(run("sklearn Ridge", data).fitted(), expected, rtol=1e-8)
 
 
+@pytest.mark.slow  # skglm compiles its solvers
 @pytest.mark.parametrize("package", ["celer", "skglm", "spams"])
 def test_solvers_meet_the_optimality_conditions(package):
     """At the optimum the gradient of a group is λ cost w/‖w‖ where it is in, and no longer than λ cost elsewhere."""

@@ -33,6 +33,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("playwright") is None, reason="no playwright here: pip install playwright"),
 ]
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
+SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}
 
 
@@ -234,7 +235,7 @@ def test_the_curve_is_drawn_and_read_out(heart, visit, tmp_path):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_width_and_scheme(truth, width, scheme, visit, tmp_path):
     page = visit(truth.summary, tmp_path, width, color_scheme=scheme)
     page.locator("#budget").fill(repr(truth.total))
@@ -365,7 +366,7 @@ def height_at(points, x):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, scheme, visit, tmp_path):
     certificate, summary = bounded
     page = visit(summary, tmp_path, width, color_scheme=scheme)

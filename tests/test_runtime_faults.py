@@ -755,6 +755,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow  # two interpreters start
 def test_a_program_that_forgets_to_close_ends(tmp_path):
     """Functions hang in threads, processes and a loop, streams are half read, and nothing was closed.
 

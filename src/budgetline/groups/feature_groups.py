@@ -23,6 +23,7 @@ from budgetline.groups.parsing import (
     parse_groups,
     parse_requires,
     parse_shared,
+    places_of,
     plain_number,
     position_of,
     positions_of,
@@ -321,7 +322,7 @@ class FeatureGroups:
         >>> blood.cost_of(["chol"]), blood.cost_of(["chol", "fbs"])
         (7.0, 10.0)
         """
-        return self._prices.cost(self._prices.closure(positions_of("groups", groups, self._names)))
+        return self._prices.cost(self._prices.closure(positions_of("groups", groups, places_of(self._names))))
 
     def resolve(self, feature_names: Sequence[str] | None, n_features: int) -> Layout:
         """Find every group's columns in a table.

@@ -130,6 +130,7 @@ def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
         return ()
     if not isinstance(shared, Mapping):
         raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shown(shared)}")
+    place = places_of(names)
     found: dict[str, SharedCost] = {}
     for key, entry in shared.items():
         name = str(key)
@@ -138,7 +139,7 @@ def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise ValueError(f"shared cost {shown(name)} must be given as (cost, groups), got {shown(entry)}")
         cost = _cost(f"shared cost {shown(name)}", entry[0])
-        members = positions_of(f"shared cost {shown(name)}", entry[1], names)
+        members = positions_of(f"shared cost {shown(name)}", entry[1], place)
         if not members:
             raise ValueError(f"shared cost {shown(name)} has no groups")
         found[name] = SharedCost(name, cost, members)
@@ -151,7 +152,7 @@ def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ..
         return ()
     if not isinstance(requires, Mapping):
         raise TypeError(f"requires must be a mapping group -> groups, got {shown(requires)}")
-    place = {name: g for g, name in enumerate(names)}
+    place = places_of(names)
     found: dict[int, tuple[int, ...]] = {}
     for key, entry in requires.items():
         name = str(key)
@@ -160,7 +161,7 @@ def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ..
         g = place[name]
         if g in found:
             raise ValueError(f"requires: group {shown(name)} is given twice")
-        found[g] = positions_of(f"what group {shown(name)} requires", entry, names)
+        found[g] = positions_of(f"what group {shown(name)} requires", entry, place)
         if g in found[g]:
             raise ValueError(f"group {shown(name)} requires itself")
     return tuple(found.get(g, ()) for g in range(len(names))) if any(found.values()) else ()
@@ -190,13 +191,17 @@ def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) ->
     return tuple(known[g] for g in range(len(direct)))
 
 
-def positions_of(what: str, groups: Any, names: tuple[str, ...]) -> tuple[int, ...]:
+def places_of(names: tuple[str, ...]) -> dict[str, int]:
+    """Return the position of every group."""
+    return {name: g for g, name in enumerate(names)}
+
+
+def positions_of(what: str, groups: Any, place: Mapping[str, int]) -> tuple[int, ...]:
     """Return positions of groups given by name, in the order of the groups; a single name will do."""
     if isinstance(groups, str | Integral):
         groups = [groups]
     if not isinstance(groups, Iterable) or isinstance(groups, Mapping | bytes):
         raise TypeError(f"{what}: a list of groups is expected, got {shown(groups)}")
-    place = {name: g for g, name in enumerate(names)}
     found: set[int] = set()
     for name in map(str, groups):
         if name not in place:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK, number_of
-from budgetline.groups.parsing import positions_of
+from budgetline.groups.parsing import places_of, positions_of
 from budgetline.groups.prices import Mask
 from budgetline.messages import printable, shown
 from budgetline.objectives.least_squares import Gram, LeastSquares
@@ -145,9 +145,10 @@ def _searched(problem: Quadratic, included: Mask, excluded: Mask, budget: float,
 def _conditions(problem: Quadratic, include: Iterable[str], exclude: Iterable[str], budget: float) -> tuple[Mask, Mask]:
     """Return the masks of what must be in, and of what must not, with all that follows from requirements."""
     names, prices = problem.groups.names, problem.prices
-    included = prices.closure(positions_of("include", include, names))
+    place = places_of(names)
+    included = prices.closure(positions_of("include", include, place))
     excluded = np.zeros(len(names), dtype=bool)
-    excluded[list(positions_of("exclude", exclude, names))] = True
+    excluded[list(positions_of("exclude", exclude, place))] = True
     for g, required in enumerate(prices.requires):
         excluded[g] |= bool(excluded[list(required)].any())
     if both := np.flatnonzero(included & excluded).tolist():
