@@ -808,7 +808,7 @@ async def raising_at_length_later(raw):
 )
 def test_of_long_texts_a_fault_keeps_the_beginning(mode, function, kind, caplog):
     given = {**extractors(mode), ORDER[0]: Extractor(function, mode=mode)}
-    with AnytimeRunner(regression(), given) as runner, caplog.at_level(logging.WARNING):
+    with AnytimeRunner(regression(), given) as runner, caplog.at_level(logging.WARNING, "budgetline.runtime"):
         fault = ask(runner, "predict", raw_of(X[0]))[-1].faults[ORDER[0]]
     assert fault.kind == kind
     assert "xxx" in fault.message or "yyy" in fault.message
