@@ -42,7 +42,7 @@ class Worker:
     """
 
     def __init__(self, kernel: str) -> None:
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        path = os.pathsep.join(filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH")]))
         environment = os.environ | {
             "OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path, "MPLBACKEND": "Agg",
         }  # fmt: skip
@@ -53,6 +53,8 @@ class Worker:
         )  # fmt: skip
         self._rest = b""
         self.blas: list[str] = self._line(STARTING).get("blas", [])
+        if self.blas and (why := self._line(STARTING)["failed"]):
+            raise RuntimeError(f"a worker cannot start: {why}")
 
     def __enter__(self) -> Self:
         return self
@@ -178,20 +180,31 @@ class Campaign:
 
     def _take_turns(self) -> None:
         """Run one kernel after another."""
-        while self._kernels and time.monotonic() < self._end:
-            kernel = self._kernels.popleft()
+        while time.monotonic() < self._end and (kernel := self._next_kernel()) is not None:
             with Worker(kernel) as worker:
                 if not worker.blas:
-                    self.tally.skipped.append(kernel)
-                    self._say(f"{kernel} does not run here")
+                    self._leave_out(kernel)
                     continue
-                self._kernels.append(kernel)
                 self.tally.took[kernel] = ", ".join(worker.blas)
                 until = min(self._end, time.monotonic() + self._turn)
                 while worker.alive and time.monotonic() < until:
                     self._one(worker)
             total, failed = (sum(counted.values()) for counted in (self.tally.cases, self.tally.failures))
             self._say(f"{total} cases, {failed} failed, last with {kernel}")
+
+    def _next_kernel(self) -> str | None:
+        """Return the kernel whose turn it is; None if none runs here."""
+        with self._lock:
+            self._kernels.rotate(-1)
+            return self._kernels[-1] if self._kernels else None
+
+    def _leave_out(self, kernel: str) -> None:
+        """Take note that the processor cannot run a kernel."""
+        with self._lock:
+            if kernel in self._kernels:
+                self._kernels.remove(kernel)
+                self.tally.skipped.append(kernel)
+                self._say(f"{kernel} does not run here")
 
     def _next(self) -> tuple[str, int]:
         """Return the kind whose turn it is, and the seed of its next case."""

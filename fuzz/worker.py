@@ -29,6 +29,16 @@ def blas() -> list[str]:
     return sorted({str(info.get("architecture")) for info in threadpool_info() if info["user_api"] == "blas"})
 
 
+def prepared() -> dict[str, Any]:
+    """Get everything ready, so that no case has to wait for it; say what is missing."""
+    try:
+        for kind in KINDS:
+            trials.prepare(kind)
+    except Exception:
+        return {"failed": traceback.format_exc()[-2000:]}
+    return {"failed": None}
+
+
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Check one case; or say what else may be worth knowing of it."""
     kind, case = request["kind"], request["case"]
@@ -54,10 +64,8 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    taken = blas()
-    for kind in KINDS:  # now, so that no case has to wait for it
-        trials.prepare(kind)
-    print(json.dumps({"blas": taken}), file=answers, flush=True)
+    print(json.dumps({"blas": blas()}), file=answers, flush=True)
+    print(json.dumps(prepared()), file=answers, flush=True)
     for line in requests:
         print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
 
