@@ -323,7 +323,7 @@ def _change_field(fields: dict[str, Any], rng: Random) -> None:
         rng.shuffle(owner[key])
     elif what == 3 and type(owner[key]) in (int, float):
         value = owner[key]
-        owner[key] = rng.choice([value + 1, -value, str(value), 2**40, value * 0.5])
+        owner[key] = rng.choice([value + 1, -value, str(value), 2**40, value // 2])
     else:
         owner[key] = junk
 

@@ -1076,3 +1076,10 @@ def test_a_whole_number_beyond_all_floats_is_the_usual_error(call):
     model = budgetline.AnytimeRegressor(costs=[1, 2]).fit([[1, 0], [0, 1], [0, 0]], [1, 2, 4])
     with pytest.raises(ValueError):  # noqa: PT011
         call(model)
+
+
+@pytest.mark.parametrize("name", ["rule", "schedule", "costs"])
+def test_of_a_long_setting_the_error_shows_the_beginning(name):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of AnytimeRegressor must be") as caught:
+        AnytimeRegressor(**{name: "x" * 10**6}).fit(X, y)
+    assert len(str(caught.value)) <= 1000

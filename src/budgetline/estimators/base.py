@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
@@ -27,7 +27,7 @@ from budgetline.inputs import (
     prediction_table,
     remember_columns,
 )
-from budgetline.messages import shown, some
+from budgetline.messages import cut, shown, some
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.plan import Plan
@@ -126,7 +126,10 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return check_target(y, n_samples)
 
     def _validate_params(self) -> None:
-        super()._validate_params()
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:  # it holds the whole value
+            raise InvalidParameterError(cut(str(error))) from None
         for name, value in self.get_params(deep=False).items():
             if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
                 raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
