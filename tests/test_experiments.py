@@ -19,7 +19,16 @@ VERDICT = re.compile(r"\*\*(holds|does not hold|undecided|equal)\*\* \(([+-][\d.
 
 
 def run(script, *options):
-    command = [sys.executable, "-W", "error", str(EXPERIMENTS / f"{script}.py"), "--quick", *map(str, options)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-W",
+        "ignore::DeprecationWarning",
+        str(EXPERIMENTS / f"{script}.py"),
+        "--quick",
+        *map(str, options),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
