@@ -58,8 +58,6 @@ def _possible(case: Case) -> Case:
     if case["features"] == "wide":
         case["n"] = max(3, sum(case["sizes"]) // 2)
         case["cuts"] = [cut for cut in case["cuts"] if cut < case["n"]]
-    if case["features"] == "far" and case["weights"] == "dominating":
-        case["weights"] = "any"  # brute force itself would lose the digits of the mean
     if case["target"] == "small" and case["weights"] == "tiny":
         case["target"] = "plain"  # their products would be zero
     if case["source"] == "svmlight":
