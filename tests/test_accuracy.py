@@ -405,6 +405,18 @@ def test_a_constant_sparse_column_is_constant_however_many_rows_there_are():
     assert (model.coef_path_[:, 0] == 0).all()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rounded_means_do_not_hide_that_columns_are_dependent(seed):
+    """Eight rows that count span seven directions; the rounding of a far mean must not look like an eighth."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((14, 9)) * 10.0 ** rng.uniform(-7, 3, 9) + 1
+    y, weight = rng.standard_normal(14), np.where(np.arange(14) < 8, 1.0, 0.0)
+    model = AnytimeRegressor(alpha=0.0).fit(X, y, sample_weight=weight)
+    data = reference.standardise(X, y, weight)
+    expected = data.y_mean + data.Xs @ reference.fit(data.Xs, data.Yc, data.w, range(9), 0.0)
+    np.testing.assert_allclose(model.predict(X), expected[:, 0], atol=1e-5 * np.abs(expected).max())
+
+
 def test_fits_in_many_threads_leave_blas_as_it_was():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 8)), rng.standard_normal(200)
