@@ -58,8 +58,6 @@ def _possible(case: Case) -> Case:
     if case["features"] == "wide":
         case["n"] = max(3, sum(case["sizes"]) // 2)
         case["cuts"] = [cut for cut in case["cuts"] if cut < case["n"]]
-    if case["features"] == "far" and case["weights"] == "dominating":
-        case["weights"] = "any"  # brute force itself would lose the digits of the mean
     if case["target"] == "small" and case["weights"] == "tiny":
         case["target"] = "plain"  # their products would be zero
     if case["source"] == "svmlight":
@@ -267,18 +265,20 @@ def _check_models(case: Case, problem: Problem, model: Any, truth: Any, digits: 
     R0 = reference.risk(*arrays, (), alpha)
     explained = np.cumsum(model.sequence_.gains)
     X = _as_given(case, data.X)
+    # X is multiplied by rounded coefficients, and so is its mean, however little it varies about it
+    allowed = digits + 4 * 2.2e-16 * float(np.max(np.abs(truth.x_mean) / truth.x_scale, initial=0.0))
     sets = [order[: k + 1] for k in range(len(order))]
     for k, chosen in enumerate(sets):
         columns = [d for g in chosen for d in problem.groups[g]]
         gained = reference.F(*arrays, columns, alpha)
         assert abs(explained[k] - gained) <= digits * R0, f"stage {k + 1} explains {explained[k]}, not {gained} of {R0}"
-        _compare(model.predict(X, stage=k + 1), _predicted(truth, columns, alpha), R0, digits, f"stage {k + 1}")
+        _compare(model.predict(X, stage=k + 1), _predicted(truth, columns, alpha), R0, allowed, f"stage {k + 1}")
     some = [g for g in order if np.random.default_rng([case["seed"], g]).random() < 0.5]
     columns = [d for g in some for d in problem.groups[g]]
     names = [model.feature_groups_.names[g] for g in some]
     # from moments alone, sets that are no prefixes have lost the digits that C has, and rank is a matter of digits
     if not (alpha == 0 and (case["source"] in FROM_MOMENTS or case["source"] in STREAMED)):
-        _compare(model.predict(X, available=names), _predicted(truth, columns, alpha), R0, digits, f"groups {names}")
+        _compare(model.predict(X, available=names), _predicted(truth, columns, alpha), R0, allowed, f"groups {names}")
 
 
 def _as_given(case: Case, X: np.ndarray) -> Any:

@@ -42,12 +42,16 @@ def standardise(X: ArrayLike, Y: ArrayLike, w: ArrayLike | None = None) -> Stand
     Y = Y[:, None] if Y.ndim == 1 else Y
     w = np.ones(len(X)) if w is None else np.asarray(w, dtype=float)
     share = w / w.sum()
-    x_mean, y_mean = share @ X, share @ Y
+    # Differences to the heaviest row keep their digits, also if it outweighs all others or columns are far from zero.
+    heavy = int(np.argmax(w))
+    X_away, Y_away = X - X[heavy], Y - Y[heavy]
+    x_offset, y_offset = share @ X_away, share @ Y_away
     # Constancy is a property of the rows that count, decided exactly: a rounded variance cannot tell.
     constant = np.ptp(X[w > 0], axis=0) == 0
-    centred = np.where(constant, 0.0, X - x_mean)
+    centred = np.where(constant, 0.0, X_away - x_offset)
     x_scale = np.where(constant, 1.0, np.sqrt(share @ centred**2))
-    return Standardised(centred / x_scale, Y - y_mean, w, x_mean, x_scale, y_mean)
+    x_mean, y_mean = X[heavy] + x_offset, Y[heavy] + y_offset
+    return Standardised(centred / x_scale, Y_away - y_offset, w, x_mean, x_scale, y_mean)
 
 
 def _augmented(Xs: Array, Yc: Array, w: Array, alpha: float) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ import reference
 import reference_glm
 
 CLOSE = 1e-9  # rates and costs that differ by less than this, relatively, are equal
+EQUAL = 1e-13  # rates that differ by more than this may be told apart by others, so that the decision was near
 
 
 class Shop(NamedTuple):
@@ -75,13 +76,13 @@ def _near(a: tuple[bool, float], b: tuple[bool, float]) -> bool:
 
 
 def _best(offers: list[tuple[frozenset[int], float, float]], cost_sensitive: bool) -> tuple[frozenset[int], float]:
-    """Return the best of (groups, score, cost), and the relative distance to the next that is not equal."""
+    """Return the best of (groups, score, cost), and the relative distance to the next that is not exactly equal."""
     rates = [_rate(score, cost, cost_sensitive) for _, score, cost in offers]
     top = max(rates)
     tied = [k for k, rate in enumerate(rates) if _near(rate, top)]
     lowest = min(offers[k][2] for k in tied)
     winner = next(k for k in tied if offers[k][2] <= lowest * (1 + CLOSE))
-    others = [rate[1] for k, rate in enumerate(rates) if k not in tied and rate[0] == top[0]]
+    others = [rate[1] for rate in rates if rate[0] == top[0] and rate[1] < top[1] * (1 - EQUAL)]
     margin = 1.0 if not others or top[1] <= 0 else 1 - max(others) / top[1]
     return offers[winner][0], margin
 

@@ -3,6 +3,7 @@
 import json
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import mpmath
@@ -367,6 +368,53 @@ def test_a_dominating_weight_costs_a_generalised_model_no_digits(kind):
         model = AnytimeRegressor(loss="poisson", alpha=1e-3).fit(table, y, sample_weight=weight)
     spread = np.sqrt(((X - X[7]) ** 2).sum(axis=0) / weight.sum())
     np.testing.assert_allclose(model.staged_model_.scale, spread, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sparse_columns_far_from_zero_cost_a_generalised_model_no_digits(seed):
+    """A column that stores all its rows has no zeros: the rounding of the weights must not count as some."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 3)) + 1e4 * rng.standard_normal(3)
+    y, weight = rng.poisson(np.exp(0.5 * (X[:, 0] - X[:, 0].mean()))).astype(float), rng.uniform(0.1, 2, 60)
+    model = AnytimeRegressor(loss="poisson", rule="omp", alpha=1.0)
+    scales, gains = [], []
+    for table in (X, sparse.csr_array(X)):
+        model.fit(table, y, sample_weight=weight)
+        scales.append(model.staged_model_.scale)
+        gains.append(np.cumsum(model.sequence_.gains))
+    np.testing.assert_allclose(scales, [_exact_deviation(X, weight)] * 2, rtol=1e-13)
+    np.testing.assert_allclose(gains[1], gains[0], rtol=1e-11)
+
+
+def _exact_deviation(X, weight):
+    total = sum(map(Fraction, weight))
+    deviations = []
+    for column in X.T:
+        pairs = [(Fraction(w), Fraction(x)) for w, x in zip(weight, column, strict=True)]
+        mean = sum(w * x for w, x in pairs) / total
+        deviations.append(float(sum(w * (x - mean) ** 2 for w, x in pairs) / total) ** 0.5)
+    return deviations
+
+
+def test_a_constant_sparse_column_is_constant_however_many_rows_there_are():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(20_000, 0.1), rng.random(20_000) < 0.3])
+    y = rng.poisson(1 + X[:, 1]).astype(float)
+    model = AnytimeRegressor(loss="poisson", rule="omp", alpha=0.0).fit(sparse.csr_array(X), y)
+    assert np.isinf(model.staged_model_.scale[0])
+    assert (model.coef_path_[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rounded_means_do_not_hide_that_columns_are_dependent(seed):
+    """Eight rows that count span seven directions; the rounding of a far mean must not look like an eighth."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((14, 9)) * 10.0 ** rng.uniform(-7, 3, 9) + 1
+    y, weight = rng.standard_normal(14), np.where(np.arange(14) < 8, 1.0, 0.0)
+    model = AnytimeRegressor(alpha=0.0).fit(X, y, sample_weight=weight)
+    data = reference.standardise(X, y, weight)
+    expected = data.y_mean + data.Xs @ reference.fit(data.Xs, data.Yc, data.w, range(9), 0.0)
+    np.testing.assert_allclose(model.predict(X), expected[:, 0], atol=1e-5 * np.abs(expected).max())
 
 
 def test_fits_in_many_threads_leave_blas_as_it_was():

@@ -71,12 +71,17 @@ def triangle(rows: Rows, mean: Float, scale: Float, y_mean: Float, alpha: float)
 
     The triangle takes the place of the data: products of its columns, and with the targets, are the same, and it has
     only D + P rows.
+
+    The weights' roots come first, so that all other columns lose what the rounding of ``mean`` has left of their means:
+    it would look like one more direction, and hide that columns are dependent.
     """
     D = rows.n_columns
-    R = np.zeros((0, D + rows.Y.shape[1]))
-    ridge = np.hstack([np.sqrt(alpha) * np.eye(D), np.zeros((D, rows.Y.shape[1]))]) if alpha > 0 else R[:0]
-    for chunk, Y, _ in rows.standardised(mean, scale, y_mean, least=4 * D):
-        R = qr(np.vstack([R, np.hstack([chunk, Y])]), mode="r", check_finite=False)[0][: R.shape[1]]
-    R = qr(np.vstack([R, ridge]), mode="r", check_finite=False)[0][: R.shape[1]]
+    R = np.zeros((0, 1 + D + rows.Y.shape[1]))
+    for chunk, Y, root in rows.standardised(mean, scale, y_mean, least=4 * D):
+        R = qr(np.vstack([R, np.hstack([root, chunk, Y])]), mode="r", check_finite=False)[0][: R.shape[1]]
+    R = R[1:, 1:]
+    if alpha > 0:
+        ridge = np.hstack([np.sqrt(alpha) * np.eye(D), np.zeros((D, rows.Y.shape[1]))])
+        R = qr(np.vstack([R, ridge]), mode="r", check_finite=False)[0][: R.shape[1]]
     A = StandardisedColumns(np.asfortranarray(R[:, :D]), np.zeros(D), np.ones(D), np.ones(len(R)))
     return A, np.ascontiguousarray(R[:, D:])

@@ -116,15 +116,25 @@ def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float
 
 
 def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, Float]:
-    """Two passes over the non-zeros; the zeros of a column contribute (Σw − Σ_nonzero w)·mean²."""
+    """Three passes over the non-zeros; the zeros of a column contribute (Σw − Σ_nonzero w)·mean²."""
     entry_weight = weight[X.indices]
     column = np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
     width = X.shape[1]
     mean = np.bincount(column, X.data * entry_weight, width) / total
-    zeros = total - np.bincount(column, entry_weight, width)
-    for d in np.flatnonzero((zeros < 1e-4 * total) & (np.diff(X.indptr) < X.shape[0])).tolist():
+    zeros = _weight_of_zeros(X, weight, total, np.bincount(column, entry_weight, width))
+    # a long sum is rounded many times: what it is off by is added up about it
+    offset = np.bincount(column, entry_weight * (X.data - mean[column]), width) - zeros * mean
+    mean = mean + offset / total
+    variance = np.bincount(column, entry_weight * (X.data - mean[column]) ** 2, width)
+    return mean, (variance + zeros * mean**2) / total
+
+
+def _weight_of_zeros(X: Any, weight: Float, total: float, stored: NDArray[Any]) -> Float:
+    """Return the weight of the rows that a column does not store (D,), an exact zero where it stores all of them."""
+    count = np.diff(X.indptr)
+    zeros = np.where(count < X.shape[0], np.maximum(total - stored, 0.0), 0.0)
+    for d in np.flatnonzero((zeros < 1e-4 * total) & (count < X.shape[0])).tolist():
         empty = np.ones(X.shape[0], dtype=bool)  # little is left of the total: add up the weights of the zeros instead
         empty[X.indices[X.indptr[d] : X.indptr[d + 1]]] = False
         zeros[d] = weight[empty].sum()
-    variance = np.bincount(column, entry_weight * (X.data - mean[column]) ** 2, width)
-    return mean, (variance + np.maximum(zeros, 0.0) * mean**2) / total
+    return np.asarray(zeros)
