@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 
 import reference
 from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder
@@ -204,9 +207,11 @@ def check(case: Case) -> None:
         schedule=schedule.get(case["schedule"], case["schedule"]), max_cost=limits.max_cost,
         max_groups=limits.max_groups,
     )  # fmt: skip
-    fit_from(case["source"], model, data)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", LinAlgWarning)
+        fit_from(case["source"], model, data)
     truth = reference.standardise(data.X, data.y, data.w)
-    digits = _digits(case, truth)
+    digits = max(_digits(case, truth), *(_admitted(str(warning.message)) for warning in told), 0.0)
     if case["schedule"] == "fixed":
         assert model.order_.tolist() == order
     elif case["schedule"] in ("cheapest", "random"):
@@ -228,6 +233,12 @@ def _digits(case: Case, truth: Any) -> float:
     """Return the relative error that is allowed: what is lost by conditioning, and a little."""
     eps = 6e-8 if case["source"] == "float32" else 2.2e-16
     return min(1.0, 1e-9 + 300 * eps * condition(truth.Xs, truth.w, case["alpha"]))
+
+
+def _admitted(text: str) -> float:
+    """Return the relative error that a warning admits; 0 if it names none."""
+    found = re.search(r"about (\d+) digits", text)
+    return 0.0 if found is None else 10.0 ** -int(found[1])
 
 
 def _scores(case: Case, truth: Any, groups: list[list[int]]) -> Any:

@@ -342,7 +342,7 @@ MISSING = {
     "polars": lambda: pl.Series(with_label(None).tolist()),
     "arrow": lambda: pa.chunked_array([pa.array(with_label(None).tolist())]),
     "numbers": lambda: np.where(np.arange(120) == 7, np.nan, np.arange(120) % 2),
-    "dates": lambda: np.where(np.arange(120) == 7, np.datetime64("NaT"), np.datetime64("2020-01-01", "D")),
+    "dates": lambda: np.where(np.arange(120) == 7, np.datetime64("NaT", "D"), np.datetime64("2020-01-01", "D")),
     "masked": lambda: np.ma.array(data(2)[1], mask=np.arange(120) == 7),
     "masked numbers": lambda: np.ma.array(np.arange(120) % 2, mask=np.arange(120) == 7),
 }

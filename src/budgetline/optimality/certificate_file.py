@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.groups import FeatureGroups
 from budgetline.groups.plain import groups_of, plain_groups
+from budgetline.messages import cut
 from budgetline.optimality.proof import Proof
 
 KIND = "certificate"
@@ -54,7 +55,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         return _checked(arrays, fields)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{where} does not hold a certificate: {error}") from error
+        raise ValueError(f"{where} does not hold a certificate: {cut(str(error))}") from error
 
 
 def _checked(arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.files import decode, encode, read, write_atomically
-from budgetline.messages import shown
+from budgetline.messages import cut, shown
 from budgetline.persistence.parts import Parts
 from budgetline.persistence.reading import model_of
 from budgetline.persistence.writing import ESTIMATORS, KIND, Model, parts_of
@@ -106,4 +106,6 @@ def load(path: str | os.PathLike[str]) -> Model:
     try:
         return model_of(Parts(fields, arrays))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{where} does not hold a model that fits together, it is damaged: {error}") from error
+        raise ValueError(
+            f"{where} does not hold a model that fits together, it is damaged: {cut(str(error))}"
+        ) from error

@@ -134,7 +134,7 @@ def _array(plain: dict[str, Any], depth: int) -> NDArray[Any]:
     shape, dtype, width = plain["shape"], plain["dtype"], plain["width"]
     values = [_value(entry, depth + 1) for entry in plain["values"]]
     if not all(type(k) is int and k >= 0 for k in shape) or math.prod(shape) != len(values):
-        raise ValueError(f"an array of shape {shape} does not have {len(values)} entries")
+        raise ValueError(f"an array of shape {shown(shape)} does not have {len(values)} entries")
     if dtype == "str":
         longest = max(map(len, values), default=1)
         if type(width) is not int or not longest <= width <= max(longest, WIDEST):
