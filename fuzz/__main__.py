@@ -11,6 +11,9 @@ from fuzz import KERNELS, KINDS, trials
 from fuzz.campaign import Campaign
 from fuzz.page import page
 
+FINDINGS = "\n## What earlier campaigns found"
+"""Begins the part of the page that people write."""
+
 
 def _some(known: tuple[str, ...], text: str) -> tuple[str, ...]:
     wanted = tuple(text.split(","))
@@ -44,7 +47,8 @@ def main() -> int:
     text = page(tally, arguments.seed, arguments.minutes, arguments.kinds, arguments.kernels)
     print(text)
     if arguments.write:
-        write_atomically(arguments.write, text.encode())
+        known = arguments.write.read_text(encoding="utf-8") if arguments.write.exists() else ""
+        write_atomically(arguments.write, (text + known[known.find(FINDINGS) :] * (FINDINGS in known)).encode())
     return 0 if tally.cases and not tally.failures else 1
 
 

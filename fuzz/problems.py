@@ -283,6 +283,8 @@ def _check_models(case: Case, problem: Problem, model: Any, truth: Any, digits: 
         columns = [d for g in chosen for d in problem.groups[g]]
         gained = reference.F(*arrays, columns, alpha)
         assert abs(explained[k] - gained) <= digits * R0, f"stage {k + 1} explains {explained[k]}, not {gained} of {R0}"
+        if digits >= 1:
+            continue  # the library warned that no digit can be trusted
         _compare(model.predict(X, stage=k + 1), _predicted(truth, columns, alpha), R0, allowed, f"stage {k + 1}")
     some = [g for g in order if np.random.default_rng([case["seed"], g]).random() < 0.5]
     columns = [d for g in some for d in problem.groups[g]]
