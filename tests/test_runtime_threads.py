@@ -238,7 +238,9 @@ def test_interrupts_while_threads_ask():
                     answer = runner.predict(raw_of(X[i]) | {"wait": 0.001})
                     assert abs(answer.value - TRUTH[frozenset(answer.groups), i]) < 1e-8
                     assert answer.reason in ("complete", "interrupted")
-                    assert answer.groups == ORDER or answer.reason == "interrupted"
+                    if answer.reason == "complete":  # a flood of interrupts leaves functions behind: no more are begun
+                        kinds = {name: fault.kind for name, fault in answer.faults.items()}
+                        assert kinds == dict.fromkeys(set(ORDER) - set(answer.groups), "refused")
                     seen.add(answer.reason)
             except BaseException as error:
                 wrong.append(error)
