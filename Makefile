@@ -7,9 +7,8 @@ READY := .venv/.ready
 MINIMUM := .venv-minimum
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
-NUMERIC := $(addprefix tests/,optimality theory datasets $(addsuffix .py,$(addprefix test_,accuracy baselines classifier \
-	compare cross_validation curves early_exit exact glm glm_digits group_lasso inputs metrics moments moments_life ndcg \
-	properties reductions regressions sequencing shared_costs shared_costs_everywhere sources streamed_curves streamed_glm)))
+NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation objectives optimality sequencing statistics theory \
+	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
 
 .PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench fuzz clean
 

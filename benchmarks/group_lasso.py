@@ -16,8 +16,8 @@ import numpy as np
 from core import Cases, Measurements, in_turns, main, seconds
 
 from budgetline import GroupLassoPath, Moments
+from budgetline.baselines.lasso_path import lasso_path
 from budgetline.datasets import make_agricultural
-from budgetline.objectives.group_lasso import lasso_path
 from budgetline.objectives.least_squares import Gram
 
 PRECISION = 1e-4

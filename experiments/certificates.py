@@ -162,7 +162,7 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
         lines.append(
             f"| {data.name} | {data.X.shape[0]:,} × {data.X.shape[1]} | {len(data.groups)} | "
             f"{'–' if promise is None else f'{promise:.3f}'} | {' | '.join(cells)} | "
-            f"{certificate.timeliness().ratio:.3f} | {certificate.timeliness(reading='linear').ratio:.3f} | "
+            f"{certificate.timeliness().ratio:.3f} | {certificate.timeliness(interpolation='linear').ratio:.3f} | "
             f"{found.separating:.2f} | {found.seconds:.2f} | {found.verifying:.2f} |"
         )
     below = [(f, share) for f in results for share in SHARES if f.at(share)[0] < GOAL]
@@ -224,7 +224,7 @@ def held_out(data: Data, effort: Effort) -> np.ndarray:
         other = AnytimeRegressor(data.groups, alpha=data.alpha, schedule=FixedOrder(better.groups))
         other.fit(data.X[train], data.Y[train])
         curves = (budget_curve(m, data.X[held], data.Y[held]) for m in (model, other))
-        found.append([timeliness(curve, reading="step") for curve in curves])
+        found.append([timeliness(curve, interpolation="step") for curve in curves])
     return np.array(found)
 
 
@@ -238,7 +238,7 @@ def improve_section(datas: list[Data], effort: Effort) -> list[str]:
     for data in datas:
         model = AnytimeRegressor(data.groups, alpha=data.alpha).fit(data.X, data.Y)
         better = improve(model, time_limit=effort.improving)
-        own, new = (timeliness(s, reading="step") for s in (model, better))
+        own, new = (timeliness(s, interpolation="step") for s in (model, better))
         how = "all sequences" if len(data.groups) <= 18 else f"moves, {effort.improving:g} s"
         row = f"| {data.name} | {how} | {own:.5f} | {new:.5f} | {new - own:+.5f} |"
         if data.held_out:
@@ -262,13 +262,13 @@ def exact_section(sources: tuple[Any, ...]) -> list[str]:
     for source in sources:
         problem: Problem
         for problem in source():
-            best = timeliness(best_sequence(problem.moments, problem.groups), reading="step")
+            best = timeliness(best_sequence(problem.moments, problem.groups), interpolation="step")
             greedy = AnytimeRegressor(problem.groups).fit_moments(problem.moments).sequence_
             moved = improve(greedy, problem.moments, problem.groups, exact=False, time_limit=2.0)
             if best > 0:
                 names.append(problem.name)
-                ratios["greedy"].append(timeliness(greedy, reading="step") / best)
-                ratios["improved"].append(timeliness(moved, reading="step") / best)
+                ratios["greedy"].append(timeliness(greedy, interpolation="step") / best)
+                ratios["improved"].append(timeliness(moved, interpolation="step") / best)
     lines = ["| sequence | mean | worst | worst on | at least 99.9 % on |", "|---|---|---|---|---|"]
     for name, found in ratios.items():
         worst = int(np.argmin(found))
@@ -346,8 +346,8 @@ Times are those of one thread; every certificate was verified by the verifier, w
 IMPROVING = """\
 ## Better sequences: `improve`
 
-Timeliness over all budgets, step reading. On folds everything is learned again from the training rows; gains are paired
-by fold, ± standard error (Nadeau and Bengio).
+Timeliness over all budgets, step interpolation. On folds everything is learned again from the training rows; gains are
+paired by fold, ± standard error (Nadeau and Bengio).
 """
 KNOWN = """\
 Without the exact search, where the best of all sequences is known (the problems of [exact.md](exact.md)):

@@ -112,7 +112,7 @@ def measure(make: Callable[[int], tuple[np.ndarray, np.ndarray, FeatureGroups]],
         train, test = Moments.of(X[:half], y[:half]), Moments.of(X[half:], y[half:])
         models = {r: AnytimeRegressor(groups, rule=r, alpha=RIDGE).fit_moments(train) for r in ("fr", "omp")}
         stop = stopping_cost(models["omp"], STOP)
-        scores = [timeliness(budget_curve(model, test), stop) for model in models.values()]
+        scores = [timeliness(budget_curve(model, test), stop, interpolation="linear") for model in models.values()]
         results.append([*scores, redundancy(train, models["omp"])])
     return Found(*np.array(results).T)
 
@@ -121,7 +121,9 @@ def in_sample(X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float)
     """Return the redundancy of real data and FR − OMP on their training curves, over the whole cost."""
     moments = Moments.of(X, Y)
     models = {r: AnytimeRegressor(groups, rule=r, alpha=alpha).fit_moments(moments) for r in ("fr", "omp")}
-    return redundancy(moments, models["omp"]), timeliness(models["fr"]) - timeliness(models["omp"])
+    return redundancy(moments, models["omp"]), timeliness(models["fr"], interpolation="linear") - timeliness(
+        models["omp"], interpolation="linear"
+    )
 
 
 def real() -> dict[str, tuple[float, float]]:
@@ -156,8 +158,8 @@ all groups are explained to the same share, OMP underestimates all of them alike
 rules part where groups depend on the chosen ones to different degrees and still carry something of their own.
 
 So we vary that, and nothing else; the defaults of the generators stay as they are. All data have the Agricultural
-shape. Timeliness is held-out, linear reading, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a group's
-variance that the groups before it explain, mean over columns, in OMP's order.
+shape. Timeliness is held-out, linear interpolation, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a
+group's variance that the groups before it explain, mean over columns, in OMP's order.
 """
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from page import BLUE, GREY, ORANGE, Page, panels, run
 
-from budgetline import AnytimeRegressor, FeatureGroups, Moments, Sequence, best_sets
+from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments, best_sets
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural, make_yahoo
 from budgetline.evaluation import timeliness
 
@@ -39,7 +39,7 @@ QUICK = Effort(groups=8, draws=2, decades=(0.0, 3.0), rows=1500)
 class Run:
     """Sequences of one problem, and F of the best set at budgets that matter."""
 
-    sequences: dict[str, Sequence]
+    sequences: dict[str, GroupSequence]
     budgets: np.ndarray
     best: np.ndarray
     best_quarter: np.ndarray
@@ -82,7 +82,7 @@ def solve(moments: Moments, groups: FeatureGroups) -> Run:
     return Run(sequences, budgets, *(np.array([sets.at(b)[0] for b in x]) for x in (budgets, budgets / BUDGET_SHARE)))
 
 
-def same_from(first: Sequence, second: Sequence) -> int:
+def same_from(first: GroupSequence, second: GroupSequence) -> int:
     """Return the number of steps after which both sequences have bought the same and go on alike."""
     a, b = list(first.groups), list(second.groups)
     steps = len(a)
@@ -185,9 +185,11 @@ def report(effort: Effort) -> Page:
         f"- Over {max(worst):g} decades doubling has the better worst budget on {ahead} of {effort.draws} draws: "
         f"**{'holds' if ahead == effort.draws else 'does not hold on all'}**.",
     )
-    area = {s: np.mean([timeliness(r.sequences[s], reading="step") for r in solved[max(solved)]]) for s in SCHEDULES}
+    area = {
+        s: np.mean([timeliness(r.sequences[s], interpolation="step") for r in solved[max(solved)]]) for s in SCHEDULES
+    }
     page.add(
-        "- The price: mean explained fraction over all budgets (timeliness, step reading) "
+        "- The price: mean explained fraction over all budgets (timeliness, step interpolation) "
         f"{area['doubling']:.4f}, greedy "
         f"{area['greedy']:.4f}. A budget drawn evenly is seldom small, so that the average hides what happens at "
         "small ones.",
@@ -203,7 +205,7 @@ def report(effort: Effort) -> Page:
         run_of = {s: AnytimeRegressor(groups, schedule=s).fit_moments(moments).sequence_ for s in SCHEDULES}
         steps = same_from(*run_of.values())
         few += steps <= len(groups) / 4
-        area = {s: timeliness(sequence, reading="step") for s, sequence in run_of.items()}
+        area = {s: timeliness(sequence, interpolation="step") for s, sequence in run_of.items()}
         page.add(
             f"| {name} | {len(groups)} | {groups.costs.max() / groups.costs.min():.3g} | {steps} | "
             f"{area['greedy']:.4f} | "

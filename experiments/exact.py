@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from sklearn import datasets
 
-from budgetline import AnytimeRegressor, FeatureGroups, Moments, Sequence
+from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural, make_yahoo
-from budgetline.evaluation import best_sequence, best_sets, stopping_cost, timeliness
+from budgetline.evaluation import stopping_cost, timeliness
+from budgetline.optimality import best_sequence, best_sets
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import print_report
@@ -31,9 +32,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "cheapest": {"rule": "fr", "schedule": "cheapest"},
     "no-cost": {"rule": "fr", "cost_sensitive": False},
 }
-READINGS = ("step", "linear")
+INTERPOLATIONS = ("step", "linear")
 STOPS = ("the total cost", "97 % of omp")
-SETTINGS = [(reading, stop) for stop in STOPS for reading in READINGS]
+SETTINGS = [(interpolation, stop) for stop in STOPS for interpolation in INTERPOLATIONS]
 BUDGETS = (0.10, 0.25, 0.50)
 EXACT, REPLANNED = "the best sequence", "fr, a new plan for each budget"
 SAME = 1e-9
@@ -175,15 +176,15 @@ class Result:
     """
 
     problem: Problem
-    best: dict[tuple[str, str], Sequence]
-    sequences: dict[str, Sequence]
+    best: dict[tuple[str, str], GroupSequence]
+    sequences: dict[str, GroupSequence]
     optimum: np.ndarray
     ratios: dict[str, np.ndarray]
     at_budgets: dict[str, np.ndarray]
     seconds: float
 
 
-def explained_at(sequence: Sequence, budget: float) -> float:
+def explained_at(sequence: GroupSequence, budget: float) -> float:
     """Return F of the longest prefix that the budget pays for."""
     return float(sequence.gains[: sequence.stage_at(budget)].sum())
 
@@ -195,15 +196,15 @@ def measure(problem: Problem) -> Result:
     total = float(groups.costs.sum())
     stops = dict(zip(STOPS, (total, stopping_cost(fitted["omp"], 0.97)), strict=True))
     start = time.perf_counter()
-    best = {(r, s): best_sequence(moments, groups, stop=stops[s], reading=r) for r, s in SETTINGS}
+    best = {(r, s): best_sequence(moments, groups, stop=stops[s], interpolation=r) for r, s in SETTINGS}
     sets = best_sets(moments, groups)
     seconds = time.perf_counter() - start
-    optimum = np.array([timeliness(best[r, s], stops[s], reading=r) for r, s in SETTINGS])
+    optimum = np.array([timeliness(best[r, s], stops[s], interpolation=r) for r, s in SETTINGS])
     most = np.array([sets.at(share * total)[0] for share in BUDGETS])
     compared = {**fitted, EXACT: best[SETTINGS[0]]}
     ratios, at_budgets = {}, {}
     for method, sequence in compared.items():
-        own = np.array([timeliness(sequence, stops[s], reading=r) for r, s in SETTINGS])
+        own = np.array([timeliness(sequence, stops[s], interpolation=r) for r, s in SETTINGS])
         explained = np.array([explained_at(sequence, share * total) for share in BUDGETS])
         ratios[method], at_budgets[method] = ratio(own, optimum), ratio(explained, most)
     plans = [AnytimeRegressor(groups, max_cost=share * total).fit_moments(moments).sequence_ for share in BUDGETS]
@@ -260,12 +261,12 @@ def verdict(column: dict[str, np.ndarray]) -> str:
 
 
 def timeliness_section(results: list[Result]) -> list[str]:
-    """Return a table and a verdict for every stop and reading."""
+    """Return a table and a verdict for every stop and interpolation."""
     names = [r.problem.name for r in results]
     lines = []
-    for k, (reading, stop) in enumerate(SETTINGS):
+    for k, (interpolation, stop) in enumerate(SETTINGS):
         column = {m: np.array([r.ratios[m][k] for r in results]) for m in METHODS}
-        lines += [f"### Up to {stop}, {reading} reading", "", *table(column, names), ""]
+        lines += [f"### Up to {stop}, {interpolation} interpolation", "", *table(column, names), ""]
         if empty := int(np.isnan(column["fr"]).sum()):
             lines += [f"Left out, as no sequence has any area before the stop: {empty} of the problems.", ""]
         if late := int(np.sum(column["fr"] == 0)):
@@ -333,9 +334,9 @@ yahoo. Made up, where data have none: 1 per group, or drawn between 1 and 100, l
 where groups differ in size, 1 per column. "Drawn" groups are a random selection, from the seed named. Problems of the
 same data are not independent of each other, and the means weigh data by their number of problems here.
 
-Why `fr` does so well under the step reading: to swap the neighbours g and h after S changes the area up to the total
-cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence that always
-takes the best rate. Only longer moves can; under the linear reading a swap may.
+Why `fr` does so well under the step interpolation: to swap the neighbours g and h after S changes the area up to the
+total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence that
+always takes the best rate. Only longer moves can; under the linear interpolation a swap may.
 """
 
 
@@ -352,7 +353,7 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "## Timeliness, as a share of the best sequence's",
         "",
-        "The step reading keeps the value of a stage until the next is complete; the linear reading (the paper's) "
+        "The step interpolation keeps the value of a stage until the next is complete; the linear one (the paper's) "
         "joins stages by straight lines. The second stop is the cost at which `omp` has 97 % of what it explains in "
         "the end.",
         "",
@@ -361,15 +362,15 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
         f"contain each other, so that no sequence can be best everywhere. For reference: {EXACT}, that of the largest "
-        "area (step reading, total cost), and a plan made for the budget, which is not anytime and passes over groups "
-        "that do not fit.",
+        "area (step interpolation, total cost), and a plan made for the budget, which is not anytime and passes over "
+        "groups that do not fit.",
         "",
         *budget_section(results),
-        "## Where forward regression loses most (step reading, total cost)",
+        "## Where forward regression loses most (step interpolation, total cost)",
         "",
         *worst_section(results),
         "",
-        "## All problems (step reading, total cost)",
+        "## All problems (step interpolation, total cost)",
         "",
         *problem_section(results),
         "",

@@ -39,7 +39,7 @@ QUICK = Effort(rows=2000, folds=2)
 def at_every_budget(above: BudgetCurve, below: BudgetCurve, stop: float, points: int = 1000) -> float:
     """Return the share of budgets up to the stop at which the mean of the first curve is not below the second's."""
     grid = np.linspace(0, stop, points)
-    gap = above.at(grid, reading="linear") - below.at(grid, reading="linear")
+    gap = above.at(grid, interpolation="linear") - below.at(grid, interpolation="linear")
     return float(np.mean(gap >= -1e-12))
 
 
@@ -98,7 +98,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     training = BudgetCurve.of(whole)
     stops = {alpha: stopping_cost(whole, alpha) for alpha in ALPHAS}
     cv = list(GroupKFold(effort.folds).split(data.data, data.target, data.qid))
-    found = compare(methods, data.data, data.target, cv=cv, alpha=STOP)
+    found = compare(methods, data.data, data.target, cv=cv, fraction=STOP, interpolation="linear")
     stop = stops[STOP]
     page = Page(
         [
@@ -115,12 +115,14 @@ def report(effort: Effort, web: Web | None) -> Page:
     for alpha, cost in stops.items():
         page.add(
             f"| CS-G-OMP | {alpha:g} | {cost:,.0f} | {cost / training.total_cost:.1%} | "
-            f"{timeliness(training, cost):.4f} |"
+            f"{timeliness(training, cost, interpolation='linear'):.4f} |"
         )
     last = 1 - stops[0.99] / training.total_cost
     share = at_every_budget(found.curves["CS-G-OMP"], found.curves["G-OMP"], stop)
     grid = np.linspace(0, stop, 1000)
-    gap = found.curves["CS-G-OMP"].at(grid, reading="linear") - found.curves["G-OMP"].at(grid, reading="linear")
+    gap = found.curves["CS-G-OMP"].at(grid, interpolation="linear") - found.curves["G-OMP"].at(
+        grid, interpolation="linear"
+    )
     page.add(
         "",
         f"- The last percent takes {last:.0%} of the total cost (the paper: half). That there is a plateau, by "

@@ -50,7 +50,7 @@ class Panel:
 def panel(title: str, unit: str, X: np.ndarray, y: np.ndarray, groups: FeatureGroups, ridge: float, cv: list) -> Panel:  # type: ignore[type-arg]
     """Compare whitened with not whitened on one data set."""
     methods = {name: AnytimeRegressor(groups, rule=rule, alpha=ridge) for name, rule in NAMES.items()}
-    found = compare(methods, X, y, cv=cv, alpha=STOP)
+    found = compare(methods, X, y, cv=cv, fraction=STOP, interpolation="linear")
     stop = float(np.mean([row["stop_cost"] for row in found.rows]))
     return Panel(title, unit, found, stop, within_groups(X, groups))
 

@@ -105,7 +105,7 @@ def draw_curves(ax: Axes, curves: dict[str, BudgetCurve], stop: float, *, steps:
     """Draw mean curves up to a cost; the band is one standard error."""
     grid = np.linspace(0.0, stop, 400)
     for name, curve in curves.items():
-        each = np.array([c.at(grid, reading="step" if steps else "linear") for c in curve.folds or (curve,)])
+        each = np.array([c.at(grid, interpolation="step" if steps else "linear") for c in curve.folds or (curve,)])
         mean = each.mean(axis=0)
         style = STYLES.get(name, {"color": GREY})
         ax.plot(grid, mean, label=name, **style)

@@ -48,10 +48,10 @@ FINDINGS = {
     "beyond the paper: FR > cheapest first": ("CS-G-FR", "Cheapest first"),
     "beyond the paper: FR > random": ("CS-G-FR", "Random"),
 }
-READINGS = {
-    "linear": "linear reading, up to the stop (the paper's)",
-    "step": "step reading, up to the stop",
-    "all": "step reading, whole cost",
+INTERPOLATIONS = {
+    "linear": "linear interpolation, up to the stop (the paper's)",
+    "step": "step interpolation, up to the stop",
+    "all": "step interpolation, whole cost",
 }
 DRAWN = ("CS-G-FR", "CS-G-OMP", "Single", "No-Whiten", "G-OMP", "Sparse", "Cheapest first")
 
@@ -128,7 +128,7 @@ class SparseOrder(AnytimeClassifier):
 
 @dataclass(frozen=True)
 class Result:
-    """Of one task: timeliness (folds,) by reading and method, mean curves, α, the mean stopping cost, error factor."""
+    """Of one task: timeliness (folds,) by interpolation and method, mean curves, α, stopping cost, error factor."""
 
     task: Task
     shape: tuple[int, int, int]
@@ -143,9 +143,9 @@ class Result:
         """Return the standard error of a mean over folds, corrected for their shared training rows."""
         return float(gap.std(ddof=1) * self.factor)
 
-    def gap(self, reading: str, above: str, below: str) -> np.ndarray:
+    def gap(self, interpolation: str, above: str, below: str) -> np.ndarray:
         """Return paired differences, fold by fold."""
-        draws = self.draws[reading]
+        draws = self.draws[interpolation]
         allowed = 0.99 if below == "FR Oracle" else 1.0
         return np.asarray(draws[above] - allowed * draws[below])
 
@@ -179,16 +179,18 @@ def measure(task: Task, effort: Effort) -> Result:
     methods = estimators(task, data, effort.orders)
     alpha = plateau(methods["CS-G-OMP"].fit(X, y))
     cv = list(splitter.split(X, labels))
-    found = compare(methods, X, y, cv=cv, alpha=alpha, reference="CS-G-OMP", oracles=("CS-G-FR",))
+    found = compare(
+        methods, X, y, cv=cv, fraction=alpha, reference="CS-G-OMP", oracles=("CS-G-FR",), interpolation="linear"
+    )
     stops = np.array([row["stop_cost"] for row in found.rows if row["method"] == "CS-G-FR"])
     curves = {m: c for m, c in found.curves.items() if not m.startswith("Random")}
     curves["FR Oracle"] = curves.pop("CS-G-FR oracle")
-    draws: dict[str, dict[str, np.ndarray]] = {reading: {} for reading in READINGS}
+    draws: dict[str, dict[str, np.ndarray]] = {interpolation: {} for interpolation in INTERPOLATIONS}
     for name, curve in (*curves.items(), *((m, c) for m, c in found.curves.items() if m.startswith("Random"))):
         judged = list(zip(curve.folds, stops, strict=True))
-        draws["linear"][name] = np.array([timeliness(c, stop) for c, stop in judged])
-        draws["step"][name] = np.array([timeliness(c, stop, reading="step") for c, stop in judged])
-        draws["all"][name] = np.array([timeliness(c, reading="step") for c in curve.folds])
+        draws["linear"][name] = np.array([timeliness(c, stop, interpolation="linear") for c, stop in judged])
+        draws["step"][name] = np.array([timeliness(c, stop, interpolation="step") for c, stop in judged])
+        draws["all"][name] = np.array([timeliness(c, interpolation="step") for c in curve.folds])
     for by_method in draws.values():
         by_method["Random"] = np.mean([by_method.pop(f"Random {seed}") for seed in range(effort.orders)], axis=0)
     shape = (*X.shape, len(data.feature_groups))
@@ -226,29 +228,29 @@ def figure(result: Result) -> Figure:
 
 def method_table(result: Result) -> list[str]:
     """Return timeliness in all readings."""
-    lines = [f"| method | {' | '.join(READINGS.values())} |", "|---" * (1 + len(READINGS)) + "|"]
+    lines = [f"| method | {' | '.join(INTERPOLATIONS.values())} |", "|---" * (1 + len(INTERPOLATIONS)) + "|"]
     for name in result.draws["linear"]:
         cells = [f"{d[name].mean():.4f} ± {result.error(d[name]):.4f}" for d in result.draws.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 
-def finding_table(results: list[Result], reading: str) -> list[str]:
+def finding_table(results: list[Result], interpolation: str) -> list[str]:
     """Return a verdict per finding and data set."""
     lines = [f"| finding | {' | '.join(r.task.name for r in results)} |", "|---" * (1 + len(results)) + "|"]
     for finding, (above, below) in FINDINGS.items():
-        gaps = [(r, r.gap(reading, above, below)) for r in results]
+        gaps = [(r, r.gap(interpolation, above, below)) for r in results]
         lines.append(f"| {finding} | {' | '.join(verdict(gap, r.error(gap)) for r, gap in gaps)} |")
     return lines
 
 
-def summary(results: list[Result], reading: str) -> list[str]:
+def summary(results: list[Result], interpolation: str) -> list[str]:
     """Return one sentence per finding."""
     lines = []
     for finding, (above, below) in FINDINGS.items():
         names: dict[str, list[str]] = {"holds": [], "equal": [], "undecided": [], "does not hold": []}
         for r in results:
-            gap = r.gap(reading, above, below)
+            gap = r.gap(interpolation, above, below)
             names[verdict(gap, r.error(gap)).split("**")[1]].append(r.task.name)
         lines.append(f"- **{finding}**: " + "; ".join(f"{k} on {', '.join(v)}" for k, v in names.items() if v) + ".")
     return lines
@@ -283,9 +285,11 @@ taken fold by fold; "holds" and "does not hold" mean beyond two errors, "equal" 
 def report(effort: Effort) -> Page:
     """Run everything."""
     results = [measure(task, effort) for task in TASKS if effort.tasks is None or task.key in effort.tasks]
-    page = Page([HEAD, "## Which findings hold", "", f"In {READINGS['linear']}:", "", *summary(results, "linear"), ""])
-    for reading, title in READINGS.items():
-        page.add(f"### {title[0].upper()}{title[1:]}", "", *finding_table(results, reading), "")
+    page = Page(
+        [HEAD, "## Which findings hold", "", f"In {INTERPOLATIONS['linear']}:", "", *summary(results, "linear"), ""]
+    )
+    for interpolation, title in INTERPOLATIONS.items():
+        page.add(f"### {title[0].upper()}{title[1:]}", "", *finding_table(results, interpolation), "")
     for r in results:
         rows, columns, groups = r.shape
         page.add(

@@ -101,15 +101,27 @@ def step_timeliness(found: Comparison, method: str) -> np.ndarray:
     """Read the same held-out curves as steps, up to the same stopping costs."""
     stops = [row["stop_cost"] for row in found.rows if row["method"] == method]
     folds = found.curves[method].folds
-    return np.array([timeliness(curve, stop, reading="step") for curve, stop in zip(folds, stops, strict=True)])
+    return np.array([timeliness(curve, stop, interpolation="step") for curve, stop in zip(folds, stops, strict=True)])
 
 
 def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, alpha: float, cv: Any) -> Any:
     """Compare all methods on one grouping of one data set; also return the plateaus of CS-G-OMP's training curves."""
     oracles = ("CS-G-FR", "CS-G-OMP")
-    found = compare(methods(groups, ridge), data, target, cv=cv, alpha=alpha, reference="CS-G-OMP", oracles=oracles)
+    found = compare(
+        methods(groups, ridge),
+        data,
+        target,
+        cv=cv,
+        fraction=alpha,
+        reference="CS-G-OMP",
+        oracles=oracles,
+        interpolation="linear",
+    )
     reference = {"CS-G-OMP": AnytimeRegressor(groups, alpha=ridge, rule="omp")}
-    plateaus = [row["alpha"] for row in compare(reference, data, target, cv=cv, alpha="plateau").rows]
+    plateaus = [
+        row["fraction"]
+        for row in compare(reference, data, target, cv=cv, fraction="plateau", interpolation="linear").rows
+    ]
     return found, plateaus
 
 

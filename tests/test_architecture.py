@@ -24,17 +24,15 @@ LAYERS = (
     "budgets",
     "inputs",
     "groups",
+    "data",
     "statistics",
     "objectives",
     "sequencing",
-    "plan",
-    "staged",
-    "linear",
-    "lasso",
-    "generalised",
+    "model",
     "evaluation",
     "optimality",
     "estimators",
+    "baselines",
     "runtime",
     "persistence",
     "report",
@@ -57,7 +55,7 @@ WRITE_IN_FULL = {
     "budgetline.persistence.settings",  # of floats, which read back as the same
     "budgetline.report.page",
     "budgetline.report.words",
-    "budgetline.statistics.sources",  # of what is hashed
+    "budgetline.data.sources",  # of what is hashed
     "budgetline.statistics.tallies",
 }
 MOST_LINES_OF_A_FUNCTION = 60
@@ -194,7 +192,7 @@ PUBLIC = {
         "RandomOrder",
         "Sequence",
         "Source",
-        "Summary",
+        "Report",
         "best_sequence",
         "best_set",
         "best_sets",
@@ -211,7 +209,7 @@ PUBLIC = {
         "profile_costs",
         "save",
         "stopping_cost",
-        "summarise",
+        "make_report",
         "timeliness",
         "to_onnx",
     },

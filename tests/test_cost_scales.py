@@ -21,7 +21,7 @@ from budgetline import (
 )
 from budgetline.budgets import Rates
 from budgetline.groups.prices import Prices
-from budgetline.sequencing.exact import best_order, best_sets
+from budgetline.optimality.exact_order import best_order, sets_by_cost
 
 FACTORS = (2.0**900, 2.0**-900)
 UNITS = [(cost, 2.0**power) for cost in FACTORS for power in (-400, 0, 400)]
@@ -117,7 +117,7 @@ def test_the_best_order_is_the_best_of_all_orders_at_any_scale(cost, unit):
 
     best = max(permutations(range(4)), key=area)
     assert best_order(table * unit, costs * cost).tolist() == list(best)
-    ours, theirs = best_sets(table, costs), best_sets(table * unit, costs * cost)
+    ours, theirs = sets_by_cost(table, costs), sets_by_cost(table * unit, costs * cost)
     assert np.array_equal(ours[2], theirs[2])
 
 
@@ -126,9 +126,11 @@ def test_the_best_order_is_the_best_of_all_orders_at_any_scale(cost, unit):
 def test_what_is_read_from_a_curve_does_not_depend_on_the_units(cost, unit):
     costs, values = np.array([0, 1, 1, 3, 7.5, 8]), np.array([0.0, 0.3, 0.2, 0.65, 0.9, 1.0])
     ours, theirs = BudgetCurve(costs, values), BudgetCurve(costs * cost, values * unit)
-    for reading in ("step", "linear"):
+    for interpolation in ("step", "linear"):
         for stop in (0.5, 3, 20):
-            assert timeliness(theirs, stop * cost, reading=reading) == unit * timeliness(ours, stop, reading=reading)
+            assert timeliness(theirs, stop * cost, interpolation=interpolation) == unit * timeliness(
+                ours, stop, interpolation=interpolation
+            )
     assert stopping_cost(theirs, 0.9) == cost * stopping_cost(ours, 0.9)
     assert plateau(theirs) == plateau(ours)
     assert np.array_equal(oracle_curve(theirs).costs, cost * oracle_curve(ours).costs)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import budgetline
-from budgetline import AnytimeRegressor, Certificate, Moments, summarise
+from budgetline import AnytimeRegressor, Certificate, Moments, make_report
 from budgetline.files import replacing, write_atomically
 
 
@@ -37,7 +37,7 @@ WRITERS = {
     "moments": lambda model, path: Moments.of([[1.0], [3.0]], [0.0, 1.0]).save(path),
     "a certificate": lambda model, path: model.certificate(time_limit=0).save(path),
     "a graph": lambda model, path: budgetline.to_onnx(model, path),
-    "a report": lambda model, path: summarise(model).write(path),
+    "a report": lambda model, path: make_report(model).write(path),
 }
 
 

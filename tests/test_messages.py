@@ -5,7 +5,7 @@ from collections import OrderedDict, defaultdict
 import numpy as np
 import pytest
 
-from budgetline import AnytimeRegressor, FeatureGroups, greedy_sequence, summarise
+from budgetline import AnytimeRegressor, FeatureGroups, greedy_sequence, make_report
 from budgetline.messages import cut, printable, shown, some
 
 SHORT = [
@@ -168,7 +168,7 @@ def test_columns_that_hold_long_texts_are_named_in_short():
 def test_tables_and_reports_show_control_characters_as_text():
     name = "clear\x1b[2J\nstep\u202e"
     fitted, _ = model(name)
-    report = summarise(fitted)
+    report = make_report(fitted)
     sequence = greedy_sequence(lambda chosen: float(len(chosen)), {name: 1, "b": 1})
     texts = [str(fitted.sequence_), repr(fitted.sequence_), repr(report), report.to_markdown(), str(sequence)]
     for text in texts:

@@ -104,7 +104,7 @@ NEEDS = {
     "model.certificate().plot()": "plot",
     "model.certificate(progress=True)": "progress",
     "model.fit_source(source, progress=True)": "progress",
-    "budgetline.summarise(model, X, X[:, 0], progress=True)": "progress",
+    "budgetline.make_report(model, X, X[:, 0], progress=True)": "progress",
     "budgetline.open_source('a.csv', 'y')": "arrow",
     "budgetline.open_source('a.parquet', 'y')": "arrow",
     "model.fit_source(source, client=object())": "dask",

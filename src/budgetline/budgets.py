@@ -16,7 +16,7 @@ SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
 ENDLESS = 2**20
 """The exponent of an infinite rate, beyond that of any quotient of two numbers."""
-Reading = Literal["step", "linear"]
+Interpolation = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
 
 
@@ -97,10 +97,10 @@ def rate(value: float, cost: float) -> tuple[float, float, float]:
     return Rates.of(np.array([value]), np.array([cost])).key(0)
 
 
-def check_reading(reading: Any) -> None:
-    """Raise an error unless ``reading`` is one of the two ways to read a curve."""
-    if reading not in get_args(Reading):
-        raise ValueError(f"reading must be 'step' or 'linear', got {shown(reading)}")
+def check_interpolation(interpolation: Any) -> None:
+    """Raise an error unless ``interpolation`` is one of the two ways to read a curve."""
+    if interpolation not in get_args(Interpolation):
+        raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
 
 
 def number_of(value: Any) -> float:
@@ -141,7 +141,7 @@ class Demand:
     """Which budgets there will be: uniform from 0 to ``stop``, or a sample of them.
 
     The mean over budgets of a curve that starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for
-    step j (reading "step"), or the mean of that share over the step (reading "linear").
+    step j (interpolation "step"), or the mean of that share over the step (interpolation "linear").
 
     Attributes
     ----------
@@ -149,24 +149,24 @@ class Demand:
         The largest budget.
     budgets, shares : arrays of shape (K,)
         The sample, increasing, and the share of it from each budget on; empty: uniform.
-    reading : {"step", "linear"}
+    interpolation : {"step", "linear"}
     """
 
     stop: float
     budgets: NDArray[np.float64]
     shares: NDArray[np.float64]
-    reading: Reading = "step"
+    interpolation: Interpolation = "step"
 
     @classmethod
-    def of(cls, total: float, stop: Any, budgets: Any, weights: Any, reading: Reading) -> Demand:
+    def of(cls, total: float, stop: Any, budgets: Any, weights: Any, interpolation: Interpolation) -> Demand:
         """Check what a user gives; ``total`` is the cost of all groups."""
-        check_reading(reading)
+        check_interpolation(interpolation)
         if budgets is None:
             if weights is not None:
                 raise ValueError("weights go with budgets")
-            return cls(total if stop is None else check_stop(stop), np.empty(0), np.empty(0), reading)
-        if stop is not None or reading != "step":
-            raise ValueError("stop and reading='linear' are for budgets that are spread evenly, not for a sample")
+            return cls(total if stop is None else check_stop(stop), np.empty(0), np.empty(0), interpolation)
+        if stop is not None or interpolation != "step":
+            raise ValueError("stop and interpolation='linear' are for budgets that are spread evenly, not for a sample")
         sample = np.atleast_1d(floats_of(budgets))
         counts = np.ones(sample.shape) if weights is None else floats_of(weights)
         if sample.ndim != 1 or not sample.size or not np.isfinite(sample).all() or np.any(sample < 0):
@@ -194,7 +194,7 @@ class Demand:
         if self.stop == 0:
             return np.where(b == 0, 1.0, 0.0)
         start, end = np.minimum(a, self.stop) / self.stop, np.minimum(b, self.stop) / self.stop
-        if self.reading == "step":
+        if self.interpolation == "step":
             return np.asarray(1 - end)
         width = b - a
         with np.errstate(over="ignore"):  # a step far longer than all budgets

@@ -279,7 +279,7 @@ def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
 def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
     """Raise an error if a column or a target varies so little that the squares underflow: it would pass for constant.
 
-    ``rows`` are the ``Rows`` (of ``budgetline.statistics.chunks``) that the variances, shape (D + P,), are of.
+    ``rows`` are the ``Rows`` (of ``budgetline.data.rows``) that the variances, shape (D + P,), are of.
     """
     D, P = len(labels), variance.size - len(labels)
     # scores are squares of the targets, and small ones must still be told apart

@@ -1,17 +1,16 @@
 """All public names; ``import budgetline`` loads them when the first of them is asked for."""
 
+from budgetline.baselines import GroupLassoPath
+from budgetline.data import Source, open_source
 from budgetline.estimators import (
     AnytimeClassifier,
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    GroupLassoPath,
 )
 from budgetline.evaluation import (
     BudgetCurve,
     BudgetCurveDisplay,
-    best_sequence,
-    best_sets,
     budget_curve,
     compare,
     cross_val_budget_curve,
@@ -22,12 +21,12 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
-from budgetline.optimality import Certificate, best_set, certify, improve
+from budgetline.optimality import Certificate, best_sequence, best_set, best_sets, certify, improve
 from budgetline.persistence import load, save, to_onnx
-from budgetline.report import Summary, summarise
+from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor, profile_costs
-from budgetline.sequencing import Doubling, FixedOrder, RandomOrder, Sequence, greedy_sequence
-from budgetline.statistics import Moments, Source, open_source
+from budgetline.sequencing import Doubling, FixedOrder, GroupSequence, RandomOrder, greedy_sequence
+from budgetline.statistics import Moments
 
 __all__ = [
     "AnytimeClassifier",
@@ -45,11 +44,11 @@ __all__ = [
     "FeatureGroups",
     "FixedOrder",
     "GroupLassoPath",
+    "GroupSequence",
     "Moments",
     "RandomOrder",
-    "Sequence",
+    "Report",
     "Source",
-    "Summary",
     "best_sequence",
     "best_set",
     "best_sets",
@@ -60,13 +59,13 @@ __all__ = [
     "greedy_sequence",
     "improve",
     "load",
+    "make_report",
     "open_source",
     "oracle_curve",
     "plateau",
     "profile_costs",
     "save",
     "stopping_cost",
-    "summarise",
     "timeliness",
     "to_onnx",
 ]

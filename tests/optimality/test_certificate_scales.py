@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from optimality.truth import make
 
 from budgetline import FeatureGroups, Moments, best_sequence, best_set, best_sets, certify, improve
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.optimality.knapsack import Knapsack
-from optimality.truth import make
 
 SEED = 0
 FACTORS = (2.0**900, 2.0**-900)
@@ -42,9 +42,11 @@ def test_a_certificate_does_not_depend_on_the_units(cost, target):
     assert np.array_equal(ours.budgets * cost, theirs.budgets)
     np.testing.assert_allclose(theirs.bounds / target**2, ours.bounds, rtol=1e-9)
     np.testing.assert_allclose(theirs.achieved / target**2, ours.achieved, rtol=1e-9)
-    for reading in ("step", "linear"):
+    for interpolation in ("step", "linear"):
         stop = 0.4 * ours.total_cost
-        np.testing.assert_allclose(theirs.timeliness(stop * cost, reading), ours.timeliness(stop, reading), rtol=1e-9)
+        np.testing.assert_allclose(
+            theirs.timeliness(stop * cost, interpolation), ours.timeliness(stop, interpolation), rtol=1e-9
+        )
     theirs.verify(moments)
 
 
@@ -78,14 +80,14 @@ def test_best_sets_do_not_depend_on_the_units(cost, target):
 
 
 @pytest.mark.parametrize(("cost", "target"), UNITS)
-@pytest.mark.parametrize("reading", ["step", "linear"])
-def test_the_best_sequence_does_not_depend_on_the_units(cost, target, reading):
+@pytest.mark.parametrize("interpolation", ["step", "linear"])
+def test_the_best_sequence_does_not_depend_on_the_units(cost, target, interpolation):
     (moments, groups), (other_moments, other_groups) = scaled(SEED, 1.0, 1.0), scaled(SEED, cost, target)
-    ours = best_sequence(moments, groups, alpha=1e-2, reading=reading)
-    theirs = best_sequence(other_moments, other_groups, alpha=1e-2, reading=reading)
+    ours = best_sequence(moments, groups, alpha=1e-2, interpolation=interpolation)
+    theirs = best_sequence(other_moments, other_groups, alpha=1e-2, interpolation=interpolation)
     assert ours.groups == theirs.groups
     for exact, limit in ((True, 60), (False, 0)):
-        settings = {"alpha": 1e-2, "reading": reading, "exact": exact, "time_limit": limit}
+        settings = {"alpha": 1e-2, "interpolation": interpolation, "exact": exact, "time_limit": limit}
         one = improve(groups.names, moments, groups, **settings)
         other = improve(groups.names, other_moments, other_groups, **settings)
         assert one.groups == other.groups

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from optimality.truth import Problem, check_verified, make
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
@@ -14,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 import budgetline as bl
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, certify
-from optimality.truth import Problem, check_verified, make
 
 SHORT = 0.02
 RNG = np.random.default_rng(0)
@@ -229,7 +229,7 @@ def test_one_group():
     assert certificate.at(2).ratio == pytest.approx(1)
     assert certificate.at(1.9).bound == pytest.approx(0, abs=1e-9)
     assert certificate.timeliness().ratio == 1
-    assert certificate.timeliness(reading="linear").ratio == pytest.approx(1)
+    assert certificate.timeliness(interpolation="linear").ratio == pytest.approx(1)
 
 
 def test_all_groups_are_free():
@@ -237,9 +237,9 @@ def test_all_groups_are_free():
     certificate = certify(moments, None, np.zeros(6), time_limit=SHORT)
     certificate.verify(moments)
     assert certificate.budgets.tolist() == [0.0]
-    for reading in ("step", "linear"):
+    for interpolation in ("step", "linear"):
         for stop in (None, 0.0, 3.0):
-            assert certificate.timeliness(stop, reading).ratio == pytest.approx(1)
+            assert certificate.timeliness(stop, interpolation).ratio == pytest.approx(1)
     assert certificate.at(0).ratio == pytest.approx(1)
     assert "100.0%" in str(certificate)
 
@@ -285,8 +285,8 @@ def test_the_table_says_what_the_arrays_say():
     for wrong in (-1, np.nan, np.inf, True):
         with pytest.raises(ValueError, match="stop"):
             certificate.timeliness(wrong)
-    with pytest.raises(ValueError, match="reading"):
-        certificate.timeliness(reading="cubic")
+    with pytest.raises(ValueError, match="interpolation"):
+        certificate.timeliness(interpolation="cubic")
 
 
 def test_dependent_columns_are_said():

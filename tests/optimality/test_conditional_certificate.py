@@ -12,7 +12,7 @@ from budgetline import (
     FeatureGroups,
     Moments,
     best_set,
-    summarise,
+    make_report,
 )
 from budgetline.datasets import load_heart
 
@@ -125,7 +125,7 @@ def test_many_groups_are_counted_where_there_is_little_room():
 
 def test_reports_refuse_it_by_its_condition(without):
     with pytest.raises(ValueError, match="not of this model: it is about sets without age, cp only"):
-        summarise(MODEL, certificate=without.certificate)
+        make_report(MODEL, certificate=without.certificate)
 
 
 def test_files_carry_the_condition_and_the_verifier_checks_it(without, both, tmp_path):

@@ -5,9 +5,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from optimality.truth import best_by_programming, make
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, best_sequence, improve
-from optimality.truth import best_by_programming, make
 
 ADVERSARIAL = ("suppressors", "xor", "wide costs", "correlated", "plain", "equal costs", "free", "targets",
                "duplicates", "weights")  # fmt: skip
@@ -88,15 +88,15 @@ def test_moves_reach_the_best_of_more_groups(kind, J):
 
 @pytest.mark.usefixtures("few_tries")
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("reading", ["step", "linear"])
-def test_either_reading_and_any_stop(exact, reading):
+@pytest.mark.parametrize("interpolation", ["step", "linear"])
+def test_either_reading_and_any_stop(exact, interpolation):
     for seed in range(6 if exact else 2):
         problem = make(seed + 700, ADVERSARIAL[seed % len(ADVERSARIAL)], J=5 if exact else 4)
         total = problem.set_costs[-1]
         for share in (0.0, 0.2, 0.7, 1.5):
-            best = problem.best_timeliness(share * total, reading)
-            order = improved(problem, exact=exact, reading=reading, stop=share * total)
-            assert problem.timeliness(order, share * total, reading) >= (0.999 if not exact else 1 - 1e-9) * best
+            best = problem.best_timeliness(share * total, interpolation)
+            order = improved(problem, exact=exact, interpolation=interpolation, stop=share * total)
+            assert problem.timeliness(order, share * total, interpolation) >= (0.999 if not exact else 1 - 1e-9) * best
 
 
 @pytest.mark.usefixtures("few_tries")
@@ -170,10 +170,10 @@ def test_errors():
         improve(model, feature_groups=groups)
     for wrong, message in (
         ({"stop": -1}, "stop"), ({"stop": np.inf}, "stop"), ({"weights": [1]}, "weights go with budgets"),
-        ({"budgets": [1], "stop": 2}, "stop"), ({"budgets": [1], "reading": "linear"}, "linear"),
+        ({"budgets": [1], "stop": 2}, "stop"), ({"budgets": [1], "interpolation": "linear"}, "linear"),
         ({"budgets": [-1]}, "budgets"), ({"budgets": []}, "budgets"), ({"budgets": [np.nan]}, "budgets"),
         ({"budgets": [1, 2], "weights": [1]}, "weights"), ({"budgets": [1], "weights": [-1]}, "weights"),
-        ({"budgets": [1], "weights": [0]}, "weights"), ({"reading": "cubic"}, "reading"),
+        ({"budgets": [1], "weights": [0]}, "weights"), ({"interpolation": "cubic"}, "interpolation"),
         ({"time_limit": -1}, "time_limit"), ({"time_limit": np.nan}, "time_limit"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):

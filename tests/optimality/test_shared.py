@@ -5,13 +5,13 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-
-from budgetline import FeatureGroups, Moments, best_set, certify, improve
-from budgetline.datasets import load_heart, load_thyroid
 from optimality.shops import CASES, bundled, draw_shop, named, singles
 from optimality.truth import best_by_programming
 from reference_shared import Shop
 from seeds import seeds
+
+from budgetline import FeatureGroups, Moments, best_set, certify, improve
+from budgetline.datasets import load_heart, load_thyroid
 
 LONG = 60.0  # every search ends by itself long before
 ROUNDING = 1e-13  # of R(∅): what the reference itself is off by
@@ -118,10 +118,10 @@ def test_no_order_is_timelier_than_the_bound():
         problem = bundled(seed + 400, case, J=4 + seed % 2)
         _, certificate = certificate_of(problem, 0.02 if seed % 3 == 0 else 0.0)
         order, total, scale = tuple(certificate.order.tolist()), problem.set_costs[-1], problem.null_value
-        for stop, reading in product((0.15 * total, 0.6 * total, total), ("step", "linear")):
-            found = certificate.timeliness(stop, reading)
-            assert found.bound >= problem.best_timeliness(stop, reading) / scale - 1e-12
-            assert found.achieved == pytest.approx(problem.timeliness(order, stop, reading) / scale, abs=1e-8)
+        for stop, interpolation in product((0.15 * total, 0.6 * total, total), ("step", "linear")):
+            found = certificate.timeliness(stop, interpolation)
+            assert found.bound >= problem.best_timeliness(stop, interpolation) / scale - 1e-12
+            assert found.achieved == pytest.approx(problem.timeliness(order, stop, interpolation) / scale, abs=1e-8)
             assert 0 <= found.ratio <= 1
 
 
@@ -294,9 +294,12 @@ def test_sequences_reach_the_best_of_all_orders(case, monkeypatch):
             best, settings = problem.best_sampled(budgets, weights), {"budgets": budgets, "weights": weights}
             merit = lambda order, p=problem, b=budgets, w=weights: p.sampled(order, b, w)  # noqa: E731
         else:
-            stop, reading = (1.0, 0.5, 0.2)[seed % 3] * total, ("step", "linear")[seed == 4]
-            best, settings = problem.best_timeliness(stop, reading), {"stop": stop, "reading": reading}
-            merit = lambda order, p=problem, s=stop, r=reading: p.timeliness(order, s, r)  # noqa: E731
+            stop, interpolation = (1.0, 0.5, 0.2)[seed % 3] * total, ("step", "linear")[seed == 4]
+            best, settings = (
+                problem.best_timeliness(stop, interpolation),
+                {"stop": stop, "interpolation": interpolation},
+            )
+            merit = lambda order, p=problem, s=stop, r=interpolation: p.timeliness(order, s, r)  # noqa: E731
         near = 1e-12 * problem.null_value
         exactly = merit(improved(problem, start, exact=True, **settings))
         assert exactly >= (1 - 1e-9) * best - near

@@ -1,12 +1,12 @@
-"""No order of the groups is timelier than the certificate says, by either reading and up to any cost."""
+"""No order of the groups is timelier than the certificate says, by either interpolation and up to any cost."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from optimality.truth import make
 
 from budgetline import Moments, best_set, certify
-from optimality.truth import make
 
 KINDS = ("plain", "suppressors", "free", "wide costs", "equal costs", "correlated", "targets", "duplicates", "weights",
          "xor")  # fmt: skip
@@ -26,11 +26,11 @@ def test_no_order_is_timelier(kind):
         problem = make(seed + 200, kind, J=1 + seed)
         certificate = certificate_of(problem, (0.0, 0.02)[seed % 2])
         total, scale = problem.set_costs[-1], problem.null_value
-        for stop, reading in product((None, 0.0, 0.2 * total, 1.7 * total), ("step", "linear")):
+        for stop, interpolation in product((None, 0.0, 0.2 * total, 1.7 * total), ("step", "linear")):
             end = total if stop is None else stop
-            found = certificate.timeliness(stop, reading)
-            best = problem.best_timeliness(end, reading) / scale
-            own = problem.timeliness(tuple(certificate.order.tolist()), end, reading) / scale
+            found = certificate.timeliness(stop, interpolation)
+            best = problem.best_timeliness(end, interpolation) / scale
+            own = problem.timeliness(tuple(certificate.order.tolist()), end, interpolation) / scale
             assert found.bound >= best - 1e-12
             assert found.achieved == pytest.approx(own, abs=1e-8)
             assert found.bound >= found.achieved - 1e-12
@@ -43,9 +43,9 @@ def test_six_groups():
     problem = make(300, "suppressors", J=6, alpha=1e-3)
     certificate = certificate_of(problem, 2.0)
     total = problem.set_costs[-1]
-    for stop, reading in product((0.3 * total, total), ("step", "linear")):
-        found = certificate.timeliness(stop, reading)
-        best = problem.best_timeliness(stop, reading) / problem.null_value
+    for stop, interpolation in product((0.3 * total, total), ("step", "linear")):
+        found = certificate.timeliness(stop, interpolation)
+        best = problem.best_timeliness(stop, interpolation) / problem.null_value
         assert best - 1e-12 <= found.bound <= 1.5 * best
 
 
@@ -67,9 +67,9 @@ def test_beyond_the_budget_of_a_best_set_the_bound_is_everything():
     total = problem.set_costs[-1]
     found = best_set(moments, problem.feature_groups, problem.priced, budget=total / 2, alpha=1e-3)
     for stop in (total / 4, total / 2, total):
-        for reading in ("step", "linear"):
-            bound = found.certificate.timeliness(stop, reading).bound
-            assert bound >= problem.best_timeliness(stop, reading) / problem.null_value - 1e-12
+        for interpolation in ("step", "linear"):
+            bound = found.certificate.timeliness(stop, interpolation).bound
+            assert bound >= problem.best_timeliness(stop, interpolation) / problem.null_value - 1e-12
 
 
 def test_a_greedy_promise_is_kept():

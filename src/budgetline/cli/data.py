@@ -14,15 +14,15 @@ from scipy import sparse
 
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.screens import Screen
+from budgetline.data import Source, open_source
+from budgetline.data.csv import csv_schema
+from budgetline.data.opening import files_of
+from budgetline.data.sources import Chunk
+from budgetline.data.tabular import arrow, parquet_schema
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar
-from budgetline.statistics import Source, open_source
-from budgetline.statistics.csv import csv_schema
-from budgetline.statistics.opening import files_of
 from budgetline.statistics.passes import ahead
-from budgetline.statistics.sources import Chunk
-from budgetline.statistics.tabular import arrow, parquet_schema
 
 COPIES = 4
 """A table in memory must leave room for so many copies of it: it is joined, standardised and worked with."""

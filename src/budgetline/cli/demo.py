@@ -23,7 +23,7 @@ from budgetline.estimators import AnytimeRegressor, AnytimeRegressorCV
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
 from budgetline.persistence import save
-from budgetline.report import Summary, summarise
+from budgetline.report import Report, make_report
 from budgetline.report.words import number, with_error
 
 TARGET = "HbA1c"
@@ -51,7 +51,7 @@ def demo(
     curve = budget_curve(model, frame_of(X_test, names), y_test, metric="r2")
     screen.note("Judging it and other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
-    summary = summarise(model, frame_of(X, names), y, title=title, unit="points", progress=screen.progress)
+    summary = make_report(model, frame_of(X, names), y, title=title, unit="points", progress=screen.progress)
     files = {name: output / name for name in ("model.budgetline", "report.html", "groups.yaml", "people.csv")}
     for path in files.values():
         with saying(path):
@@ -68,7 +68,7 @@ def _make_folder(folder: Path) -> None:
         raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
 
 
-def _write(path: Path, model: Any, summary: Summary, groups: FeatureGroups, held: tuple[Any, Any, list[str]]) -> None:
+def _write(path: Path, model: Any, summary: Report, groups: FeatureGroups, held: tuple[Any, Any, list[str]]) -> None:
     """Write one of the files, by its suffix."""
     if path.suffix == ".budgetline":
         save(model, path)
@@ -86,7 +86,7 @@ def _write(path: Path, model: Any, summary: Summary, groups: FeatureGroups, held
 
 
 def _print(
-    model: Any, curve: BudgetCurve, summary: Summary, held_out: int, files: dict[str, Path], screen: Screen
+    model: Any, curve: BudgetCurve, summary: Report, held_out: int, files: dict[str, Path], screen: Screen
 ) -> None:
     screen.say("The order in which to ask and measure, to predict long-term blood sugar (HbA1c):\n")
     screen.sequence(model.sequence_)

@@ -18,11 +18,11 @@ from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.invocation import command_name
 from budgetline.cli.screens import Screen, in_line
 from budgetline.cli.writing import check_output, saying
+from budgetline.data import Source
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.messages import shown
 from budgetline.persistence import save
 from budgetline.report.words import amount, count
-from budgetline.statistics import Source
 
 
 @dataclass(frozen=True)

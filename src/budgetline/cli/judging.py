@@ -14,14 +14,14 @@ from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.fitting import Settings, model_record, task_of
 from budgetline.cli.screens import STYLES, Screen, budget_rows, in_line
 from budgetline.cli.writing import check_output, saying
+from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
 from budgetline.messages import printable, shown
 from budgetline.persistence import load
-from budgetline.report import summarise
+from budgetline.report import make_report
 from budgetline.report.words import amount, count, number, with_error
 from budgetline.sequencing import RandomOrder
-from budgetline.statistics import Source
 
 
 def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
@@ -130,7 +130,7 @@ def compare(
             table.y,
             metric=metric or "explained",
             cv=cv,
-            reading="step",
+            interpolation="step",
             sample_weight=table.weight,
             qid=table.qid,
             progress=screen.progress,
@@ -176,7 +176,7 @@ def report(
         raise Refused("--target and --weight are columns of DATA: give it, too")
     with refusing():
         proven = None if certify is None else found.certificate(time_limit=certify, progress=screen.progress)
-        summary = summarise(
+        summary = make_report(
             found,
             table.X,
             table.y,

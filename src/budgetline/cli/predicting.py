@@ -21,13 +21,13 @@ from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.judging import check_kind
 from budgetline.cli.screens import Screen
 from budgetline.cli.writing import check_output, saying
+from budgetline.data.sources import Chunk
+from budgetline.data.tabular import arrow
 from budgetline.files import replacing
 from budgetline.messages import shown, some
 from budgetline.persistence import load, to_onnx
 from budgetline.progress import make_bar
 from budgetline.report.words import amount, listed
-from budgetline.statistics.sources import Chunk
-from budgetline.statistics.tabular import arrow
 
 Block = NDArray[Any]
 """Predictions of some rows: (m,) or (m, P)."""

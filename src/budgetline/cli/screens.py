@@ -21,7 +21,7 @@ from budgetline.cli.drawing import draw
 from budgetline.evaluation import BudgetCurve
 from budgetline.messages import printable
 from budgetline.report.words import amount, number
-from budgetline.sequencing import Sequence as Order
+from budgetline.sequencing import GroupSequence
 
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 """Budgets that are shown, as shares of the whole cost, about."""
@@ -101,7 +101,7 @@ class Screen:
             table.add_row(*(Text(printable(cell)) for cell in row))
         _console().print(table)
 
-    def sequence(self, order: Order) -> None:
+    def sequence(self, order: GroupSequence) -> None:
         """Print the sequence table."""
         cells = [
             [str(step), str(group), amount(cost), amount(spent), f"{gain:.5g}", f"{explained:.1%}"]

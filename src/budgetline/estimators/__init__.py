@@ -2,8 +2,7 @@
 
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.classifier_cv import AnytimeClassifierCV
-from budgetline.estimators.group_lasso import GroupLassoPath
 from budgetline.estimators.regressor import AnytimeRegressor
 from budgetline.estimators.regressor_cv import AnytimeRegressorCV
 
-__all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
+__all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV"]

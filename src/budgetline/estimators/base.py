@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
+from budgetline.data.rows import Rows
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import (
     check_table,
@@ -28,15 +29,14 @@ from budgetline.inputs import (
     remember_columns,
 )
 from budgetline.messages import cut, shown, some
+from budgetline.model.recipe import Recipe
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
-from budgetline.plan import Plan
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, as_schedule
-from budgetline.sequencing.sequence import Sequence
-from budgetline.staged import StagedModel
-from budgetline.statistics.chunks import Rows
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
@@ -47,7 +47,7 @@ class Checked:
     """What a fit starts from, all of it checked."""
 
     rows: Rows
-    plan: Plan
+    recipe: Recipe
     layout: Layout
     names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
@@ -110,16 +110,16 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     def _shaped(self, scores: Float) -> Float:
         return scores if self._target_shape else scores[:, 0]
 
-    def _plan(self, names: tuple[str, ...] | None, n_features: int, alpha: float) -> tuple[Plan, Layout]:
-        """Resolve groups against a table; the plan counts columns among those that are used."""
+    def _recipe(self, names: tuple[str, ...] | None, n_features: int, alpha: float) -> tuple[Recipe, Layout]:
+        """Resolve groups against a table; the recipe counts columns among those that are used."""
         groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
         layout = groups.resolve(names, n_features)
         used = np.sort(layout.used)
         columns = tuple(np.searchsorted(used, c) for c in layout.columns)
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
         schedule = as_schedule(self.schedule, groups.names, groups.prices)
-        plan = Plan(columns, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha)
-        return plan, layout
+        recipe = Recipe(columns, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha)
+        return recipe, layout
 
     def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
@@ -139,7 +139,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         self._validate_params()
         table = check_table(self, X, reset=True)
         names = column_names(X)
-        plan, layout = self._plan(names, table.shape[1], alpha)
+        recipe, layout = self._recipe(names, table.shape[1], alpha)
         Y, target_shape = self._target(y, table.shape[0])
         weight = check_weight(sample_weight, table.shape[0])
         used = None if layout.used.size == layout.n_features else np.sort(layout.used)
@@ -147,7 +147,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             rows = Rows(numbers_of(table, used), Y, weight)
         else:
             rows = Rows(numbers_of(table), Y, weight, used)
-        return Checked(rows, plan, layout, names, target_shape)
+        return Checked(rows, recipe, layout, names, target_shape)
 
     def _keep(
         self, model: StagedModel, layout: Layout, names: tuple[str, ...] | None, target_shape: tuple[int, ...]
@@ -158,7 +158,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         self._target_shape, self._columns_read = target_shape, np.sort(layout.used)
         self.staged_model_ = model
         self.feature_groups_: FeatureGroups = layout.groups
-        self.sequence_: Sequence = model.sequence
+        self.sequence_: GroupSequence = model.sequence
         self.order_ = model.sequence.order
         single = not target_shape
         self.coef_path_ = model.coef_path[:, 0] if single else model.coef_path

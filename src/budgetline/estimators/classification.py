@@ -17,8 +17,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from budgetline.estimators.base import Checked, SequenceEstimator
 from budgetline.inputs import check_known, check_labels
 from budgetline.messages import shown
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family, Logistic, Softmax
-from budgetline.staged import StagedModel
 
 Float = NDArray[np.float64]
 

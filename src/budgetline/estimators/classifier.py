@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from budgetline.data.dask import dask_source, is_dask
+from budgetline.data.sources import Source
 from budgetline.estimators.classification import Classification, family_of
 from budgetline.estimators.streaming import check_many_passes, forget, open_stream
-from budgetline.generalised import fit_generalised, fit_generalised_source
+from budgetline.model.generalised import fit_generalised, fit_generalised_source
 from budgetline.progress import Progress
-from budgetline.statistics.distributed import dask_source, is_dask
 from budgetline.statistics.passes import ChunkLabels
-from budgetline.statistics.sources import Source
 
 
 class AnytimeClassifier(Classification):
@@ -111,7 +111,7 @@ class AnytimeClassifier(Classification):
         if is_dask(X):
             return self.fit_source(dask_source(X, y, sample_weight))
         data, classes, family = self._prepare(X, y, sample_weight, self.alpha)
-        self._finish(fit_generalised(data.rows, data.plan, family, self.tol, data.used_names), data, classes)
+        self._finish(fit_generalised(data.rows, data.recipe, family, self.tol, data.used_names), data, classes)
         forget(self, "n_passes_")
         return self
 
@@ -140,8 +140,8 @@ class AnytimeClassifier(Classification):
         >>> model.fit_source(open_source((heart.data, heart.target), chunk_rows=100)).sequence_.groups[:3]
         ('cp', 'sex', 'age')
         """
-        stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
-        check_many_passes(source, plan)
+        stream, recipe, layout = open_stream(self, source, self.alpha, client, progress)
+        check_many_passes(source, recipe)
         if self.class_weight is not None:
             raise ValueError("class_weight is not for sources: give the weights as a column")
         if source.target_shape:
@@ -153,7 +153,7 @@ class AnytimeClassifier(Classification):
         shape = () if labels.size == 2 else (labels.size,)
         evaluate = partial(stream.model_sums, family, labels)
         moments = stream.moments(shape, labels)
-        model = fit_generalised_source(evaluate, moments, plan, family, self.tol)
+        model = fit_generalised_source(evaluate, moments, recipe, family, self.tol)
         self._warn_if_rounded(model, moments, layout, source.feature_names)
         self._keep(model, layout, source.feature_names, shape)
         self.classes_, self.n_passes_ = labels, stream.passes.count

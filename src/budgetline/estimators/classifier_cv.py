@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
+from budgetline.data.rows import Rows
 from budgetline.estimators.classification import Classification
 from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
-from budgetline.generalised import fit_generalised
 from budgetline.messages import shown
+from budgetline.model.generalised import fit_generalised
+from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Family
-from budgetline.plan import Plan
-from budgetline.statistics.chunks import Rows
 from budgetline.statistics.columns import standardised_columns
 
 Float = NDArray[np.float64]
@@ -117,16 +117,16 @@ class AnytimeClassifierCV(Classification):
             if np.any(mass <= 0):
                 missing = classes.tolist()[int(np.argmin(mass))]
                 raise ValueError(f"class {shown(missing)} is missing in the training set of fold {k}; use fewer folds")
-        plans = [replace(data.plan, alpha=float(a)) for a in alphas]
-        scores = np.array([[self._held_out(rows, plan, family, *split) for split in splits] for plan in plans])
+        recipes = [replace(data.recipe, alpha=float(a)) for a in alphas]
+        scores = np.array([[self._held_out(rows, recipe, family, *split) for split in splits] for recipe in recipes])
         best = choose_alpha(alphas, scores, self.one_standard_error)
-        self._finish(fit_generalised(rows, plans[best], family, self.tol, data.used_names), data, classes)
+        self._finish(fit_generalised(rows, recipes[best], family, self.tol, data.used_names), data, classes)
         self.cv_scores_, self.alpha_ = scores, float(alphas[best])
         return self
 
     def _held_out(
-        self, rows: Rows, plan: Plan, family: Family, train: NDArray[np.intp], test: NDArray[np.intp]
+        self, rows: Rows, recipe: Recipe, family: Family, train: NDArray[np.intp], test: NDArray[np.intp]
     ) -> float:
         """Fit on the rows ``train``; return the mean over budgets of the explained fraction on ``test``."""
-        model = fit_generalised(rows.take(train), plan, family, self.tol)
-        return mean_explained(plan, model.sequence, held_out_losses(model, family, rows.take(test)))
+        model = fit_generalised(rows.take(train), recipe, family, self.tol)
+        return mean_explained(recipe, model.sequence, held_out_losses(model, family, rows.take(test)))

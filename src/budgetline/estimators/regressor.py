@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
+from budgetline.data.dask import dask_source, is_dask
 from budgetline.estimators.regression import Regression
 from budgetline.estimators.streaming import FromMoments, Stream, check_many_passes
-from budgetline.generalised import fit_generalised, fit_generalised_source
 from budgetline.groups import Layout
-from budgetline.linear import fit_moments, fit_rows, warn_from_moments
 from budgetline.messages import shown
+from budgetline.model.generalised import fit_generalised, fit_generalised_source
+from budgetline.model.linear import fit_moments, fit_rows, warn_from_moments
+from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
-from budgetline.plan import Plan
-from budgetline.statistics.distributed import dask_source, is_dask
 from budgetline.statistics.moments import Moments
 
 
@@ -67,7 +67,7 @@ class AnytimeRegressor(FromMoments):
     ----------
     feature_groups_ : FeatureGroups
         The groups as they were used, with their costs.
-    sequence_ : Sequence
+    sequence_ : GroupSequence
         ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``.
     order_ : int array
         Positions of the chosen groups, in order.
@@ -151,27 +151,27 @@ class AnytimeRegressor(FromMoments):
         family, moments = self._new_family(), None
         if isinstance(family, SquaredError):
             self._refuse_tol()
-            model, moments = fit_rows(data.rows, data.plan, data.used_names)
+            model, moments = fit_rows(data.rows, data.recipe, data.used_names)
         else:
             tol = 1e-10 if self.tol is None else self.tol
-            model = fit_generalised(data.rows, data.plan, family, tol, data.used_names)
+            model = fit_generalised(data.rows, data.recipe, family, tol, data.used_names)
         self._warn_if_rounded(model, data.rows, data.layout, data.names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self._family = family
         self._remember(moments, data.target_shape)
         return self
 
-    def _learn_source(self, stream: Stream, plan: Plan, layout: Layout, checkpoint: Any) -> None:
+    def _learn_source(self, stream: Stream, recipe: Recipe, layout: Layout, checkpoint: Any) -> None:
         if self.loss == "squared_error":
-            super()._learn_source(stream, plan, layout, checkpoint)
+            super()._learn_source(stream, recipe, layout, checkpoint)
             return
         if checkpoint is not None:
             raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
-        check_many_passes(stream.source, plan)
+        check_many_passes(stream.source, recipe)
         family = self._new_family()
         moments = stream.moments(stream.source.target_shape)
         evaluate = partial(stream.model_sums, family, None)
-        model = fit_generalised_source(evaluate, moments, plan, family, 1e-10 if self.tol is None else self.tol)
+        model = fit_generalised_source(evaluate, moments, recipe, family, 1e-10 if self.tol is None else self.tol)
         self._warn_if_rounded(model, moments, layout, stream.source.feature_names)
         self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family
@@ -182,8 +182,8 @@ class AnytimeRegressor(FromMoments):
             raise ValueError(f"moments determine a model of squared error only, not of loss={shown(self.loss)}")
         self._refuse_tol()
 
-    def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
-        model, doubt = fit_moments(moments, plan)
+    def _learn(self, moments: Moments, recipe: Recipe, layout: Layout, names: tuple[str, ...] | None) -> None:
+        model, doubt = fit_moments(moments, recipe)
         warn_from_moments(doubt, moments.eps, self.alpha)
         self._warn_if_rounded(model, moments, layout, names)
         self._keep(model, layout, names, moments.target_shape)

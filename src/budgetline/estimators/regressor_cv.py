@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
+from budgetline.data.rows import Rows
 from budgetline.estimators.regression import Regression
 from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
 from budgetline.evaluation.metrics import mean_squared_errors
-from budgetline.linear import fit_moments, fit_rows, gram_fits
+from budgetline.model.linear import fit_moments, fit_rows, gram_fits
+from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import SquaredError
-from budgetline.plan import Plan
-from budgetline.statistics.chunks import Rows
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
 
@@ -108,31 +108,33 @@ class AnytimeRegressorCV(Regression):
         """
         data = self._check(X, y, sample_weight, alpha=0.0)
         alphas = check_alphas(self.alphas)
-        (rows, _), plans = data.rows.rescaled(), [replace(data.plan, alpha=float(a)) for a in alphas]
+        (rows, _), recipes = data.rows.rescaled(), [replace(data.recipe, alpha=float(a)) for a in alphas]
         splits = list(check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y))
-        if gram_fits(rows, data.plan):
+        if gram_fits(rows, data.recipe):
             folds = fold_moments(rows, splits, data.used_names)
             pairs = zip(splits, folds, strict=True)
-            scores = np.array([[_held_out(plan, rows, split, *fold) for plan in plans] for split, fold in pairs]).T
+            scores = np.array(
+                [[_held_out(recipe, rows, split, *fold) for recipe in recipes] for split, fold in pairs]
+            ).T
         else:
-            scores = np.array([[_held_out_rows(plan, rows, *split) for plan in plans] for split in splits]).T
+            scores = np.array([[_held_out_rows(recipe, rows, *split) for recipe in recipes] for split in splits]).T
         best = choose_alpha(alphas, scores, self.one_standard_error)
-        model, _ = fit_rows(rows, plans[best], data.used_names)
+        model, _ = fit_rows(rows, recipes[best], data.used_names)
         self._warn_if_rounded(model, rows, data.layout, data.names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self.cv_scores_, self.alpha_ = scores, float(alphas[best])
         return self
 
 
-def _held_out(plan: Plan, rows: Rows, split: Split, train: Moments, test: Moments) -> float:
+def _held_out(recipe: Recipe, rows: Rows, split: Split, train: Moments, test: Moments) -> float:
     """Fit on ``train``; return the mean over budgets of the explained fraction on ``test``."""
-    model, doubt = fit_moments(train, plan)
+    model, doubt = fit_moments(train, recipe)
     if doubt > train.eps**0.5:  # too ill conditioned for moments
-        return _held_out_rows(plan, rows, *split)
-    return mean_explained(plan, model.sequence, mean_squared_errors(model, test).sum(axis=1))
+        return _held_out_rows(recipe, rows, *split)
+    return mean_explained(recipe, model.sequence, mean_squared_errors(model, test).sum(axis=1))
 
 
-def _held_out_rows(plan: Plan, rows: Rows, train: NDArray[np.intp], test: NDArray[np.intp]) -> float:
+def _held_out_rows(recipe: Recipe, rows: Rows, train: NDArray[np.intp], test: NDArray[np.intp]) -> float:
     """Do the same from the data, for tables too wide for moments."""
-    (model, _), held = fit_rows(rows.take(train), plan), rows.take(test)
-    return mean_explained(plan, model.sequence, held_out_losses(model, SquaredError(), held))
+    (model, _), held = fit_rows(rows.take(train), recipe), rows.take(test)
+    return mean_explained(recipe, model.sequence, held_out_losses(model, SquaredError(), held))

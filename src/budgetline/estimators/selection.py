@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from budgetline.budgets import floats_of
+from budgetline.data.rows import Rows
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.stages import explained_share, mean_over_rows
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.messages import shown
+from budgetline.model.recipe import Recipe
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family
-from budgetline.plan import Plan
-from budgetline.sequencing.sequence import Sequence
-from budgetline.staged import StagedModel
-from budgetline.statistics.chunks import Rows
+from budgetline.sequencing.sequence import GroupSequence
 
 Float = NDArray[np.float64]
 
@@ -30,16 +30,16 @@ def check_alphas(alphas: Any) -> Float:
     return values
 
 
-def mean_explained(plan: Plan, sequence: Sequence, losses: Float) -> float:
+def mean_explained(recipe: Recipe, sequence: GroupSequence, losses: Float) -> float:
     """Return the mean over budgets of 1 − loss/loss_0, for held-out losses (1 + stages,) from stage 0 on.
 
     Sequences that end early keep their last value up to the largest budget anyone could have.
     """
-    total = plan.prices.total
-    if plan.limits.max_cost is not None:
-        total = max(min(total, plan.limits.max_cost), float(sequence.costs.sum()))
+    total = recipe.prices.total
+    if recipe.limits.max_cost is not None:
+        total = max(min(total, recipe.limits.max_cost), float(sequence.costs.sum()))
     curve = BudgetCurve(np.concatenate([[0.0], sequence.cumulative_costs]), np.nan_to_num(explained_share(losses)))
-    return timeliness(curve, total, reading="step")
+    return timeliness(curve, total, interpolation="step")
 
 
 def held_out_losses(model: StagedModel, family: Family, held: Rows) -> Float:

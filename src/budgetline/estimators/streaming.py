@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from budgetline.data.sources import Source
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.estimators.regression import Regression
 from budgetline.groups import Layout
 from budgetline.inputs import check_table
+from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Family
 from budgetline.objectives.streamed import ModelSums, Sums
-from budgetline.plan import Plan
 from budgetline.progress import Progress
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import ChunkMoments, Passes, sum_over
-from budgetline.statistics.sources import Source
 
 Float = NDArray[np.float64]
 
@@ -78,18 +78,18 @@ def _not_none(found: Any) -> Any:
 
 def open_stream(
     estimator: SequenceEstimator, source: Any, alpha: float, client: Any, progress: Progress
-) -> tuple[Stream, Plan, Layout]:
+) -> tuple[Stream, Recipe, Layout]:
     """Check settings and source, and resolve the groups against its columns."""
     estimator._validate_params()
     if not isinstance(source, Source):
         raise TypeError(f"a Source is needed, got {type(source).__name__}: make one with budgetline.open_source")
-    plan, layout = estimator._plan(source.feature_names, source.n_features, alpha)
-    return Stream.of(source, layout, client, progress), plan, layout
+    recipe, layout = estimator._recipe(source.feature_names, source.n_features, alpha)
+    return Stream.of(source, layout, client, progress), recipe, layout
 
 
-def check_many_passes(source: Source, plan: Plan) -> None:
+def check_many_passes(source: Source, recipe: Recipe) -> None:
     """Raise an error, before the first pass, if a source cannot be read several times or would be far too often."""
-    if plan.rule == "fr":
+    if recipe.rule == "fr":
         raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
     if source.once:
         raise ValueError("several passes are needed, an iterator can be read once: give a function that starts one")
@@ -142,8 +142,8 @@ class FromMoments(Regression):
         self._need_squared_error()
         if not isinstance(moments, Moments):
             raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
-        plan, layout = self._plan(moments.feature_names, moments.n_features, self.alpha)
-        self._learn(moments.select(np.sort(layout.used)), plan, layout, moments.feature_names)
+        recipe, layout = self._recipe(moments.feature_names, moments.n_features, self.alpha)
+        self._learn(moments.select(np.sort(layout.used)), recipe, layout, moments.feature_names)
         return self
 
     def fit_source(
@@ -178,8 +178,8 @@ class FromMoments(Regression):
         >>> AnytimeRegressor().fit_source(open_source((X, X[:, 1]), chunk_rows=100)).coef_.round(3).tolist()
         [-0.0, 1.0, -0.0]
         """
-        stream, plan, layout = open_stream(self, source, self.alpha, client, progress)
-        self._learn_source(stream, plan, layout, checkpoint)
+        stream, recipe, layout = open_stream(self, source, self.alpha, client, progress)
+        self._learn_source(stream, recipe, layout, checkpoint)
         return self
 
     @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
@@ -217,7 +217,7 @@ class FromMoments(Regression):
         if known is not None and not np.array_equal(self._columns_read, np.sort(data.layout.used)):
             raise ValueError("the groups use other columns than those that moments_ are of: fit again from the start")
         more = moments_of(data.rows, data.target_shape, data.used_names, single=False)
-        self._learn(more if known is None else known + more, data.plan, data.layout, data.names)
+        self._learn(more if known is None else known + more, data.recipe, data.layout, data.names)
         return self
 
     def _remember(self, moments: Moments | None, target_shape: tuple[int, ...], passes: int | None = None) -> None:
@@ -228,16 +228,16 @@ class FromMoments(Regression):
         if passes is not None:
             self.n_passes_ = passes
 
-    def _learn_source(self, stream: Stream, plan: Plan, layout: Layout, checkpoint: Any) -> None:
+    def _learn_source(self, stream: Stream, recipe: Recipe, layout: Layout, checkpoint: Any) -> None:
         """Fit from a stream, of which squared error needs the moments only."""
         self._need_squared_error()
         moments = stream.moments_alone(stream.source.target_shape, checkpoint)
-        self._learn(moments, plan, layout, stream.source.feature_names)
+        self._learn(moments, recipe, layout, stream.source.feature_names)
         self.n_passes_ = 1
 
     def _need_squared_error(self) -> None:
         """Raise an error if moments do not determine the model."""
 
-    def _learn(self, moments: Moments, plan: Plan, layout: Layout, names: tuple[str, ...] | None) -> None:
+    def _learn(self, moments: Moments, recipe: Recipe, layout: Layout, names: tuple[str, ...] | None) -> None:
         """Fit from the moments of the grouped columns, in the order of the table."""
         raise NotImplementedError

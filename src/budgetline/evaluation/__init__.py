@@ -4,7 +4,6 @@ from budgetline.evaluation.budget import budget_curve, cross_val_budget_curve
 from budgetline.evaluation.compare import Comparison, compare
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import BudgetCurveDisplay
-from budgetline.evaluation.exact import BestSets, best_sequence, best_sets
 from budgetline.evaluation.metrics import NDCG
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.predictions import curve_of_predictions
@@ -12,12 +11,9 @@ from budgetline.evaluation.timeliness import oracle_curve, plateau, stopping_cos
 
 __all__ = [
     "NDCG",
-    "BestSets",
     "BudgetCurve",
     "BudgetCurveDisplay",
     "Comparison",
-    "best_sequence",
-    "best_sets",
     "budget_curve",
     "compare",
     "cross_val_budget_curve",

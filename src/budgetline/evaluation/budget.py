@@ -11,7 +11,8 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from budgetline.budgets import Reading
+from budgetline.budgets import Interpolation
+from budgetline.data.sources import Source
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
@@ -20,7 +21,6 @@ from budgetline.inputs import check_columns, raise_missing
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.sources import Source
 
 
 def budget_curve(
@@ -87,7 +87,7 @@ def cross_val_budget_curve(
     sample_weight: Any = None,
     qid: Any = None,
     grid: Any = None,
-    reading: Reading = "step",
+    interpolation: Interpolation = "step",
     progress: Progress = None,
 ) -> BudgetCurve:
     """Return the mean of held-out curves over folds, with its standard error.
@@ -102,7 +102,7 @@ def cross_val_budget_curve(
         As everywhere in scikit-learn. With ``qid`` an int (or None, which is 5) keeps queries together.
     grid : array of costs, optional
         Where to take the mean; default: every cost at which a fold has a point.
-    reading : {"step", "linear"}
+    interpolation : {"step", "linear"}
     progress : bool or None
         Whether to show a progress bar; None: on a terminal, where tqdm is installed.
 
@@ -129,7 +129,7 @@ def cross_val_budget_curve(
         curves.append(
             budget_curve(model, *rows_of(test, X, y), metric=metric, qid=query, **weight_of(sample_weight, test))
         )
-    return BudgetCurve.mean(curves, grid=grid, reading=reading)
+    return BudgetCurve.mean(curves, grid=grid, interpolation=interpolation)
 
 
 def splits_of(estimator: Any, X: Any, y: Any, cv: Any, qid: Any) -> list[tuple[Any, Any]]:

@@ -14,16 +14,16 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing, indexable
 
-from budgetline.budgets import Reading, check_reading
+from budgetline.budgets import Interpolation, check_interpolation
+from budgetline.data.rows import Rows
 from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
 from budgetline.evaluation.stages import innermost
-from budgetline.evaluation.timeliness import check_alpha, oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.timeliness import check_fraction, oracle_curve, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.progress import Progress, make_bar
-from budgetline.statistics.chunks import Rows
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, frame_of, text_table
@@ -39,7 +39,7 @@ class Comparison:
     Attributes
     ----------
     rows : tuple of dict
-        One per method and fold: method, fold, timeliness, alpha, stop_cost, final (the value at the whole cost),
+        One per method and fold: method, fold, timeliness, fraction, stop_cost, final (the value at the whole cost),
         fit_seconds.
     curves : dict name -> BudgetCurve
         The mean held-out curve of every method, with its standard error and the folds it is the mean of.
@@ -103,10 +103,10 @@ def compare(
     *,
     metric: Any = "explained",
     cv: Any = None,
-    alpha: float | Literal["plateau"] = 1.0,
+    fraction: float | Literal["plateau"] = 1.0,
     reference: str | None = None,
     oracles: tuple[str, ...] = (),
-    reading: Reading = "linear",
+    interpolation: Interpolation = "step",
     sample_weight: Any = None,
     qid: Any = None,
     progress: Progress = None,
@@ -123,14 +123,14 @@ def compare(
         As in :func:`budget_curve`.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
-    alpha : float in [0, 1], or "plateau"
+    fraction : float in [0, 1], or "plateau"
         Curves are judged up to the α-stopping cost of the reference's training curve, fold by fold; "plateau" finds α
         by the paper's rule. The default, 1, is the whole curve. (Not the ridge constant: estimators have their own.)
     reference : str, optional
         The method whose training curve gives the stopping cost; the paper's is CS-G-OMP. Default: the first.
     oracles : tuple of str
         Methods of which the Oracle curve, a heuristic, is judged too; it is listed as "… oracle".
-    reading, progress
+    interpolation, progress
         As in :func:`timeliness` and :func:`cross_val_budget_curve`.
 
     Returns
@@ -144,11 +144,11 @@ def compare(
     >>> from budgetline.datasets import load_nhanes
     >>> data = load_nhanes()
     >>> methods = {how: AnytimeRegressor(data.feature_groups, schedule=how) for how in ("greedy", "cheapest")}
-    >>> found = compare(methods, data.data, data.target, alpha="plateau").summary()
+    >>> found = compare(methods, data.data, data.target, fraction="plateau").summary()
     >>> found["greedy"]["timeliness"] > found["cheapest"]["timeliness"]
     True
     """
-    judge = _Judge(as_metric(metric), alpha, _check_names(estimators, reference, oracles), oracles, reading)
+    judge = _Judge(as_metric(metric), fraction, _check_names(estimators, reference, oracles), oracles, interpolation)
     data = _Data(X := indexable(X)[0], y, sample_weight, qid)
     folds = _folds(data, splits_of(_example(estimators), X, y, cv, qid), estimators)
     bar = make_bar(progress, "fits", len(folds) * len(estimators))
@@ -163,15 +163,15 @@ class _Judge:
     """How to judge: by which metric, up to which cost, and how to read the curves."""
 
     metric: Metric
-    alpha: float | Literal["plateau"]
+    fraction: float | Literal["plateau"]
     reference: str
     oracles: tuple[str, ...]
-    reading: Reading
+    interpolation: Interpolation
 
     def __post_init__(self) -> None:
-        check_reading(self.reading)
-        if self.alpha != "plateau":
-            check_alpha(self.alpha)
+        check_interpolation(self.interpolation)
+        if self.fraction != "plateau":
+            check_fraction(self.fraction)
 
     def fold(
         self, number: int, estimators: Mapping[str, Any], data: _Data, fold: _Fold, bar: Any
@@ -185,14 +185,14 @@ class _Judge:
                 bar.update()
         self._check_losses(models)
         curves |= {f"{name} oracle": oracle_curve(curves[name]) for name in self.oracles}
-        alpha = plateau(models[self.reference]) if self.alpha == "plateau" else self.alpha
-        stop = stopping_cost(models[self.reference], alpha)
+        fraction = plateau(models[self.reference]) if self.fraction == "plateau" else self.fraction
+        stop = stopping_cost(models[self.reference], fraction)
         rows = [
             {
                 "method": name,
                 "fold": number,
-                "timeliness": timeliness(curve, stop, reading=self.reading),
-                "alpha": float(alpha),
+                "timeliness": timeliness(curve, stop, interpolation=self.interpolation),
+                "fraction": float(fraction),
                 "stop_cost": stop,
                 "final": float(curve.values[-1]),
                 "fit_seconds": seconds.get(name, np.nan),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetline.budgets import Reading, affordable, check_reading, floats_of
+from budgetline.budgets import Interpolation, affordable, check_interpolation, floats_of
 from budgetline.evaluation.stages import innermost
 from budgetline.messages import shown
-from budgetline.sequencing.sequence import Sequence
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import Backend, frame_of, text_table
 
 Float = NDArray[np.float64]
@@ -22,8 +22,8 @@ Float = NDArray[np.float64]
 class BudgetCurve:
     """Quality against cost: the value of a model before any group, then after each group.
 
-    A budget between two costs buys what the lower one does (reading "step"). The paper joins the points by straight
-    lines instead (reading "linear"), which credits a group before it is paid for.
+    A budget between two costs buys what the lower one does ("step"). The paper joins the points by straight
+    lines instead ("linear"), which credits a group before it is paid for.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class BudgetCurve:
     --------
     >>> from budgetline import BudgetCurve
     >>> curve = BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
-    >>> curve.at(2.5), curve.at(2.5, reading="linear")
+    >>> curve.at(2.5), curve.at(2.5, interpolation="linear")
     (0.5, 0.75)
     """
 
@@ -87,8 +87,8 @@ class BudgetCurve:
         if isinstance(source, BudgetCurve):
             return source
         sequence = getattr(innermost(source), "sequence_", source)
-        if not isinstance(sequence, Sequence):
-            raise TypeError(f"a BudgetCurve, a Sequence or a fitted model is needed, got {type(source).__name__}")
+        if not isinstance(sequence, GroupSequence):
+            raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {type(source).__name__}")
         return cls(
             np.concatenate([[0.0], sequence.cumulative_costs]),
             np.concatenate([[0.0], sequence.explained]),
@@ -97,7 +97,9 @@ class BudgetCurve:
         )
 
     @classmethod
-    def mean(cls, curves: Seq[BudgetCurve], *, grid: ArrayLike | None = None, reading: Reading = "step") -> BudgetCurve:
+    def mean(
+        cls, curves: Sequence[BudgetCurve], *, grid: ArrayLike | None = None, interpolation: Interpolation = "step"
+    ) -> BudgetCurve:
         """Return the mean of several curves, and its standard error, on a common grid of costs.
 
         Parameters
@@ -105,7 +107,7 @@ class BudgetCurve:
         curves : sequence of BudgetCurve
         grid : array of costs, optional
             Default: every cost at which one of the curves has a point, so that nothing is lost.
-        reading : {"step", "linear"}
+        interpolation : {"step", "linear"}
             How to read the curves between their points, and so how to read the mean.
 
         Examples
@@ -126,7 +128,7 @@ class BudgetCurve:
             raise ValueError("the grid must consist of finite costs ≥ 0, one at least")
         # the value before any group comes first; at cost 0 there may be free groups, too
         first = np.array([[c.values[0]] for c in curves])
-        table = np.hstack([first, np.array([c.at(points, reading=reading) for c in curves])])
+        table = np.hstack([first, np.array([c.at(points, interpolation=interpolation) for c in curves])])
         costs = np.concatenate([[0.0], points])
         if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):
             table, costs = table[:, 1:], points
@@ -138,13 +140,13 @@ class BudgetCurve:
         """Cost of the last point."""
         return float(self.costs[-1])
 
-    def at(self, budget: ArrayLike, *, reading: Reading = "step") -> Any:
+    def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
         """Return the value at one or more budgets: of the last point that is affordable, or between two points.
 
         Parameters
         ----------
         budget : float or array
-        reading : {"step", "linear"}
+        interpolation : {"step", "linear"}
 
         Examples
         --------
@@ -152,16 +154,16 @@ class BudgetCurve:
         >>> BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0]).at([0, 1, 100]).tolist()
         [0.0, 0.5, 1.0]
         """
-        check_reading(reading)
+        check_interpolation(interpolation)
         budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):
             raise ValueError(f"budgets must be ≥ 0, got {shown(budget)}")
         if self.folds:  # exact in both readings, whatever the grid
-            mean = np.mean([fold.at(budgets, reading=reading) for fold in self.folds], axis=0)
+            mean = np.mean([fold.at(budgets, interpolation=interpolation) for fold in self.folds], axis=0)
             return mean if budgets.ndim else float(mean)
         last = affordable(self.costs, budgets) - 1
         found = self.values[last]
-        if reading == "linear":
+        if interpolation == "linear":
             following = np.minimum(last + 1, self.costs.size - 1)
             width = self.costs[following] - self.costs[last]
             share = np.divide(budgets - self.costs[last], width, out=np.zeros(width.shape), where=width > 0)

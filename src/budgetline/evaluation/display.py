@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.budgets import Reading, check_reading
+from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.evaluation.budget import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.predictions import curve_of_predictions
@@ -135,7 +135,7 @@ class BudgetCurveDisplay:
         *,
         stop: float | Mapping[str, float] | None = None,
         log_cost: bool = False,
-        reading: Reading = "step",
+        interpolation: Interpolation = "step",
         bound: BudgetCurve | None = None,
         **line: Any,
     ) -> BudgetCurveDisplay:
@@ -149,7 +149,7 @@ class BudgetCurveDisplay:
             Costs at which to draw a vertical line, such as :func:`stopping_cost`.
         log_cost : bool
             A logarithmic axis of costs, linear between 0 and the smallest cost.
-        reading : {"step", "linear"}
+        interpolation : {"step", "linear"}
             What a budget between two points buys.
         bound : BudgetCurve, optional
             Drawn as steps, with the region above it shaded: ``certificate.curve()``. It is about the training data and
@@ -162,7 +162,7 @@ class BudgetCurveDisplay:
         -------
         self
         """
-        check_reading(reading)
+        check_interpolation(interpolation)
         self._check_bound(bound)
         if ax is None:
             _, ax = _pyplot().subplots(layout="constrained")
@@ -171,7 +171,7 @@ class BudgetCurveDisplay:
         self.bands_: list[Any] = []
         end = max(curve.total_cost for curve in (*self.curves.values(), *([] if bound is None else [bound])))
         for name, curve in self.curves.items():
-            self._draw(name, curve, end, reading, line)
+            self._draw(name, curve, end, interpolation, line)
         self._draw_bound(bound, end)
         stops = stop if isinstance(stop, Mapping) else {} if stop is None else {f"stop at {stop:.6g}": stop}
         for label, cost in stops.items():
@@ -186,11 +186,13 @@ class BudgetCurveDisplay:
             ax.legend()
         return self
 
-    def _draw(self, name: str, curve: BudgetCurve, end: float, reading: Reading, line: dict[str, Any]) -> None:
+    def _draw(
+        self, name: str, curve: BudgetCurve, end: float, interpolation: Interpolation, line: dict[str, Any]
+    ) -> None:
         """Draw one curve, and its last value up to the cost at which the longest one ends."""
         costs, values = np.append(curve.costs, end), np.append(curve.values, curve.values[-1])
         label = f"{name} (heuristic)" if "heuristic" in curve.label and "heuristic" not in name else name
-        style = {"drawstyle": "steps-post" if reading == "step" else "default", "label": label or None, **line}
+        style = {"drawstyle": "steps-post" if interpolation == "step" else "default", "label": label or None, **line}
         self.lines_ += self.ax_.plot(costs, values, **style)
         if curve.errors is not None:
             errors = np.append(curve.errors, curve.errors[-1])
@@ -199,7 +201,7 @@ class BudgetCurveDisplay:
                     costs,
                     values - errors,
                     values + errors,
-                    step="post" if reading == "step" else None,
+                    step="post" if interpolation == "step" else None,
                     color=self.lines_[-1].get_color(),
                     alpha=0.2,
                     linewidth=0,

@@ -18,8 +18,8 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.evaluation.stages import Stages, StageView, explained_share
 from budgetline.messages import shown
+from budgetline.model.stages import StagedModel
 from budgetline.sequencing.candidates import TIE
-from budgetline.staged import StagedModel
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]

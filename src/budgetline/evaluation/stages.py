@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from budgetline.inputs import check_weight, prediction_table, raise_missing
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family
-from budgetline.staged import StagedModel
 
 Float = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.data.sources import Chunk, Source
 from budgetline.evaluation.metrics import Accuracy, Metric, RowMetric
 from budgetline.evaluation.stages import Stages
 from budgetline.inputs import check_finite
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import ChunkMoments, Passes, located, sum_over
-from budgetline.statistics.sources import Chunk, Source
 
 Float = NDArray[np.float64]
 

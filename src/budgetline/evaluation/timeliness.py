@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.budgets import SLACK, Rates, Reading, check_reading, check_stop, number_of, unit_of
+from budgetline.budgets import SLACK, Interpolation, Rates, check_interpolation, check_stop, number_of, unit_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.messages import shown
 
@@ -17,7 +17,7 @@ PLATEAU_COST = 0.2
 
 
 def timeliness(
-    curve: Any, stop: float | None = None, *, alpha: float | None = None, reading: Reading = "linear"
+    curve: Any, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
 ) -> float:
     """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
 
@@ -30,44 +30,44 @@ def timeliness(
 
     Parameters
     ----------
-    curve : BudgetCurve, Sequence or fitted model
+    curve : BudgetCurve, GroupSequence or fitted model
         Of a sequence or model, the training curve.
     stop : float, optional
         The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same.
-    alpha : float in [0, 1], optional
+    fraction : float in [0, 1], optional
         Instead of ``stop``: the α-stopping cost of this curve, see :func:`stopping_cost`.
-    reading : {"linear", "step"}
-        "linear" joins the points by straight lines, as in the paper; "step" counts a group from the cost on at which it
-        has been paid for.
+    interpolation : {"step", "linear"}
+        "step" counts a group from the cost on at which it has been paid for; "linear" joins the points by straight
+        lines, as in the paper's tables.
 
     Examples
     --------
     >>> from budgetline import BudgetCurve, timeliness
     >>> curve = BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
-    >>> timeliness(curve, reading="step"), timeliness(curve), timeliness(curve, stop=2, reading="step")
+    >>> timeliness(curve), timeliness(curve, interpolation="linear"), timeliness(curve, stop=2)
     (0.375, 0.625, 0.25)
     """
-    check_reading(reading)
+    check_interpolation(interpolation)
     curve = BudgetCurve.of(curve)
-    if alpha is not None:
+    if fraction is not None:
         if stop is not None:
-            raise ValueError("give at most one of stop and alpha")
-        stop = stopping_cost(curve, alpha)
+            raise ValueError("give at most one of stop and fraction")
+        stop = stopping_cost(curve, fraction)
     T = curve.total_cost if stop is None else check_stop(stop)
     if curve.folds:
-        return float(np.mean([timeliness(fold, T, reading=reading) for fold in curve.folds]))
+        return float(np.mean([timeliness(fold, T, interpolation=interpolation) for fold in curve.folds]))
     if T == 0:
         return float(curve.at(0.0))
     inside = curve.costs < T
     unit = unit_of(T)  # values may be as large or small as costs
     widths, length = np.diff(np.append(curve.costs[inside], T) / unit), T / unit
-    if reading == "step":
+    if interpolation == "step":
         return float(curve.values[inside] @ widths / length)
     values = np.append(curve.values[inside], _left_limit(curve, T))
     return float((values[1:] + values[:-1]) @ widths / (2 * length))
 
 
-def stopping_cost(curve: Any, alpha: float) -> float:
+def stopping_cost(curve: Any, fraction: float) -> float:
     """Return the α-stopping cost: the first cost at which a curve has made α of its whole improvement.
 
     The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. α = 1 is the
@@ -75,8 +75,8 @@ def stopping_cost(curve: Any, alpha: float) -> float:
 
     Parameters
     ----------
-    curve : BudgetCurve, Sequence or fitted model
-    alpha : float in [0, 1]
+    curve : BudgetCurve, GroupSequence or fitted model
+    fraction : float in [0, 1]
 
     Examples
     --------
@@ -85,13 +85,13 @@ def stopping_cost(curve: Any, alpha: float) -> float:
     4.0
     """
     curve = BudgetCurve.of(curve)
-    check_alpha(alpha)
-    if alpha == 1:
+    check_fraction(fraction)
+    if fraction == 1:
         return float(curve.total_cost)
     gain = curve.improvement()
     if not np.isfinite(gain).all():
         raise ValueError(f"the curve has values that are not finite: {curve.metric} has no stopping cost")
-    needed = float(alpha) * gain[-1]
+    needed = float(fraction) * gain[-1]
     return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
 
 
@@ -106,7 +106,7 @@ def plateau(curve: Any) -> float:
 
     Parameters
     ----------
-    curve : BudgetCurve, Sequence or fitted model
+    curve : BudgetCurve, GroupSequence or fitted model
         The paper's rule looks at the training curve of CS-G-OMP.
 
     Examples
@@ -116,7 +116,7 @@ def plateau(curve: Any) -> float:
     0.97
     """
     curve = BudgetCurve.of(curve)
-    costs = [stopping_cost(curve, alpha) for alpha in (*PLATEAUS, 1.0)]
+    costs = [stopping_cost(curve, fraction) for fraction in (*PLATEAUS, 1.0)]
     steps = np.diff(costs) > PLATEAU_COST * curve.total_cost * (1 + SLACK)
     return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0
 
@@ -129,7 +129,7 @@ def oracle_curve(curve: Any) -> BudgetCurve:
 
     Parameters
     ----------
-    curve : BudgetCurve, Sequence or fitted model
+    curve : BudgetCurve, GroupSequence or fitted model
 
     Examples
     --------
@@ -154,10 +154,10 @@ def oracle_curve(curve: Any) -> BudgetCurve:
     )
 
 
-def check_alpha(alpha: Any) -> None:
+def check_fraction(fraction: Any) -> None:
     """Raise an error unless α is a share of the improvement."""
-    if not 0 <= number_of(alpha) <= 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {shown(alpha)}")
+    if not 0 <= number_of(fraction) <= 1:
+        raise ValueError(f"fraction must be a number from 0 to 1, got {shown(fraction)}")
 
 
 def _left_limit(curve: BudgetCurve, T: float) -> float:

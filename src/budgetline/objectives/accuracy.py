@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.objectives.coefficients import solve_normal
 from budgetline.objectives.least_squares import Factor
-from budgetline.statistics.chunks import EXTENDED_WORK, Rows
 from budgetline.statistics.columns import StandardisedColumns
 
 Float = NDArray[np.float64]

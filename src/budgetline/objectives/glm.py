@@ -19,8 +19,7 @@ of several groups are all refitted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from collections.abc import Sequence as Seq
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,12 @@ from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.budgets import Rates, rate
+from budgetline.data.rows import CHUNK_BYTES
 from budgetline.objectives.blocks import SizeClass, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.least_squares import columns_of, diagonal_blocks, grown
 from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.objectives.subsets import Expansion, QuadraticSubset
-from budgetline.statistics.chunks import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
 
 Float = NDArray[np.float64]
@@ -117,7 +116,7 @@ class GeneralisedLinear:
         one_step = self._one_step(r)
         return 2 * self._exact(one_step / 2, allowed, costs) if self._rule_name == "fr" else one_step
 
-    def joint_scores(self, parts: Seq[Seq[int]]) -> Float:
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
         """Return the merit of the unions of the first 1, 2, … parts, each as one group."""
         if self._rule_name == "fr":
             found, fit = [], self._fit
@@ -219,7 +218,7 @@ class GeneralisedLinear:
         r = self._A.project(np.divide(E, root, out=np.zeros_like(E), where=root > 0)).T[self._order]
         return np.where(np.abs(r) <= 10 * self._problem.tol, 0.0, r)
 
-    def _append(self, groups: Seq[int]) -> NDArray[np.intp]:
+    def _append(self, groups: Sequence[int]) -> NDArray[np.intp]:
         """Write the columns of groups behind those chosen; they stay only if ``_T`` is moved."""
         columns, _ = columns_of([groups], self._starts)
         end = 1 + self._T + columns.size
@@ -227,7 +226,7 @@ class GeneralisedLinear:
         self._Z[:, 1 + self._T : end] = self._A.plain(self._order[columns])
         return columns
 
-    def _refit(self, groups: Seq[int], start: Fit) -> Fit:
+    def _refit(self, groups: Sequence[int], start: Fit) -> Fit:
         """Refit with groups added, from a fit of what was chosen and the first of them, or none."""
         end = 1 + self._T + self._append(groups).size
         theta = np.vstack([start.theta, np.zeros((end - len(start.theta), self._Q))])

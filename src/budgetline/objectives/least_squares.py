@@ -14,7 +14,7 @@ The new rows come from a *source*: :class:`Gram` when C is at hand, :class:`Colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from budgetline.data.rows import CHUNK_BYTES
 from budgetline.objectives.blocks import SizeClass, independent, size_classes
 from budgetline.objectives.rules import RULES, ForwardRegression
-from budgetline.statistics.chunks import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.moments import Moments
 
@@ -299,7 +299,7 @@ def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_
     return q, q.T @ V, kept
 
 
-def columns_of(parts: Seq[Seq[int]], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def columns_of(parts: Sequence[Sequence[int]], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the columns of groups, part after part, and how many of them belong to the first 1, 2, … parts."""
     columns = [[np.arange(starts[g], starts[g + 1]) for g in part] for part in parts]
     ends = np.cumsum([sum(c.size for c in part) for part in columns], dtype=np.intp)
@@ -345,7 +345,7 @@ class LeastSquares:
         """Return r_g' M_g⁻¹ r_g of every group, shape (J,); meaningless for groups already chosen."""
         return self._rule.scores(self._gradient())
 
-    def joint_scores(self, parts: Seq[Seq[int]]) -> Float:
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
         """Return r_A' M_A⁻¹ r_A of the unions A of the first 1, 2, … parts."""
         columns, ends = columns_of(parts, self._starts)
         r = self._gradient()

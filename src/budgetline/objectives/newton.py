@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
+from budgetline.data.rows import CHUNK_BYTES
 from budgetline.objectives.families import Family
-from budgetline.statistics.chunks import CHUNK_BYTES
 from budgetline.threads import in_lanes
 
 Float = NDArray[np.float64]

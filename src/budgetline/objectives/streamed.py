@@ -11,8 +11,7 @@ scores are never kept; memory does not depend on the number of rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from collections.abc import Sequence as Seq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
+from budgetline.data.sources import Chunk
 from budgetline.objectives.blocks import nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.families import Family
 from budgetline.objectives.least_squares import Gram, columns_of
@@ -29,7 +29,6 @@ from budgetline.objectives.newton import factored, hessian
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.objectives.subsets import Expansion, QuadraticSubset
 from budgetline.statistics.passes import located, targets_of
-from budgetline.statistics.sources import Chunk
 
 Float = NDArray[np.float64]
 
@@ -173,7 +172,7 @@ class StreamedGeneralisedLinear:
         """Return the merit of every group, shape (J,)."""
         return self._one_step() if self._rule is None else self._rule.scores(self._gradient())
 
-    def joint_scores(self, parts: Seq[Seq[int]]) -> Float:
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
         """Return the merit of the unions of the first 1, 2, … parts, each as one group."""
         columns, ends = columns_of(parts, self._starts)
         r = self._gradient()

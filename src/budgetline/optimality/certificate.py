@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK, Reading, affordable, check_stop, floats_of, rate
+from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
@@ -133,7 +133,7 @@ class Certificate:
         achieved, bound = self._achieved_at(budget), float(self._bound_at(np.array([budget]))[0])
         return Certified(achieved, bound, float(_ratios(np.array([achieved]), np.array([bound]))[0]))
 
-    def timeliness(self, stop: float | None = None, reading: Reading = "step") -> Certified:
+    def timeliness(self, stop: float | None = None, interpolation: Interpolation = "step") -> Certified:
         """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
 
         Where groups must not be in, the bound is about sequences without them. Where groups must be in, it is an error:
@@ -143,7 +143,7 @@ class Certificate:
         ----------
         stop : float, optional
             The largest budget that counts; default: the cost of all groups.
-        reading : {"step", "linear"}
+        interpolation : {"step", "linear"}
             As in :func:`budgetline.timeliness`. For "linear" the bound is the least concave curve above the bounds.
         """
         if self.included.any():
@@ -152,9 +152,9 @@ class Certificate:
             )
         T = self.total_cost if stop is None else check_stop(stop)
         scale = self.null_value if self.null_value > 0 else 1.0
-        value = timeliness(self._sequence_curve(), T, reading=reading) / scale
+        value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / scale
         bound = self.curve()
-        most = timeliness(bound if reading == "step" else _concave(bound), T, reading=reading)
+        most = timeliness(bound if interpolation == "step" else _concave(bound), T, interpolation=interpolation)
         # on the last billionth before a group the bound is that of the group
         nothing = most <= 1e-6 * self.everything / scale
         return Certified(value, most, 1.0 if nothing else float(_ratios(np.array([value]), np.array([most]))[0]))

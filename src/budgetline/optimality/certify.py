@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from budgetline.optimality.statement import (
     problem_of_moments,
 )
 from budgetline.progress import Progress, TimeLimit
-from budgetline.sequencing.sequence import Sequence
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
 
@@ -45,7 +45,7 @@ def certify(
     feature_groups: Any = None,
     costs: Any = None,
     *,
-    sequence: Sequence | Seq[str] | None = None,
+    sequence: GroupSequence | Sequence[str] | None = None,
     alpha: float | None = None,
     budgets: Any = None,
     time_limit: float = 5.0,
@@ -63,7 +63,7 @@ def certify(
         A model is certified as it is; of moments, the sequence of ``rule="fr"`` unless another is given.
     feature_groups, costs
         With moments, as in :class:`budgetline.AnytimeRegressor`.
-    sequence : Sequence or group names, optional
+    sequence : GroupSequence or group names, optional
         With moments: the order to certify.
     alpha : float, optional
         With moments: the ridge constant; default: 1e-5.

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from budgetline.budgets import Demand, Reading, rate
-from budgetline.objectives.all_subsets import MOST_GROUPS, subset_values
+from budgetline.budgets import Demand, Interpolation, rate
 from budgetline.objectives.blocks import whiten
 from budgetline.objectives.families import SquaredError
 from budgetline.objectives.least_squares import Gram
+from budgetline.optimality.all_subsets import MOST_GROUPS, subset_values
+from budgetline.optimality.exact_order import best_order
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.statement import (
     check_time_limit,
@@ -24,8 +25,7 @@ from budgetline.optimality.statement import (
 )
 from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.candidates import TIE
-from budgetline.sequencing.exact import best_order
-from budgetline.sequencing.sequence import Sequence
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
 
@@ -51,12 +51,12 @@ def improve(
     stop: float | None = None,
     budgets: Any = None,
     weights: Any = None,
-    reading: Reading = "step",
+    interpolation: Interpolation = "step",
     exact: bool = True,
     time_limit: float = 5.0,
     progress: Progress = None,
     random_state: int = 0,
-) -> Sequence:
+) -> GroupSequence:
     """Return a sequence that explains more, on the mean over budgets, than the one given; never less.
 
     What is maximised is the mean of F on the training data over the budgets that you expect. Up to 18 groups the best
@@ -65,14 +65,14 @@ def improve(
 
     Parameters
     ----------
-    sequence : fitted model of squared error, Sequence, or group names in order
+    sequence : fitted model of squared error, GroupSequence, or group names in order
     moments, feature_groups, costs, alpha
         Where a sequence or names are given: as in :func:`certify`.
     stop : float, optional
         The largest budget that counts; default: the cost of all groups. Up to it budgets are spread evenly.
     budgets, weights : arrays of shape (K,), optional
         Instead of ``stop``: a sample of the budgets that there will be, and how much each counts.
-    reading : {"step", "linear"}
+    interpolation : {"step", "linear"}
         As in :func:`timeliness`; "linear" goes with ``stop``.
     exact : bool
         Whether to use dynamic programming where it can be.
@@ -83,7 +83,7 @@ def improve(
 
     Returns
     -------
-    Sequence
+    GroupSequence
         Fit its models with ``AnytimeRegressor(groups, schedule=FixedOrder(better.groups))``.
 
     Examples
@@ -96,7 +96,7 @@ def improve(
     """
     limit = check_time_limit(time_limit)
     problem, order = _stated(sequence, moments, feature_groups, costs, alpha)
-    demand = Demand.of(problem.prices.total, stop, budgets, weights, reading)
+    demand = Demand.of(problem.prices.total, stop, budgets, weights, interpolation)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Moves(problem, demand, order, clock, np.random.default_rng(random_state))
         search.enumerate() if exact and search.can_enumerate else search.run()
@@ -145,12 +145,12 @@ class Moves:
         values = subset_values(Gram(problem.C, problem.b, np.full(1, 2 * problem.null_value)), problem.sizes)
         self.consider(best_order(values, problem.prices, demand).tolist())
 
-    def sequence(self) -> Sequence:
+    def sequence(self) -> GroupSequence:
         """Return the best order as a sequence."""
         problem, order = self._problem, np.array(self.order, dtype=np.intp)
         gains = np.maximum(np.diff(problem.prefix_values(self.order), prepend=0.0), 0.0)
         names = tuple(problem.groups.names[g] for g in self.order)
-        return Sequence(order, names, problem.prices.steps(order), gains, problem.null_value)
+        return GroupSequence(order, names, problem.prices.steps(order), gains, problem.null_value)
 
     def run(self) -> None:
         """Search until the time is over, or shaking no longer helps."""

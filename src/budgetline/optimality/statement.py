@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.budgets import number_of
 from budgetline.evaluation.stages import innermost
 from budgetline.groups import FeatureGroups, as_feature_groups
-from budgetline.linear import LARGEST_GRAM, fit_moments, warn_from_moments
 from budgetline.messages import shown
+from budgetline.model.linear import LARGEST_GRAM, fit_moments, warn_from_moments
+from budgetline.model.recipe import Recipe
 from budgetline.objectives.least_squares import Gram
 from budgetline.objectives.subsets import LinearSubset
 from budgetline.optimality.quadratic import Quadratic
-from budgetline.plan import Plan
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder, Greedy, as_schedule
-from budgetline.sequencing.sequence import Sequence
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
 ALPHA = 1e-5
@@ -100,15 +100,15 @@ def _check_width(n_columns: int) -> None:
         raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
 
 
-def order_of(sequence: Sequence | Seq[str] | None, problem: Quadratic, moments: Moments) -> list[int]:
+def order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic, moments: Moments) -> list[int]:
     """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
     groups = problem.groups
     if isinstance(sequence, str):
-        raise TypeError(f"sequence must be a Sequence or a list of group names, got the string {shown(sequence)}")
+        raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
     if sequence is not None:
-        names = sequence.groups if isinstance(sequence, Sequence) else sequence
+        names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
         fixed: Any = as_schedule(FixedOrder(tuple(map(str, names))), groups.names, groups.prices)
         return list(fixed.groups)
     layout = groups.resolve(moments.feature_names, moments.n_features)
-    plan = Plan(layout.columns, groups.names, groups.prices, "fr", Greedy(), Limits(), True, problem.alpha)
-    return [int(g) for g in fit_moments(moments, plan)[0].sequence.order]
+    recipe = Recipe(layout.columns, groups.names, groups.prices, "fr", Greedy(), Limits(), True, problem.alpha)
+    return [int(g) for g in fit_moments(moments, recipe)[0].sequence.order]

@@ -14,9 +14,9 @@ from budgetline.budgets import SLACK
 from budgetline.estimators.classification import Classification
 from budgetline.files import write_atomically
 from budgetline.messages import shown
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import ConvexLoss, Poisson
 from budgetline.persistence.model_file import check_model
-from budgetline.staged import StagedModel
 
 OPSET, IR_VERSION = 17, 8
 """Of 2022, which every runtime of today reads; nothing newer is needed."""

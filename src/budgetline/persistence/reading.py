@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.estimators import GroupLassoPath
+from budgetline.baselines import GroupLassoPath
 from budgetline.estimators.classification import Classification
 from budgetline.estimators.streaming import FromMoments
 from budgetline.groups import Layout
 from budgetline.groups.plain import groups_of
 from budgetline.messages import shown
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax
 from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
 from budgetline.persistence.parts import Parts, entries_of
 from budgetline.persistence.settings import from_plain
 from budgetline.persistence.writing import ESTIMATORS, LARGEST_RATIO, SMALL, Model, unfolded
-from budgetline.sequencing.sequence import Sequence
-from budgetline.staged import StagedModel
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
@@ -164,7 +164,7 @@ def _staged(parts: Parts, frame: Frame, family: Family) -> StagedModel:
     if not np.all(scale > 0):
         raise ValueError("scale holds numbers that are not positive")
     groups = frame.layout.groups
-    sequence = Sequence(
+    sequence = GroupSequence(
         frame.order,
         tuple(groups.names[g] for g in frame.order.tolist()),
         groups.prices.steps(frame.order),

@@ -8,19 +8,19 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.baselines import GroupLassoPath
 from budgetline.estimators import (
     AnytimeClassifier,
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    GroupLassoPath,
 )
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.groups.plain import plain_groups
+from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import ConvexLoss
 from budgetline.objectives.subsets import LinearSubset, QuadraticSubset
 from budgetline.persistence.settings import NotPlainError, to_plain
-from budgetline.staged import StagedModel
 
 KIND = "model"
 """Kind of the files."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from budgetline.estimators import AnytimeRegressor, GroupLassoPath
+from budgetline.baselines import GroupLassoPath
+from budgetline.estimators import AnytimeRegressor
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"

@@ -229,7 +229,7 @@ class Required:
 
 @dataclass(frozen=True)
 class Content:
-    """All that a report says. See :class:`budgetline.Summary`, which renders it."""
+    """All that a report says. See :class:`budgetline.Report`, which renders it."""
 
     title: str
     version: str

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from budgetline.budgets import affordable
+from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
 from budgetline.evaluation.metrics import Metric, as_metric
 from budgetline.evaluation.stages import innermost
@@ -38,8 +39,8 @@ from budgetline.report.content import (
     Task,
 )
 from budgetline.report.nearness import check_certificate, nearness_of
-from budgetline.report.summary import Summary
-from budgetline.statistics import Moments, Source
+from budgetline.report.report import Report
+from budgetline.statistics import Moments
 
 Float = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ class _Judged:
         return self.comparison.curves[OWN]
 
 
-def summarise(
+def make_report(
     model: Any,
     X: Any = None,
     y: Any = None,
@@ -86,7 +87,7 @@ def summarise(
     unit: str = "cost units",
     progress: Progress = None,
     certificate: Certificate | None = None,
-) -> Summary:
+) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
     Parameters
@@ -113,11 +114,11 @@ def summarise(
 
     Examples
     --------
-    >>> from budgetline import AnytimeRegressor, summarise
+    >>> from budgetline import AnytimeRegressor, make_report
     >>> from budgetline.datasets import load_nhanes
     >>> nhanes = load_nhanes()
     >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
-    >>> summarise(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
+    >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
     '16 of 524 points buy 95 % of what all 22 groups bring.'
     """
     inner = _check(model, X, y, metric, sample_weight, title, unit)
@@ -132,11 +133,11 @@ def summarise(
     return made if certificate is None else replace(made, certificate=nearness_of(certificate, made))
 
 
-def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title: str, unit: str) -> Summary:
+def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title: str, unit: str) -> Report:
     """Put all parts together."""
     inner = innermost(model)
     chosen = set(inner.sequence_.groups)
-    return Summary(
+    return Report(
         title=title,
         version=version("budgetline"),
         date=date.today().isoformat(),
@@ -189,7 +190,9 @@ def _judge(
 ) -> _Judged:
     """Fit the model's way and the baselines on the same folds, and judge the fitted model on the data itself."""
     estimators = {OWN: clone(model)} | {baseline.name: varied(model, baseline.settings) for baseline in baselines}
-    found = compare(estimators, X, y, metric=measure, cv=cv, reading="step", sample_weight=weight, progress=progress)
+    found = compare(
+        estimators, X, y, metric=measure, cv=cv, interpolation="step", sample_weight=weight, progress=progress
+    )
     return _Judged(budget_curve(model, X, y, metric=measure, sample_weight=weight), found, baselines)
 
 

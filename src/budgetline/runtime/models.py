@@ -14,8 +14,8 @@ from threading import Lock, Thread
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.model.stages import StagedModel
 from budgetline.runtime.clock import Clock, Estimate
-from budgetline.staged import StagedModel
 from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]

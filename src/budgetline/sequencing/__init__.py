@@ -10,7 +10,7 @@ from budgetline.sequencing.schedules import (
     Schedule,
     as_schedule,
 )
-from budgetline.sequencing.sequence import Sequence
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.sequencing.set_functions import greedy_sequence
 
 __all__ = [
@@ -18,9 +18,9 @@ __all__ = [
     "Doubling",
     "FixedOrder",
     "Greedy",
+    "GroupSequence",
     "RandomOrder",
     "Schedule",
-    "Sequence",
     "as_schedule",
     "greedy_order",
     "greedy_sequence",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, cast
@@ -113,10 +113,10 @@ class FixedOrder:
     ('DEMO', 'BMX', 'DIQ')
     """
 
-    groups: Seq[str | int]
+    groups: Sequence[str | int]
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, str) or not isinstance(self.groups, Seq | np.ndarray):
+        if isinstance(self.groups, str) or not isinstance(self.groups, Sequence | np.ndarray):
             raise TypeError(f"groups must be a sequence of group names or positions, got {shown(self.groups)}")
         # NumPy's numbers and strings compare and print like Python's
         groups = tuple(int(g) if isinstance(g, Integral) else str(g) for g in self.groups)
@@ -125,7 +125,7 @@ class FixedOrder:
             raise ValueError(f"group {shown(twice)} is listed twice in the order")
         object.__setattr__(self, "groups", groups)
 
-    def among(self, names: Seq[str | int]) -> FixedOrder:
+    def among(self, names: Sequence[str | int]) -> FixedOrder:
         """Return the same order as positions among ``names``; what is a name is not taken for a position."""
         position: dict[str | int, str | int] = {name: g for g, name in enumerate(names)}
         for g in self.groups:
@@ -193,7 +193,7 @@ class RandomOrder:
 SCHEDULES = {"greedy": Greedy, "doubling": Doubling, "cheapest": CheapestFirst, "random": RandomOrder}
 
 
-def as_schedule(schedule: Any, names: Seq[str | int], prices: Prices) -> Schedule:
+def as_schedule(schedule: Any, names: Sequence[str | int], prices: Prices) -> Schedule:
     """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names and prices."""
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:

@@ -17,7 +17,7 @@ HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
 
 
 @dataclass(frozen=True, eq=False)
-class Sequence:
+class GroupSequence:
     """Groups in the order chosen, with costs and gains. Arrays have one entry per stage.
 
     Attributes
@@ -90,7 +90,7 @@ class Sequence:
         return text_table(HEADER, self._cells(), left={1})
 
     def __repr__(self) -> str:
-        return f"Sequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
+        return f"GroupSequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
 
     def _repr_html_(self) -> str:
         return html_table(HEADER, self._cells())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from collections.abc import Sequence as Seq
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import as_schedule
-from budgetline.sequencing.sequence import Sequence
+from budgetline.sequencing.sequence import GroupSequence
 
 
 class SetFunction:
@@ -36,7 +35,7 @@ class SetFunction:
                 scores[g] = self._with(g) - self._value
         return scores
 
-    def joint_scores(self, parts: Seq[Seq[int]]) -> NDArray[np.float64]:
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
         """Return F(S ∪ A) − F(S) of the unions A of the first 1, 2, … parts."""
         found, reached = [], self._chosen
         for part in parts:
@@ -80,7 +79,7 @@ def greedy_sequence(
     max_cost: float | None = None,
     max_groups: int | None = None,
     min_gain: float = 0.0,
-) -> Sequence:
+) -> GroupSequence:
     """Order elements by marginal gain per cost of any set function.
 
     Parameters
@@ -101,7 +100,7 @@ def greedy_sequence(
 
     Returns
     -------
-    Sequence
+    GroupSequence
         Its costs are those of each step as paid; ``explained`` is relative to F(everything) − F(∅).
 
     Examples
@@ -123,4 +122,4 @@ def greedy_sequence(
     limits = Limits(max_cost, max_groups, min_gain)
     timing = as_schedule(schedule, tuple(e if isinstance(e, int) else str(e) for e in elements), prices)
     order, gains = greedy_order(F, prices, timing, limits, cost_sensitive=cost_sensitive)
-    return Sequence(order, tuple(elements[g] for g in order), prices.steps(order), gains, F.null_value)
+    return GroupSequence(order, tuple(elements[g] for g in order), prices.steps(order), gains, F.null_value)

@@ -2,7 +2,5 @@
 
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.opening import open_source
-from budgetline.statistics.sources import Source
 
-__all__ = ["Moments", "Source", "StandardisedColumns", "open_source"]
+__all__ = ["Moments", "StandardisedColumns"]

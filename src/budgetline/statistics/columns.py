@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.inputs import raise_not_finite, raise_too_small
-from budgetline.statistics.chunks import Rows, mean_of, shift_of
 
 Float = NDArray[np.float64]
 

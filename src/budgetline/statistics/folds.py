@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.statistics.chunks import Rows
+from budgetline.data.rows import Rows
 from budgetline.statistics.moments import Moments, moments_of
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]

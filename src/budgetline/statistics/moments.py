@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.inputs import (
     check_table,
@@ -23,7 +24,6 @@ from budgetline.inputs import (
     raise_too_small,
 )
 from budgetline.messages import shown
-from budgetline.statistics.chunks import EXTENDED_WORK, Rows
 from budgetline.statistics.columns import scale_of
 from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter
 

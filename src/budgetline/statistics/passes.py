@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
+from budgetline.data.dask import is_distributed
+from budgetline.data.rows import Rows
+from budgetline.data.sources import Chunk, Positions, Source
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
 from budgetline.progress import Progress, make_bar
-from budgetline.statistics.chunks import Rows
-from budgetline.statistics.distributed import is_distributed, sum_with_dask
+from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.sources import Chunk, Positions, Source
 from budgetline.statistics.sums import Checkpoint, Statistic, add_up, tree_sum
 from budgetline.statistics.tallies import Tally, WithTally
 

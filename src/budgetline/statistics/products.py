@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetline.statistics.chunks import Rows, mean_of, shift_of
+from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.threads import in_lanes
 
 Float = NDArray[np.float64]

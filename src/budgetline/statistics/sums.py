@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from budgetline.data.sources import Chunk, Partition, Positions
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.sources import Chunk, Partition, Positions
 
 Statistic = Callable[[Chunk], Any]
 """What a chunk adds to a sum; None for nothing."""

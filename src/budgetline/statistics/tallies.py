@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetline.statistics.sources import Chunk
+from budgetline.data.sources import Chunk
 from budgetline.statistics.sums import Statistic, add_up
 
 Hashes = NDArray[np.uint64]

@@ -1,0 +1,124 @@
+"""Dask arrays and data frames as sources, read where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from budgetline.data.sources import Chunk, GivenPartition, Positions, Source
+from budgetline.data.tabular import Roles, TablePartition
+from budgetline.inputs import raise_missing
+
+
+def is_dask(data: Any) -> bool:
+    """Say whether something is a dask collection, without importing dask."""
+    return hasattr(data, "__dask_graph__") and hasattr(data, "to_delayed")
+
+
+def is_distributed(source: Source) -> bool:
+    """Say whether the partitions of a source are dask's, to be read where they are."""
+    parts = source.partitions
+    return isinstance(parts, DaskFrame) or (
+        isinstance(parts, list) and any(isinstance(p, DaskPartition) for p in parts)
+    )
+
+
+@dataclass(frozen=True)
+class DaskPartition:
+    """A partition of dask collections: delayed here, at hand where the task runs.
+
+    ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
+    """
+
+    data: Any
+    number: int
+    names: tuple[str, ...] | None
+    n_features: int
+    roles: Roles | None = None
+    n_rows: None = None
+
+    def fingerprint(self) -> None:
+        """Return None: what dask computes has no lasting name."""
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Yield the rows; only where ``data`` is at hand."""
+        where = f"partition {self.number}"
+        if self.roles is None:
+            given = self.data if self.data[2] is not None else self.data[:2]
+            yield from GivenPartition(given, where, self.names, self.n_features).chunks(columns)
+            return
+        frame = nw.from_native(self.data, eager_only=True)
+        yield from (replace(chunk, where=where) for chunk in TablePartition(frame, self.roles).chunks(columns))
+
+
+class DaskFrame(Sequence[DaskPartition]):
+    """The partitions of a dask data frame, of which only the columns that a pass needs are read."""
+
+    def __init__(self, frame: Any, roles: Roles) -> None:
+        self._frame, self._roles = frame, roles
+
+    def reading(self, columns: Positions | None) -> list[DaskPartition]:
+        """Return partitions that hold these features, the targets and the weights."""
+        roles = self._roles
+        parts = self._frame[roles.wanted(columns)].to_delayed()
+        return [DaskPartition(part, k, roles.features, len(roles.features), roles) for k, part in enumerate(parts)]
+
+    def __len__(self) -> int:
+        return int(self._frame.npartitions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.reading(None)[index]
+
+
+def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
+    """Return a source of a dask array or data frame X (n, D), and y (n,) or (n, P) and weights like it."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    names: tuple[str, ...] | None = None
+    if hasattr(X, "columns"):
+        names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
+        parts = [_delayed_like(X, X, "X"), _delayed_like(X, y, "y"), _delayed_like(X, weight, "weight")]
+        shape: tuple[int, ...] = () if y.ndim == 1 else (len(y.columns),)
+    else:
+        if any(np.isnan(size) for size in X.chunks[0]):
+            raise ValueError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
+        X = X.rechunk({1: -1})
+        parts = [X.to_delayed().ravel(), _chunked_like(X, y, "y"), _chunked_like(X, weight, "weight")]
+        shape = tuple(np.shape(y)[1:])
+    D = int(X.shape[1])
+    given = [DaskPartition(rows, k, names, D) for k, rows in enumerate(zip(*parts, strict=True))]
+    return Source(given, D, names, shape)
+
+
+def dask_frame_source(frame: Any, roles: Roles) -> Source:
+    """Return a source of a dask data frame that holds features and targets."""
+    shape = () if isinstance(roles.target, str) else (len(roles.target),)
+    return Source(DaskFrame(frame, roles), len(roles.features), roles.features, shape)
+
+
+def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
+    """Return the partitions of a dask series or frame that belong to those of X."""
+    if part is None:
+        return [None] * X.npartitions
+    if not is_dask(part) or part.npartitions != X.npartitions:
+        raise ValueError(f"{name} must be a dask collection with the {X.npartitions} partitions of X")
+    # optimised on their own, collections from the same files may be cut differently
+    return list(part.to_delayed(optimize_graph=False))
+
+
+def _chunked_like(X: Any, part: Any, name: str) -> list[Any]:
+    """Return the rows of an array that belong to the chunks of X."""
+    if part is None:
+        return [None] * len(X.chunks[0])
+    if not is_dask(part):
+        if name == "y":
+            raise_missing(part)
+        part = import_module("dask.array").from_array(np.asarray(part))
+    if part.shape[0] != X.shape[0]:
+        raise ValueError(f"{name} has {part.shape[0]} rows, X has {X.shape[0]}")
+    return list(part.rechunk({0: X.chunks[0], **({1: -1} if part.ndim == 2 else {})}).to_delayed().ravel())

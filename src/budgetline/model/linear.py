@@ -1,0 +1,158 @@
+"""From statistics to a staged linear model: run the loop, see whether the digits can be trusted, mend them if not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+
+from budgetline.data.rows import Rows
+from budgetline.model.recipe import Recipe
+from budgetline.model.stages import StagedModel, in_user_units
+from budgetline.objectives.accuracy import refine, triangle
+from budgetline.objectives.coefficients import condition_number, stage_coefficients
+from budgetline.objectives.least_squares import EPS, Columns, Factor, Gram, LeastSquares, Source
+from budgetline.objectives.subsets import LinearSubset
+from budgetline.sequencing.loop import greedy_order
+from budgetline.sequencing.sequence import GroupSequence
+from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.moments import Moments, moments_of
+from budgetline.threads import one_blas_thread
+
+Float = NDArray[np.float64]
+
+FLOAT32_EPS = float(np.finfo(np.float32).eps)
+SMALL_GRAM, LARGEST_GRAM = 1000, 8192
+"""Up to so many columns the D × D matrix is always formed, or formed even if it is not small beside X."""
+FREE_REFINEMENT = 10**8
+"""Refinement is always worth its time below this many multiplications (well under a second)."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one run of the loop leaves: order, gains, R(∅), and the factor, in the columns of the statistics."""
+
+    order: NDArray[np.intp]
+    gains: Float
+    null_value: float
+    factor: Factor
+
+    @property
+    def full_rank(self) -> bool:
+        return bool(self.factor.kept.all())
+
+
+def fit_rows(rows: Rows, recipe: Recipe, names: Sequence[str] | None = None) -> tuple[StagedModel, Moments | None]:
+    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide.
+
+    Also return the moments, where there were any.
+    """
+    rows, exponent = rows.rescaled()
+    model, moments = _fit_rescaled(rows, recipe, names)
+    return model, None if moments is None else moments.scaled(exponent)
+
+
+def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, Moments | None]:
+    """Do so from weights of order one."""
+    if not gram_fits(rows, recipe):
+        A, targets, y_mean = standardised_columns(rows, names)
+        run = _run(Columns(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
+        _warn_from_data(run, recipe)
+        return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None
+    moments = moments_of(rows, (rows.Y.shape[1],), names)
+    mean, scale, y_mean = moments.standardisation()
+    run = _run(Gram.of(moments, recipe.by_group, recipe.alpha), recipe)
+    doubt = _doubt(run, moments.eps)
+    work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
+    if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
+        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments
+    if moments.eps > EPS:  # means of float32 products are not good enough to start from
+        A, _, y_mean = standardised_columns(rows, names)
+        mean, scale = A.mean, A.scale
+    if doubt > moments.eps ** (1 / 3):
+        A, targets = triangle(rows, mean, scale, y_mean, recipe.alpha)
+        run = _run(Columns(A, recipe.by_group, targets, 0.0, _noise(mean, scale)), recipe)
+        _warn_from_data(run, recipe)
+    W, y_levels = stage_coefficients(run.factor), y_mean
+    if W.size and run.full_rank:
+        W, offset = refine(run.factor, W, rows, mean, scale, y_mean, recipe.alpha)
+        y_levels = y_mean + offset
+    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments
+
+
+def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
+    """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
+    mean, scale, y_mean = moments.standardisation()
+    run = _run(Gram.of(moments, recipe.by_group, recipe.alpha), recipe)
+    model = _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean)
+    return model, _doubt(run, moments.eps)
+
+
+def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
+    """Warn where moments do not determine the coefficients to about half the digits."""
+    if doubt > min(eps, FLOAT32_EPS) ** 0.5:  # eps grows when moments are subtracted
+        digits = max(0, int(-np.log10(doubt)))
+        warnings.warn(
+            f"the moments are ill conditioned (alpha={alpha:g}): about {digits} digits of the coefficients can be "
+            "trusted. Fit from the data instead of from moments, or raise alpha.",
+            LinAlgWarning,
+            stacklevel=3,
+        )
+
+
+def gram_fits(rows: Rows, recipe: Recipe) -> bool:
+    """Say whether the D × D matrix is the way: it is small, or X is tall and most of its columns may be chosen."""
+    n, D = rows.n_rows, rows.n_columns
+    if D <= SMALL_GRAM:
+        return True
+    chosen = np.sort(recipe.sizes)[::-1][: recipe.limits.max_groups].sum()
+    return bool(n >= D and 8 * chosen >= D and (D <= LARGEST_GRAM or n >= 4 * D))
+
+
+def _run(source: Source, recipe: Recipe) -> _Run:
+    # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
+    with one_blas_thread() if isinstance(source, Gram) else nullcontext():
+        objective = LeastSquares(source, recipe.sizes, recipe.rule, track_gains=recipe.limits.min_gain > 0)
+        order, gains = greedy_order(
+            objective, recipe.prices, recipe.schedule, recipe.limits, cost_sensitive=recipe.cost_sensitive
+        )
+        factor = objective.factor()
+    factor = replace(factor, columns=recipe.by_group[factor.columns])
+    return _Run(order, gains, objective.null_value, factor)
+
+
+def _doubt(run: _Run, eps: float) -> float:
+    """Estimate the relative error of the coefficients: eps·cond(C), or 1 if columns were dropped as dependent."""
+    return eps * condition_number(run.factor.U) if run.full_rank else 1.0
+
+
+def _noise(mean: Float, scale: Float) -> Float:
+    """Return the rounding error of standardised columns: a copy of another column is off by that of its mean."""
+    spread = np.where(np.isfinite(scale), scale, 1.0)
+    return np.asarray(256 * EPS * (1 + np.abs(mean) / spread))
+
+
+def _warn_from_data(run: _Run, recipe: Recipe) -> None:
+    """Warn if not even the data determine four digits of the coefficients."""
+    if run.full_rank and EPS * condition_number(run.factor.U) ** 0.5 > 1e-4:
+        warnings.warn(
+            f"the columns are so nearly dependent (alpha={recipe.alpha:g}) that few digits of the coefficients can be "
+            "trusted. Raise alpha, or leave out redundant columns.",
+            LinAlgWarning,
+            stacklevel=4,
+        )
+
+
+def _staged(
+    recipe: Recipe, run: _Run, W: Float, mean: Float, scale: Float, y_mean: Float, y_levels: Float | None = None
+) -> StagedModel:
+    """Put coefficients of standardised columns into the user's units; ``y_levels`` are refined means (stages, P)."""
+    names = tuple(recipe.names[g] for g in run.order)
+    sequence = GroupSequence(run.order, names, recipe.prices.steps(run.order), run.gains, run.null_value)
+    coef, intercept = in_user_units(W, run.factor.columns, mean, scale, y_mean if y_levels is None else y_levels)
+    return StagedModel(sequence, recipe.names, coef, intercept, y_mean, LinearSubset(run.factor, y_mean), mean, scale)

@@ -1,0 +1,156 @@
+"""Staged models: one linear model per prefix of a sequence, in the user's units."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.inputs import check_choice
+from budgetline.messages import shown
+from budgetline.objectives.subsets import Subset
+from budgetline.sequencing.sequence import GroupSequence
+
+Float = NDArray[np.float64]
+
+SCORE_BYTES = 1 << 22
+"""Scores of several stages are computed by one matrix product, as many as fit into this."""
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """One linear model: coefficients (P, D), intercepts (P,), and the columns it reads."""
+
+    coef: Float
+    intercept: Float
+    columns: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class StagedModel:
+    """Linear models of every stage, and what is needed to solve for any subset of groups.
+
+    Attributes
+    ----------
+    sequence : GroupSequence
+    names : tuple of str
+        Names of all groups, including those that were not chosen.
+    coef_path : array of shape (stages, P, D)
+    intercept_path : array of shape (stages, P)
+    null_intercept : array of shape (P,)
+        The model before any group: the training mean.
+    subset : LinearSubset or QuadraticSubset
+        Answers for subsets of the chosen columns, standardised; ``subset.columns`` are columns of X.
+    mean, scale : arrays of shape (D,)
+        Standardisation of X.
+    """
+
+    sequence: GroupSequence
+    names: tuple[str, ...]
+    coef_path: Float
+    intercept_path: Float
+    null_intercept: Float
+    subset: Subset
+    mean: Float
+    scale: Float
+
+    @property
+    def n_stages(self) -> int:
+        """Number of stages, not counting stage 0."""
+        return len(self.sequence)
+
+    def embedded(self, columns: NDArray[np.intp], n_features: int) -> StagedModel:
+        """Return the same model over a wider table, in which its columns are at the positions ``columns``."""
+        coef = np.zeros((*self.coef_path.shape[:-1], n_features))
+        coef[..., columns] = self.coef_path
+        mean, scale = np.zeros(n_features), np.full(n_features, np.inf)
+        mean[columns], scale[columns] = self.mean, self.scale
+        subset = self.subset.renamed(columns[self.subset.columns])
+        return replace(self, coef_path=coef, subset=subset, mean=mean, scale=scale)
+
+    def at_stage(self, stage: int) -> LinearModel:
+        """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
+        if stage == 0:
+            P, D = self.null_intercept.size, self.mean.size
+            return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
+        columns = np.sort(self.subset.columns[: self.subset.column_ends[stage - 1]])
+        return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
+
+    def stage_scores(self, table: Any) -> Iterator[Float]:
+        """Yield the scores (n, P) of stages 0, 1, …; several stages share one matrix product.
+
+        ``table`` holds the columns of the last stage, in the order of ``at_stage(n_stages).columns``.
+        """
+        n, P = table.shape[0], self.null_intercept.size
+        yield np.tile(self.null_intercept, (n, 1))
+        at_once = max(1, SCORE_BYTES // (8 * n * P))
+        step = max(1, SCORE_BYTES // (8 * max(table.shape[1], 1)))
+        for start in range(0, self.n_stages, at_once):
+            stages = slice(start, min(start + at_once, self.n_stages))
+            scores = np.empty((n, stages.stop - start, P))
+            for first in range(0, n, step):  # a table of another type is converted a few rows at a time
+                scores[first : first + step] = self._product(table[first : first + step], stages)
+            for j in range(scores.shape[1]):
+                yield scores[:, j]
+
+    def row_scores(self, table: Any) -> Iterator[tuple[slice, Float]]:
+        """Yield slices of rows and the scores (m, 1 + stages, P) of all stages on them, by one product each."""
+        n, P = table.shape[0], self.null_intercept.size
+        at_once = max(1, SCORE_BYTES // (8 * (1 + self.n_stages) * P))
+        for start in range(0, n, at_once):
+            rows = slice(start, min(start + at_once, n))
+            null = np.broadcast_to(self.null_intercept, (rows.stop - start, 1, P))
+            yield rows, np.concatenate([null, self._product(table[rows], slice(None))], axis=1)
+
+    def _product(self, table: Any, stages: slice) -> Float:
+        """Return the scores (n, K, P) of some stages, the first of them counted as 0."""
+        columns = self.at_stage(self.n_stages).columns
+        coef = self.coef_path[stages][..., columns]
+        flat = np.asarray(table @ coef.reshape(len(coef) * self.null_intercept.size, columns.size).T)
+        return flat.reshape(table.shape[0], len(coef), self.null_intercept.size) + self.intercept_path[stages]
+
+    def of_groups(self, available: Collection[str]) -> LinearModel:
+        """Return the model of exactly these groups, whatever the order; groups not in the sequence add nothing."""
+        wanted = {str(name) for name in available}
+        if left_out := sorted(wanted - set(self.sequence.groups)):
+            warnings.warn(
+                f"group {shown(left_out[0])} is not used: max_cost, max_groups or min_gain ended the sequence "
+                "before it",
+                UserWarning,
+                stacklevel=5,
+            )
+        return self.of_steps(np.array([name in wanted for name in self.sequence.groups], dtype=bool))
+
+    def of_steps(self, in_sequence: NDArray[np.bool_]) -> LinearModel:
+        """Return the model of the groups at these steps of the sequence, a mask of shape (stages,)."""
+        count = int(in_sequence.sum())
+        if in_sequence[:count].all():
+            return self.at_stage(count)
+        widths = np.diff(self.subset.column_ends, prepend=0)
+        chosen = np.repeat(in_sequence, widths)
+        columns = self.subset.columns
+        W, level = self.subset.solve(chosen)
+        coef, intercept = in_user_units(W, columns, self.mean, self.scale, level)
+        return LinearModel(coef, intercept, np.sort(columns[chosen]))
+
+    def choose(self, budget: float | None, stage: int | None, available: Collection[str] | None) -> LinearModel:
+        """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
+        if isinstance(available, Iterator):
+            available = list(available)  # an iterator can be read only once
+        check_choice(budget, stage, available, self.n_stages, self.names)
+        if available is not None:
+            return self.of_groups(available)
+        if budget is not None:
+            return self.at_stage(self.sequence.stage_at(float(budget)))
+        return self.at_stage(self.n_stages if stage is None else int(stage))
+
+
+def in_user_units(W: Float, columns: NDArray[np.intp], mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:
+    """Turn coefficients (…, P, T) of standardised columns into coefficients (…, P, D) and intercepts (…, P) for X."""
+    coef = np.zeros((*W.shape[:-1], mean.size))
+    coef[..., columns] = W / scale[columns]
+    return coef, y_mean - coef @ mean

@@ -1,0 +1,126 @@
+"""Report: the report of a model, and its renderings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from budgetline.files import write_atomically
+from budgetline.messages import printable, shown
+from budgetline.report.content import SCHEMA, Content
+from budgetline.report.markdown import render_markdown
+from budgetline.report.page import render_page
+from budgetline.report.reading import plain_of, read_record
+from budgetline.report.words import headline
+
+
+@dataclass(frozen=True)
+class Report(Content):
+    """What a fitted model is worth at every budget: one plain record, rendered as HTML, Markdown or JSON.
+
+    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples; what is unknown is None.
+
+    Attributes
+    ----------
+    title, version, date, unit : str
+        ``version`` is that of the library, ``unit`` that of the costs.
+    task : record with kind, estimator, loss, classes
+    data : record with rows, columns, groups, weighted, target
+    settings : tuple of records with name, value
+    measure : record with name, label, style, greater_is_better, folds
+        The metric of the curves.
+    sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement
+    left_out : tuple of str
+        Groups that are not in the sequence.
+    curves : tuple of records with kind, label, costs, values, errors
+        Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
+    comparison : record with shares, budgets, methods; or None
+    shared : tuple of records with name, cost, groups
+        Costs that groups share; the first of them pays.
+    required : tuple of records with group, groups
+        Groups that must be bought before others.
+    certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
+        How near the order comes to the best, where a certificate was given. Values are shares F/R(∅) of the training
+        data, with the ridge penalty; ``curve`` is the bound, of kind "bound".
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier, Report, make_report
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> summary = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
+    >>> summary.headline
+    '194.2 of 323.97 cost units buy 91 % of what all 9 groups bring.'
+    >>> summary.sequence[0].group, round(summary.curves[0].values[1], 3)
+    ('cp', 0.191)
+    >>> Report.from_json(summary.to_json()) == summary
+    True
+    """
+
+    @property
+    def headline(self) -> str:
+        """The one sentence to remember."""
+        return headline(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain dicts and lists, with the version of its schema."""
+        return {"schema": SCHEMA, **plain_of(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the record from what :meth:`to_dict` returned; every entry is checked.
+
+        Raises
+        ------
+        ValueError
+            That names the entry which is missing, not known, or not what it should be.
+        """
+        if not isinstance(content, Mapping):
+            raise ValueError(f"a report must be a mapping of names to values, got {shown(content)}")
+        entries = dict(content)
+        schema = entries.pop("schema", None)
+        if isinstance(schema, bool) or not isinstance(schema, int):
+            raise ValueError(f"schema must be a whole number, got {shown(schema)}")
+        if schema != SCHEMA:
+            raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}")
+        found: Self = read_record(cls, entries, "")
+        return found
+
+    def to_json(self) -> str:
+        """Return the record as JSON, in plain ASCII."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the record from what :meth:`to_json` returned."""
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"a report must be JSON: {error}") from error
+        return cls.from_dict(content)
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown."""
+        return render_markdown(self)
+
+    def to_html(self) -> str:
+        """Return the report as one HTML page that needs no other file and no network."""
+        return render_page(self)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: ``.html``, ``.md`` or ``.json``, by the suffix of the path; in full or not at all."""
+        renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
+        render = renderings.get(Path(path).suffix.lower())
+        if render is None:
+            raise ValueError(f"a report is written as {', '.join(renderings)}, not as {shown(os.fspath(path))}")
+        write_atomically(path, render().encode("utf-8", errors="backslashreplace"))  # names may hold lone surrogates
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{render_markdown(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
+
+    def __repr__(self) -> str:
+        return f"Report({shown(self.title)}: {printable(self.headline)})"

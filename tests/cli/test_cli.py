@@ -1,0 +1,998 @@
+"""The command line against the Python API, and against everything a user can get wrong."""
+
+import inspect
+import io
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+from shlex import quote
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.utils import Bunch
+
+import budgetline
+import budgetline.cli.data
+import budgetline.cli.fitting
+import budgetline.cli.predicting
+import budgetline.data.csv
+import budgetline.data.sources
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, make_report, open_source
+from budgetline.cli import main, options
+from budgetline.cli.drawing import draw
+from budgetline.datasets import load_heart
+from budgetline.objectives.rules import RULES
+from budgetline.sequencing.schedules import SCHEDULES
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("csv", "parquet", "svm")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Return a function that runs a command and returns its code, stdout and stderr."""
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Bunch(code=code, out=captured.out, err=captured.err)
+
+    return call
+
+
+@pytest.fixture
+def done(run):
+    """Return a function that runs a command that must succeed, and returns its JSON document."""
+
+    def call(*arguments):
+        found = run(*arguments, "--json")
+        assert found.code == 0, found.err
+        return json.loads(found.out)
+
+    return call
+
+
+def heart():
+    data = load_heart(as_frame=True)
+    return Bunch(X=data.data, y=data.target.rename("ill"), groups=data.feature_groups, alpha=1e-2)
+
+
+def numbers():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 6)), columns=["a_1", "a_2", "b_1", "b_2", "c", "d"])
+    y = (X["a_1"] + 0.5 * X["b_2"] - 2 * X["c"] + 0.3 * rng.normal(size=400)).rename("target")
+    groups = FeatureGroups({"a": ["a_1", "a_2"], "b": ["b_1", "b_2"], "rest": ["c", "d"]}, costs=[1, 2.5, 30])
+    return Bunch(X=X, y=y, groups=groups, alpha=1e-3)
+
+
+def write(data, kind, groups="groups.yaml"):
+    """Write data and groups; return the file, the options that name target and groups, and what Python users have."""
+    path = Path(f"data.{kind}")
+    if kind == "svm":
+        dump_svmlight_file(data.X.to_numpy(), data.y.to_numpy(), str(path), zero_based=False)
+        X, y = load_svmlight_file(str(path))
+        position = {name: k for k, name in enumerate(data.X)}
+        members = [[position[c] for c in columns] for columns in data.groups.columns]
+        made = FeatureGroups(dict(zip(data.groups.names, members, strict=True)), data.groups.costs)
+        Path(groups).write_text(made.to_yaml())
+        return path, ["--groups", groups], X, y, made
+    frame = data.X.assign(**{data.y.name: data.y})
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    Path(groups).write_text(data.groups.to_yaml())
+    return path, ["--target", data.y.name, "--groups", groups], data.X, data.y, data.groups
+
+
+def close(found, expected):
+    np.testing.assert_allclose(np.asarray(found, dtype=float), np.asarray(expected, dtype=float), rtol=1e-9, atol=1e-12)
+
+
+def same_sequence(found, model):
+    expected = model.sequence_.to_dict()
+    assert found["group"] == expected["group"]
+    for key in ("cost", "cumulative_cost", "gain", "explained"):
+        close(found[key], expected[key])
+
+
+# -- the same numbers as in Python ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
+@pytest.mark.parametrize("make", [heart, numbers])
+def test_fit_show_predict_report_are_the_python_api(make, kind, run, done):
+    data = make()
+    path, given, X, y, groups = write(data, kind)
+    classes = make is heart
+    model = (AnytimeClassifier if classes else AnytimeRegressor)(groups, alpha=data.alpha).fit(X, y)
+    fitted = done("fit", path, *given, "--alpha", data.alpha, "-o", "m.budgetline")
+    assert fitted["task"] == ("classification" if classes else "regression")
+    same_sequence(fitted["sequence"], model)
+    shown = done("show", "m.budgetline")
+    same_sequence(shown["sequence"], model)
+    for row in shown["budgets"]:
+        assert row["groups"] == model.sequence_.stage_at(row["budget"])
+    budget = float(model.sequence_.cumulative_costs[1])
+    predicted = run("predict", "m.budgetline", path, "--budget", budget)
+    found = pd.read_csv(io.StringIO(predicted.out))["prediction"]
+    close(found, model.predict(X, budget=budget))
+    if classes:
+        table = pd.read_csv(io.StringIO(run("predict", "m.budgetline", path, "--stage", 2, "--proba").out))
+        assert list(table) == [f"p({label})" for label in model.classes_.tolist()]
+        close(table, model.predict_proba(X, stage=2))
+    names = groups.names[:2]
+    any_groups = done("predict", "m.budgetline", path, "--available", ",".join(names))
+    close(any_groups["predictions"], model.predict(X, available=names))
+    target = [] if kind == "svm" else ["-t", y.name]
+    record = done("report", "m.budgetline", path, *target, "--cv", 3, "--unit", "dollars")
+    expected = json.loads(make_report(model, X, y, cv=3, unit="dollars").to_json())
+    assert record.keys() == expected.keys()
+    assert record["unit"] == "dollars"
+    for found, wanted in zip(record["curves"], expected["curves"], strict=True):
+        close(found["costs"], wanted["costs"])
+        close(found["values"], wanted["values"])
+    for found, wanted in zip(record["comparison"]["methods"], expected["comparison"]["methods"], strict=True):
+        close(found["timeliness"], wanted["timeliness"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [heart, numbers])
+def test_streamed_fits_are_those_of_fit_source(make, kind, run):
+    data = make()
+    path, given, *_, groups = write(data, kind)
+    settings = {"alpha": 1e-2, "rule": "score"} if make is heart else {"alpha": 1e-2}
+    estimator = (AnytimeClassifier if make is heart else AnytimeRegressor)(groups, **settings)
+    model = estimator.fit_source(open_source(str(path), None if kind == "svm" else data.y.name))
+    found = run("fit", path, *given, "--stream", "--alpha", "0.01", "-o", "m.budgetline")
+    assert found.code == 0
+    assert "in chunks" in found.err
+    assert ("by rule score" in found.err) == (make is heart)
+    np.testing.assert_array_equal(budgetline.load("m.budgetline").coef_path_, model.coef_path_)
+
+
+def test_data_that_do_not_fit_into_memory_are_streamed(run, monkeypatch):
+    path, given, *_ = write(numbers(), "parquet")
+    assert "in memory" in run("fit", path, *given, "-o", "m").err
+    monkeypatch.setattr(budgetline.cli.data, "memory_left", lambda: 1000)
+    assert "in chunks" in run("fit", path, *given, "-o", "m").err
+    assert "needs all rows in memory" in run("report", "m", path).err
+
+
+def test_settings_reach_the_estimator(done):
+    data = numbers()
+    data.y = pd.Series(np.random.default_rng(1).poisson(np.exp(data.y / 4)), name="n")
+    weight = np.random.default_rng(2).uniform(1, 2, size=len(data.y))
+    path, given, X, y, groups = write(data, "parquet")
+    X.assign(n=y, w=weight).to_parquet(path)
+    found = done(
+        "fit", path, *given, "--loss", "poisson", "--weight", "w", "--alpha", "0.1", "--rule", "omp", "-o", "m"
+    )
+    same_sequence(
+        found["sequence"],
+        AnytimeRegressor(groups, loss="poisson", alpha=0.1, rule="omp").fit(X, y, sample_weight=weight),
+    )
+    found = done("fit", path, *given, "--weight", "w", "--cv", 3, "--schedule", "doubling", "-o", "m")
+    search = AnytimeRegressorCV(groups, cv=3, schedule="doubling").fit(X, y, sample_weight=weight)
+    same_sequence(found["sequence"], search)
+    assert found["alpha_"] == search.alpha_
+    found = done("fit", path, *given, "--weight", "w", "--max-groups", 2, "-o", "m")
+    assert len(found["sequence"]["group"]) == 2
+    assert len(found["not_in_sequence"]) == 1
+    found = done("fit", path, *given, "--weight", "w", "--max-cost", 3.5, "-o", "m")
+    assert sorted(found["sequence"]["group"]) == ["a", "b"]
+
+
+def test_curve_and_compare_are_the_python_api(done):
+    data = heart()
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "--alpha", "0.01", "-o", "m")
+    model = AnytimeClassifier(groups, alpha=1e-2).fit(X, y)
+    expected = budgetline.budget_curve(model, X, y, metric="roc_auc")
+    found = done("curve", "m", path, "--metric", "roc_auc")
+    close(found["value"], expected.values)
+    assert tuple(found["group"]) == expected.groups
+    expected = budgetline.cross_val_budget_curve(AnytimeClassifier(groups, alpha=1e-2), X, y, cv=3)
+    found = done("curve", "m", path, "-t", "ill", "--cv", 3)
+    close(found["value"], expected.values)
+    close(found["standard_error"], expected.errors)
+    methods = {
+        "fr": AnytimeClassifier(groups, alpha=1e-2),
+        "costs-ignored": AnytimeClassifier(groups, alpha=1e-2, cost_sensitive=False),
+        "cheapest": AnytimeClassifier(groups, alpha=1e-2, schedule="cheapest"),
+    }
+    expected = budgetline.compare(methods, X, y, cv=3, interpolation="step").summary()
+    found = done("compare", path, *given, "--alpha", "0.01", "--cv", 3, "--rules", ",".join(methods))["methods"]
+    assert list(found) == list(methods)
+    for name in methods:
+        close(found[name]["timeliness"], expected[name]["timeliness"])
+
+
+@pytest.mark.parametrize("make", [heart, numbers])
+def test_certify_is_the_python_api(make, run, done):
+    data = make()
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "--alpha", data.alpha, "-o", "m")
+    model = (AnytimeClassifier if make is heart else AnytimeRegressor)(groups, alpha=data.alpha).fit(X, y)
+    truth = model.certificate(time_limit=60)
+    found = done("certify", "m", "--time-limit", 60)
+    assert [row["budget"] for row in found["budgets"]] == pytest.approx(
+        [share * groups.costs.sum() for share in (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1)]
+    )
+    for row in found["budgets"]:
+        there = truth.at(row["budget"])
+        close([row["explained"], row["bound"]], np.array([there.achieved, there.bound]) / truth.null_value)
+        close(row["ratio"], there.ratio)
+    close(list(found["timeliness"].values()), truth.timeliness())
+    assert (found["loss"], found["alpha"]) == (truth.loss, data.alpha)
+    assert found["notes"] == list(truth.notes)
+    asked = done("certify", "m", "--time-limit", 60, "--budget", 0, "--budget", 3.3)["budgets"]
+    exact = model.certificate([0, 3.3], time_limit=60).at(3.3)
+    assert [row["budget"] for row in asked] == [0, 3.3]
+    close([row["ratio"] for row in asked], [truth.at(0).ratio, exact.ratio])
+    printed = run("certify", "m", "--budget", 3.3)
+    assert (printed.code, printed.err) == (0, "")
+    header, line, mean = printed.out.splitlines()[2:5]
+    assert header.split("  ")[-1].strip() == "of the best, at least"
+    assert line.split()[0] == "3.3"
+    shown = [float(number) / 100 for number in line.split()[1::2]]
+    close(shown[:2], np.round(np.array([exact.achieved, exact.bound]) / truth.null_value, 3))
+    assert exact.ratio - 1e-3 < shown[2] <= exact.ratio + 1e-7
+    assert mean.startswith("all, on average")
+    assert " ".join(truth.notes[0].split()) in " ".join(printed.out.split())
+    assert all(len(line) <= 80 for line in printed.out.splitlines())
+
+
+def test_reports_with_a_certificate(run, done):
+    data = numbers()
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "--alpha", data.alpha, "-o", "m")
+    model = AnytimeRegressor(groups, alpha=data.alpha).fit(X, y)
+    expected = make_report(model, certificate=model.certificate(time_limit=60)).certificate
+    found = done("report", "m", "--certify", 60)["certificate"]
+    for key in ("shares", "budgets", "achieved", "bounds", "ratios"):
+        close(found[key], getattr(expected, key))
+    close(found["curve"]["values"], expected.curve.values)
+    assert (
+        run("report", "m", path, "-t", "target", "--cv", 2, "--no-baselines", "--certify", 1, "-o", "r.html").code == 0
+    )
+    assert "How near to the best?" in Path("r.html").read_text(encoding="utf-8")
+    assert done("report", "m")["certificate"] is None
+
+
+def test_models_that_know_too_little_are_not_certified(run):
+    path, given, *_ = write(heart(), "csv")
+    run("fit", path, *given, "--max-groups", 2, "-o", "m")
+    for arguments in (["certify", "m"], ["report", "m", "--certify", 1, "-o", "new.html"]):
+        found = run(*arguments)
+        assert (found.code, found.out) == (2, "")
+        assert found.err.startswith("error: the sequence was ended early")
+        assert len(found.err.splitlines()) == 1
+    assert not Path("new.html").exists()
+
+
+def test_folders_and_globs(done):
+    data = numbers()
+    frame = data.X.assign(target=data.y)
+    Path("days").mkdir()
+    for k in range(4):
+        frame[k * 100 : (k + 1) * 100].to_parquet(f"days/{k}.parquet")
+    model = AnytimeRegressor().fit(data.X, data.y)
+    for place in ("days", "days/*.parquet"):
+        same_sequence(done("fit", place, "-t", "target", "-o", "m")["sequence"], model)
+
+
+def test_columns_that_are_not_grouped_or_hold_text_do_not_matter(run, done):
+    data = numbers()
+    data.X.assign(city="x", target=data.y).to_csv("data.csv", index=False)
+    found = run("fit", "data.csv", "-t", "target", "-o", "m")
+    assert "left out, as they do not hold numbers: city" in found.err
+    Path("g.yaml").write_text("groups:\n  c: {columns: [c], cost: 2}\n  b: {columns: [b_1, b_2]}\nremainder: drop\n")
+    groups = FeatureGroups.from_yaml("g.yaml")
+    same_sequence(
+        done("fit", "data.csv", "-t", "target", "-g", "g.yaml", "-o", "m")["sequence"],
+        AnytimeRegressor(groups).fit(data.X, data.y),
+    )
+    Path("g.yaml").write_text("groups:\n  c: {columns: [c], cost: 2}\n")
+    assert (
+        "are in no group; add the missing columns to a group or write 'remainder: drop'"
+        in run("fit", "data.csv", "-t", "target", "-g", "g.yaml", "-o", "m").err
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["well", "ill"], "classification"),
+        ([True, False], "classification"),
+        ([0, 1], "classification"),
+        ([-1.0, 1.0], "classification"),
+        ([0, 1, 2], "regression"),
+        ([0.5, 1.0], "regression"),
+    ],
+)
+@pytest.mark.parametrize("stream", ["--stream", "--in-memory"])
+def test_the_task_follows_from_the_target(values, task, stream, run):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.resize(np.array(values), 60)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_parquet("data.parquet")
+    found = run("fit", "data.parquet", "-t", "y", "--alpha", "0.1", "-o", "m", stream)
+    assert found.code == 0, found.err
+    assert f"{task}: the target 'y' holds" in found.err
+    model = budgetline.load("m")
+    assert hasattr(model, "classes_") == (task == "classification")
+    if task == "classification":
+        assert set(model.classes_.tolist()) == set(values)
+
+
+# -- groups --------------------------------------------------------------------------------------------------------
+
+
+def test_a_groups_file_loads_back_and_fits(run):
+    write(numbers(), "csv")
+    found = run("groups", "data.csv", "-t", "target", "-o", "g.yaml")
+    assert found.code == 0
+    assert "6 columns in 4 groups" in found.err
+    groups = FeatureGroups.from_yaml("g.yaml")
+    assert groups == FeatureGroups({"a": ["a_1", "a_2"], "b": ["b_1", "b_2"], "c": ["c"], "d": ["d"]}, remainder="drop")
+    assert Path("g.yaml").read_text().startswith("# Groups of data.csv")
+    assert run("fit", "data.csv", "-t", "target", "-g", "g.yaml", "-o", "m").code == 0
+    printed = run("groups", "data.csv", "-t", "target", "--by", "column").out
+    assert list(yaml.safe_load(printed)["groups"]) == ["a_1", "a_2", "b_1", "b_2", "c", "d"]
+
+
+NASTY = [
+    "yes",
+    "1",
+    "1.5",
+    "a: b",
+    "#x",
+    "na\u00efve",
+    "[x]",
+    "2020-01-01",
+    "~",
+    " lead",
+    "it's",
+    '"q"',
+    "{a}",
+    "!t",
+    "null",
+]
+
+
+def test_names_that_need_quotes_are_quoted(run):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({name: rng.normal(size=20) for name in [*NASTY, "y"]}).to_parquet("d.parquet")
+    assert run("groups", "d.parquet", "-t", "y", "--by", "column", "-o", "g.yaml").code == 0
+    assert FeatureGroups.from_yaml("g.yaml").columns == tuple((name,) for name in NASTY)
+    found = run("fit", "d.parquet", "-t", "y", "-g", "g.yaml", "-o", "m")
+    assert found.code == 0
+    assert all(name.strip() in found.out for name in NASTY)  # none of them is taken for markup
+
+
+def test_correlated_columns_come_together(done):
+    rng = np.random.default_rng(0)
+    one, two = rng.normal(size=(2, 500))
+    near = lambda x: x + 0.05 * rng.normal(size=500)  # noqa: E731
+    frame = {
+        "p": near(one),
+        "q": near(two),
+        "r": -near(one),
+        "s": near(two),
+        "t": rng.normal(size=500),
+        "k": np.ones(500),
+    }
+    pd.DataFrame(frame).to_csv("d.csv", index=False)
+    dump_svmlight_file(pd.DataFrame(frame).to_numpy(), one, "d.svm", zero_based=False)
+    found = done("groups", "d.csv", "--by", "correlation")["groups"]
+    assert {frozenset(columns) for columns in found.values()} == {
+        frozenset("pr"), frozenset("qs"), frozenset("t"), frozenset("k")
+    }  # fmt: skip
+    found = done("groups", "d.svm", "--by", "correlation")["groups"]
+    assert {frozenset(columns) for columns in found.values()} == {
+        frozenset({0, 2}), frozenset({1, 3}), frozenset({4}), frozenset({5})
+    }  # fmt: skip
+    alone = done("groups", "d.csv", "--by", "correlation", "--threshold", "1")["groups"]
+    assert len(alone) == 6
+
+
+# -- predictions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
+    data = numbers()
+    path, given, X, y, _ = write(data, kind)
+    if kind == "parquet":
+        X.assign(target=y).to_parquet(path, row_group_size=50)
+    run("fit", path, *given, "-o", "m")
+    model = budgetline.load("m")
+    monkeypatch.setattr(budgetline.data.sources, "SOURCE_BYTES", 2000)
+    monkeypatch.setattr(budgetline.data.csv, "CSV_BLOCK", 4000)
+    sizes = []
+    frame = budgetline.cli.predicting._frame
+
+    def spy(model, chunk, names):
+        sizes.append(chunk.n_rows)
+        return frame(model, chunk, names)
+
+    monkeypatch.setattr(budgetline.cli.predicting, "_frame", spy)
+    for output in ("out.csv", "out.parquet"):
+        assert run("predict", "m", path, "--stage", 2, "-o", output).code == 0
+        found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
+        close(found["prediction"], model.predict(X, stage=2))
+    assert len(sizes) > 8
+    assert sum(sizes) == 2 * len(y)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_only_the_columns_that_are_needed_must_be_there(kind, run):
+    path, given, X, y, groups = write(numbers(), kind)
+    run("fit", path, *given, "-o", "m")
+    model = budgetline.load("m")
+    first = model.sequence_.groups[0]
+    columns = list(groups.columns[groups.names.index(first)])
+    part = pd.DataFrame({"id": ["x"] * len(y)}).join(X[columns[::-1]])
+    part.to_csv("part.csv", index=False) if kind == "csv" else part.to_parquet("part.parquet")
+    found = run("predict", "m", f"part.{kind}", "--stage", 1)
+    close(pd.read_csv(io.StringIO(found.out))["prediction"], model.predict(X, stage=1))
+    nothing = run("predict", "m", f"part.{kind}", "--budget", 0)
+    close(pd.read_csv(io.StringIO(nothing.out))["prediction"], np.full(len(y), y.mean()))
+    assert "which the model needs here, is not in" in run("predict", "m", f"part.{kind}").err
+
+
+def test_an_output_is_replaced_in_full_or_not_at_all(run, monkeypatch):
+    path, given, X, y, _ = write(numbers(), "csv")
+    run("fit", path, *given, "-o", "m")
+    X.loc[390, "c"] = np.nan
+    X.assign(target=y).to_csv("late.csv", index=False)
+    monkeypatch.setattr(budgetline.data.csv, "CSV_BLOCK", 4000)
+    for output in ("out.csv", "out.parquet"):
+        Path(output).write_text("old")
+        before = sorted(os.listdir())
+        found = run("predict", "m", "late.csv", "-o", output)
+        assert (found.code, found.out) == (2, "")
+        assert "the data contain NaN: column 'c'" in found.err
+        assert sorted(os.listdir()) == before
+        assert Path(output).read_text() == "old"
+    assert run("predict", "m", path, "-o", "out.csv").code == 0
+    assert len(pd.read_csv("out.csv")) == len(y)
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "report", "export", "groups"])
+def test_a_full_disk_is_one_line(command, run, monkeypatch):
+    path, given, *_ = write(numbers(), "csv")
+    run("fit", path, *given, "-o", "m")
+    call = {
+        "fit": ["fit", path, *given, "-o", "new.out"],
+        "predict": ["predict", "m", path, "-o", "new.csv"],
+        "report": ["report", "m", "-o", "new.html"],
+        "export": ["export", "m", "-o", "new.onnx"],
+        "groups": ["groups", path, "-o", "new.yaml"],
+    }[command]
+    before = sorted(os.listdir())
+
+    def full(source, target):
+        raise OSError(28, "No space left on device", str(source))
+
+    monkeypatch.setattr(os, "replace", full)
+    found = run(*call)
+    assert found.code == 2
+    assert found.err.splitlines() == [f"error: cannot write {call[-1]}: No space left on device"]
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("module", ["fitting", "predicting"])
+def test_an_interruption_leaves_nothing_behind(module, run, monkeypatch):
+    path, given, *_ = write(numbers(), "csv")
+    run("fit", path, *given, "-o", "m")
+    before = sorted(os.listdir())
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    name, call = {
+        "fitting": ("save", ["fit", path, *given, "-o", "new"]),
+        "predicting": ("_frame", ["predict", "m", path, "-o", "new.csv"]),
+    }[module]
+    monkeypatch.setattr(getattr(budgetline.cli, module), name, interrupted)
+    found = run(*call)
+    assert found.code == 130
+    assert "Traceback" not in found.err
+    assert sorted(os.listdir()) == before
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mistakes(run):
+    """Write good and bad files of all kinds."""
+    data = numbers()
+    frame = data.X.assign(target=data.y, label=np.resize(["x", "y"], len(data.y)), day=pd.Timestamp("2020-01-01"))
+    frame.drop(columns="day").to_csv("good.csv", index=False)
+    frame.to_parquet("good.parquet")
+    dump_svmlight_file(data.X.to_numpy(), data.y.to_numpy(), "good.svm", zero_based=False)
+    text = data.groups.to_yaml() + "remainder: drop\n"
+    Path("g.yaml").write_text(text)
+    Path("broken.yaml").write_text("groups: [a\n b: {")
+    Path("binary.yaml").write_bytes(b"\xff\xfe\x00")
+    Path("list.yaml").write_text("- a\n")
+    Path("cost.yaml").write_text(text.replace("30", "dear"))
+    Path("type.yaml").write_text("groups: {a: {columns: 1.5}}")
+    Path("with_target.yaml").write_text(text.replace("[c, d]", "[c, target]"))
+    Path("unknown.yaml").write_text(text.replace("[c, d]", "[c, nope]"))
+    Path("text.yaml").write_text(text.replace("[c, d]", "[c, label]"))
+    Path("empty.csv").write_text("")
+    Path("empty.svm").write_text("")
+    Path("bad.svm").write_text("1 2:3 nonsense\n")
+    Path("bad.parquet").write_text("nonsense")
+    Path("header.csv").write_text("a_1,a_2,b_1,b_2,c,d,target\n")
+    Path("file").write_text("")
+    missing = frame.drop(columns="day")
+    missing.loc[3, "c"] = np.nan
+    missing.to_csv("nan.csv", index=False)
+    missing.assign(target=missing["c"]).to_csv("nan_target.csv", index=False)
+    frame.drop(columns="day").assign(label=frame["label"].mask(frame.index == 3)).to_csv("no_label.csv", index=False)
+    assert run("fit", "good.csv", "-t", "target", "-g", "g.yaml", "-o", "m").code == 0
+    assert run("fit", "good.svm", "-o", "svm_model").code == 0
+    Path("cut").write_bytes(Path("m").read_bytes()[:-100])
+    Path("mod_for_profile.py").write_text("NOT_A_MAPPING = 1\nF = {'a': len}\n")
+    Path("in.txt").write_text("x\n")
+
+
+FIT = ["fit", "good.csv", "-t", "target", "-o", "new"]
+ERRORS = {
+    "missing data": (["fit", "nope.csv", "-t", "target", "-o", "new"], "nope.csv does not exist"),
+    "missing groups": ([*FIT, "-g", "nope.yaml"], "nope.yaml: no such file"),
+    "missing model": (["show", "nope"], "nope: no such file"),
+    "broken YAML": ([*FIT, "-g", "broken.yaml"], "broken.yaml: not valid YAML"),
+    "binary YAML": ([*FIT, "-g", "binary.yaml"], "binary.yaml: "),
+    "other YAML": ([*FIT, "-g", "list.yaml"], "list.yaml: expected a mapping with the key 'groups'"),
+    "cost": ([*FIT, "-g", "cost.yaml"], "cost.yaml: the cost of group 'rest' is not a number: 'dear'"),
+    "column type": ([*FIT, "-g", "type.yaml"], "type.yaml: group 'a': columns must be"),
+    "target in a group": (
+        [*FIT, "-g", "with_target.yaml"],
+        "column 'target' is in group 'rest', and --target names it",
+    ),
+    "unknown column": ([*FIT, "-g", "unknown.yaml"], "unknown.yaml: group 'rest': column 'nope' is not in the data"),
+    "unknown target": (["fit", "good.csv", "-t", "nope", "-o", "new"], "--target: column 'nope' is not in good.csv"),
+    "unknown weight": ([*FIT, "--weight", "nope"], "--weight: column 'nope' is not in good.csv"),
+    "no target": (["fit", "good.csv", "-o", "new"], "say which column is the target: --target NAME"),
+    "target of svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "--target names a column"),
+    "text as numbers": (
+        ["fit", "good.csv", "-t", "label", "-o", "new", "--task", "regression"],
+        "the target 'label' holds text, such as 'x', and a regression needs numbers",
+    ),
+    "numbers as labels": ([*FIT, "--task", "classification"], "not labels of classes"),
+    "dates": (["fit", "good.parquet", "-t", "day", "-o", "new"], "the target 'day' holds dates or times"),
+    "weights that are text": (
+        [*FIT, "--weight", "label", "-g", "g.yaml"],
+        "column 'label' of good.csv does not hold numbers",
+    ),
+    "text in a group": ([*FIT, "-g", "text.yaml"], "column 'label' of good.csv does not hold numbers"),
+    "NaN": (["fit", "nan.csv", "-t", "target", "-o", "new"], "the data contain NaN: column 'c', first in row 3"),
+    "NaN, streamed": (["fit", "nan.csv", "-t", "target", "-o", "new", "--stream"], "the data contain NaN: column 'c'"),
+    "NaN in target": (
+        ["fit", "nan_target.csv", "-t", "target", "-o", "new"],
+        "column 'target' has 1 missing values, the first in line 5",
+    ),
+    "no label": (
+        ["fit", "no_label.csv", "-t", "label", "-o", "new"],
+        "column 'label' has 1 missing values, the first in line 5",
+    ),
+    "no label, streamed": (
+        ["fit", "no_label.csv", "-t", "label", "-o", "new", "--stream"],
+        "column 'label' has 1 missing values, the first in line 5",
+    ),
+    "empty CSV": (["fit", "empty.csv", "-t", "target", "-o", "new"], "empty.csv cannot be read as CSV"),
+    "empty svmlight": (["fit", "empty.svm", "-o", "new"], "empty.svm holds no features"),
+    "bad svmlight": (["fit", "bad.svm", "-o", "new"], "bad.svm"),
+    "bad Parquet": (["fit", "bad.parquet", "-t", "y", "-o", "new"], "bad.parquet is not a Parquet file"),
+    "no rows": (["fit", "header.csv", "-t", "target", "-o", "new"], "header.csv holds no rows"),
+    "unknown kind of file": (["fit", "file", "-t", "y", "-o", "new"], "give --format parquet, csv or svmlight"),
+    "no folder": ([*FIT[:-1], "nope/new"], "cannot write nope/new: there is no folder nope"),
+    "file as folder": ([*FIT[:-1], "file/new"], "cannot write file/new: there is no folder file"),
+    "output is a folder": ([*FIT[:-1], "."], "it is a folder"),
+    "rule": ([*FIT, "--rule", "nope"], "'nope' is not one of"),
+    "alpha": ([*FIT, "--alpha", "-1"], "--alpha"),
+    "alpha is no number": ([*FIT, "--alpha", "much"], "--alpha"),
+    "alpha and cv": ([*FIT, "--alpha", "1", "--cv", "3"], "give one of --alpha and --cv"),
+    "cv streamed": ([*FIT, "--cv", "3", "--stream"], "--cv needs all rows in memory"),
+    "too many folds": (["fit", "good.csv", "-t", "target", "-o", "new", "--cv", "401"], "401"),
+    "loss of classes": (["fit", "good.csv", "-t", "label", "-o", "new", "--loss", "poisson"], "--loss poisson is for"),
+    "fr streamed": (
+        ["fit", "good.csv", "-t", "label", "-o", "new", "--stream", "--rule", "fr"],
+        "use --rule score or omp",
+    ),
+    "poisson of negative numbers": ([*FIT, "--loss", "poisson"], "negative"),
+    "no output": (["fit", "good.csv", "-t", "target"], "--output"),
+    "unknown option": ([*FIT, "--nope"], "--nope"),
+    "unknown command": (["nope"], "nope"),
+    "no argument": (["show"], "MODEL"),
+    "no model": (["show", "good.csv"], "good.csv is not a file of budgetline, or it is damaged"),
+    "damaged model": (["show", "cut"], "damaged"),
+    "damaged model, predict": (["predict", "cut", "good.csv"], "damaged"),
+    "names and positions": (["predict", "m", "good.svm"], "the model knows its columns by name"),
+    "positions and names": (["predict", "svm_model", "good.csv"], "the model knows its columns by position"),
+    "no rows to predict": (["predict", "m", "header.csv"], "header.csv holds no rows"),
+    "no rows to predict into a file": (["predict", "m", "header.csv", "-o", "new.parquet"], "header.csv holds no rows"),
+    "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "there is no group 'nope'"),
+    "no such stage": (["predict", "m", "good.csv", "--stage", "9"], "stage must be between 0 and 3, got 9"),
+    "two choices": (["predict", "m", "good.csv", "--stage", "1", "--budget", "1"], "give at most one of"),
+    "negative budget": (["predict", "m", "good.csv", "--budget", "-1"], "--budget"),
+    "probabilities of numbers": (["predict", "m", "good.csv", "--proba"], "--proba is for classification"),
+    "suffix": (["predict", "m", "good.csv", "-o", "new.txt"], "its name must end in .csv or .parquet"),
+    "NaN in predict": (["predict", "m", "nan.csv", "-o", "new.csv"], "the data contain NaN: column 'c'"),
+    "metric": (["curve", "m", "good.csv", "-t", "target", "-m", "nope"], "unknown metric 'nope'"),
+    "which target": (["curve", "svm_model", "good.csv"], "the model knows its columns by position"),
+    "target of curve": (["curve", "m", "good.parquet"], "say which column of good.parquet is the target"),
+    "methods": (["compare", "good.csv", "-t", "target", "--rules", "fr,nope"], "--rules: 'nope' is not one of"),
+    "report suffix": (["report", "m", "-o", "new.pdf"], "its name must end in .html or .md or .json"),
+    "report target": (["report", "m", "-t", "target", "-o", "new.html"], "are columns of DATA"),
+    "report of other data": (["report", "m", "empty.csv", "-o", "new.html"], "empty.csv cannot be read as CSV"),
+    "certify no model": (["certify", "nope"], "nope: no such file"),
+    "certify damaged": (["certify", "cut"], "damaged"),
+    "certify time": (["certify", "m", "--time-limit", "-1"], "--time-limit"),
+    "certify no time": (["certify", "m", "--time-limit", "nan"], "--time-limit"),
+    "certify budget": (["certify", "m", "--budget", "-1"], "--budget"),
+    "certify endless budget": (["certify", "m", "--budget", "inf"], "budgets must be finite"),
+    "certified report": (["report", "m", "--certify", "-1", "-o", "new.html"], "--certify"),
+    "export suffix": (["export", "m", "-o", "new.txt"], "its name must end in .onnx"),
+    "groups without numbers": (["groups", "good.svm", "--by", "prefix", "-o", "new"], "have no names"),
+    "threshold": (["groups", "good.csv", "--threshold", "2", "-o", "new"], "--threshold"),
+    "separator": (["groups", "good.csv", "--sep", "", "-o", "new"], "--sep must not be empty"),
+    "profile name": (["profile", "nonsense", "in.txt"], "'nonsense' is not MODULE:NAME"),
+    "profile module": (["profile", "nope_mod:F", "in.txt"], "nope_mod"),
+    "profile mapping": (["profile", "mod_for_profile:NOT_A_MAPPING", "in.txt"], "is not a mapping"),
+    "profile sample": (["profile", "mod_for_profile:F", "file"], "file: it holds no inputs"),
+    "profile groups": (["profile", "mod_for_profile:F", "in.txt", "-o", "new"], "go together"),
+    "demo": (["demo", "-o", "file"], "cannot write to file"),
+}
+
+
+@pytest.mark.usefixtures("mistakes")
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("more", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
+def test_every_mistake_is_one_line(name, more, run, monkeypatch):
+    arguments, text = ERRORS[name]
+    monkeypatch.syspath_prepend(os.getcwd())
+    sys.modules.pop("mod_for_profile", None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    before = sorted(os.listdir())
+    found = run(*arguments, *(more if arguments != ["nope"] else []))
+    assert (found.code, found.out) == (2, ""), found.err
+    assert len(found.err.splitlines()) == 1, found.err
+    assert found.err.startswith("error: ")
+    assert text in found.err
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.usefixtures("mistakes")
+def test_a_folder_that_may_not_be_written_to_is_one_line(run, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # whoever runs the tests may be allowed everything
+    assert run(*FIT).err == "error: cannot write new: the folder . may not be written to\n"
+
+
+def test_a_bug_is_not_hidden(run, monkeypatch):
+    write(numbers(), "csv")
+
+    def broken(*_):
+        raise AttributeError("a bug")
+
+    monkeypatch.setattr(budgetline.cli.fitting, "save", broken)
+    with pytest.raises(AttributeError, match="a bug"):
+        run("fit", "data.csv", "-t", "target", "-o", "new")
+
+
+# -- what is seen --------------------------------------------------------------------------------------------------
+
+
+def test_results_go_to_stdout_and_notes_to_stderr(run):
+    path, given, *_ = write(heart(), "csv")
+    found = run("fit", path, *given, "-o", "m")
+    lines = found.out.splitlines()
+    assert lines[0].split() == ["step", "group", "cost", "cumulative", "gain", "explained"]
+    assert len(lines) == 10
+    assert "wrote m: AnytimeClassifier, 9 groups, total cost 323.97" in found.err
+    for arguments in (["fit", path, *given, "-o", "m"], ["predict", "m", path], ["report", "m"]):
+        assert run(*arguments, "--quiet").err == ""
+    assert Path("report.html").exists()
+    shown = run("show", "m")
+    assert "exercise" in shown.out
+    assert "*****" in shown.out  # the curve, in plain characters as no terminal watches
+    assert all(len(line) <= 80 for line in shown.out.splitlines())
+
+
+def test_warnings_are_notes(run):
+    path, given, *_ = write(heart(), "csv")
+    run("fit", path, *given, "--max-groups", 2, "-o", "m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        found = run("predict", "m", path, "--available", "sex", "--available", "ecg")
+    assert found.code == 0
+    assert "\nwarning: group 'ecg' is not used" in f"\n{found.err}"
+    assert ".py" not in found.err
+
+
+def test_group_names_may_hold_commas(done):
+    data = numbers()
+    data.groups = FeatureGroups({"a, b": ["a_1", "a_2", "b_1", "b_2"], "rest": ["c", "d"]})
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "-o", "m")
+    found = done("predict", "m", path, "--available", "a, b")
+    close(found["predictions"], AnytimeRegressor(groups).fit(X, y).predict(X, available=["a, b"]))
+
+
+def test_reports_and_exports_are_written(run):
+    path, given, *_ = write(heart(), "parquet")
+    run("fit", path, *given, "--alpha", "0.01", "-o", "m")
+    for name in ("r.html", "r.md", "r.json"):
+        assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines", "-o", name).code == 0
+    summary = budgetline.Report.from_json(Path("r.json").read_text())
+    assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines").out.strip() == summary.headline
+    assert "<!doctype html>" in Path("r.html").read_text(encoding="utf-8").lower()
+    assert run("export", "m", "-o", "m.onnx").out == "inputs: X, stage, budget; outputs: scores, label, probabilities\n"
+
+
+def called_as(path, monkeypatch, on_path=""):
+    """Let the program have been called by this path, in a shell that looks for commands in a folder."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setenv("PATH", str(on_path))
+
+
+@pytest.mark.parametrize(
+    ("path", "on_path", "expected"),
+    [
+        (".venv/bin/budgetline", "", ".venv/bin/budgetline"),
+        (".venv/bin/budgetline", "elsewhere", ".venv/bin/budgetline"),
+        ("my env/bin/budgetline", "", "'my env/bin/budgetline'"),
+        ("bin/budgetline", "bin", "budgetline"),
+        ("budgetline/__main__.py", "", f"{quote(sys.executable)} -m budgetline"),
+        ("notebook.py", "", "budgetline"),
+    ],
+)
+def test_what_to_run_next_can_be_run(path, on_path, expected, run, monkeypatch):
+    data, given, *_ = write(numbers(), "csv")
+    called_as("elsewhere/budgetline", monkeypatch)
+    called_as(path, monkeypatch, on_path)
+    found = run("fit", data, *given, "-o", "my model")
+    assert f"next: {expected} show 'my model'\n" in found.err
+    assert f"      {expected} predict 'my model' " in found.err
+
+
+def test_the_demo_goes_the_whole_way(run, monkeypatch):
+    called_as(".venv/bin/budgetline", monkeypatch)
+    found = run("demo", "--output", "over here")
+    assert found.code == 0
+    assert "Diabetes" in found.out
+    for name in ("model.budgetline", "report.html", "groups.yaml", "people.csv"):
+        assert f"over here/{name}" in found.out
+        assert Path("over here", name).stat().st_size > 500
+    assert "next: .venv/bin/budgetline show 'over here/model.budgetline'\n" in found.out
+    groups = FeatureGroups.from_yaml("over here/groups.yaml")
+    assert len(groups) == 22
+    people = pd.read_csv("over here/people.csv")
+    predicted = run("predict", "over here/model.budgetline", "over here/people.csv", "--budget", 30)
+    expected = budgetline.load("over here/model.budgetline").predict(people.drop(columns="HbA1c"), budget=30)
+    close(pd.read_csv(io.StringIO(predicted.out))["prediction"], expected)
+
+
+def test_profile_measures_and_prices(run, done, monkeypatch):
+    Path("my_extractors.py").write_text("EXTRACTORS = {'a': len, 'b': str.upper, 'rest': str.lower}\n")
+    Path("texts.jsonl").write_text('"one"\n"two"\n')
+    Path("list.json").write_text('["one", "two"]')
+    Path("g.yaml").write_text(numbers().groups.to_yaml())
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the current folder
+    found = done(
+        "profile", "my_extractors:EXTRACTORS", "texts.jsonl", "--repeats", 7, "-g", "g.yaml", "-o", "timed.yaml"
+    )
+    assert list(found["costs"]) == list(found["seconds"]) == ["a", "b", "rest"]
+    assert all(cost > 0 for cost in found["costs"].values())
+    assert FeatureGroups.from_yaml("timed.yaml") == numbers().groups.with_costs(found["costs"])
+    table = run("profile", "my_extractors:EXTRACTORS", "list.json", "--repeats", 4)
+    rows = {line.split()[0]: line.split()[-1] for line in table.out.splitlines() if line.strip()}
+    assert {name: rows[name] for name in ("a", "b", "rest")} == dict.fromkeys(("a", "b", "rest"), "8"), table.out
+
+
+def test_curves_are_drawn_where_they_are():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        steps = rng.integers(1, 12)
+        costs = np.concatenate([[0], np.cumsum(rng.uniform(0.1, 3, steps))])
+        curve = budgetline.BudgetCurve(costs, np.concatenate([[0], np.cumsum(rng.uniform(0, 1, steps))]))
+        lines = draw(curve, 40, 8, True, "{:.2f}".format)
+        dots = np.zeros((32, 80), dtype=bool)
+        start = lines[0].index("│") + 1
+        for row, line in enumerate(lines[:8]):
+            for column, sign in enumerate(line[start:].ljust(40)):
+                bits = 0 if sign == " " else ord(sign) - 0x2800
+                for bit, (y, x) in enumerate([(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (3, 1)]):
+                    dots[4 * row + y, 2 * column + x] = bool(bits >> bit & 1)
+        for x in range(80):
+            value = max(
+                v for c, v in zip(curve.costs, curve.values, strict=True) if c <= x / 79 * costs[-1] * (1 + 1e-9)
+            )
+            height = 31 - int(np.argmax(dots[:, x]))  # a curve that only rises: its top dot is its value
+            assert abs(height - 31 * value / curve.values[-1]) <= 0.5 + 1e-9
+
+
+def test_the_options_are_those_of_the_library():
+    assert {rule.value for rule in options.Rule} == set(RULES)
+    assert {schedule.value for schedule in options.Schedule} == set(SCHEDULES)
+
+
+# -- as a process --------------------------------------------------------------------------------------------------
+
+
+def process(*arguments, **environment):
+    env = {**os.environ, "PYTHONPATH": str(Path(budgetline.__file__).parents[1]), **environment}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", *arguments],
+        capture_output=True,
+        text=True,
+        env=env,
+    )
+
+
+COMMANDS = ["demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "certify", "export", "profile"]
+
+
+def test_python_m_budgetline():
+    helped = process("-m", "budgetline", "--help")
+    assert helped.returncode == 0
+    assert "Exit codes: 0 done" in helped.stdout
+    for name in COMMANDS:
+        assert f" {name} " in helped.stdout
+    wrong = process("-m", "budgetline", "fit", "nope.csv", "-t", "y", "-o", "m")
+    assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "error: nope.csv does not exist\n")
+
+
+def test_every_command_has_examples(run):
+    for name in COMMANDS:
+        found = run(name, "--help")
+        assert found.code == 0
+        assert f"budgetline {name}" in found.out.split("Examples:")[1]
+
+
+def test_the_console_script():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"budgetline": "budgetline.cli:main"}
+    found = process("-c", "import sys; from budgetline.cli import main; sys.exit(main())", "--version")
+    assert (found.returncode, found.stdout) == (0, f"budgetline {budgetline.__version__}\n")
+
+
+def test_a_plain_terminal_is_enough():
+    path, given, *_ = write(heart(), "csv")
+    assert process("-m", "budgetline", "fit", str(path), *given, "-o", "m").returncode == 0
+    found = process("-m", "budgetline", "show", "m", PYTHONIOENCODING="ascii")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.isascii()
+
+
+def test_without_its_packages_it_says_what_to_install():
+    block = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("typer", "rich"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Blocker())
+from budgetline.cli import main
+sys.exit(main(["demo"]))
+"""
+    found = process("-c", block)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "error: the command line needs typer and rich: pip install 'budgetline[cli]'\n"
+
+
+@pytest.mark.slow
+def test_shells_complete_commands():
+    script = process("-m", "budgetline", _BUDGETLINE_COMPLETE="source_bash")
+    assert "budgetline" in script.stdout
+    found = process(
+        "-m", "budgetline", _BUDGETLINE_COMPLETE="complete_bash", COMP_WORDS="budgetline pre", COMP_CWORD="1"
+    )
+    assert found.stdout.split() == ["predict"]
+
+
+def test_the_entry_point_takes_no_argument():
+    assert all(p.default is not p.empty for p in inspect.signature(main).parameters.values())
+
+
+# -- what comes from outside cannot steer the terminal, nor flood it ---------------------------------------------------
+
+STEERING = ["clear\x1b[2J", "back\rto", "two\nlines", "one\x9bbyte", "turned\u202eround", "bell\x07"]
+
+
+def controls(text):
+    return sorted(set(text) & set("\x1b\r\x9b\u202e\x07"))
+
+
+@pytest.fixture
+def steering():
+    """Write data and a model whose groups, columns and classes have names that would steer a terminal."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.normal(size=60) for name in STEERING})
+    frame["text\x1b[1m"] = "a"
+    frame["y\x1b[0m"] = np.where(frame[STEERING[0]] > 0, "ill\x1b[31m", "well\n")
+    frame.to_parquet("d.parquet")
+    groups = FeatureGroups(
+        {name: [name] for name in STEERING},
+        shared={"draw\x1b[2J": (1, STEERING[:2])},
+        requires={STEERING[2]: [STEERING[3]]},
+        remainder="drop",
+    )
+    Path("g.yaml").write_text(groups.to_yaml(), encoding="utf-8")
+    return ["d.parquet", "-t", "y\x1b[0m", "-g", "g.yaml"]
+
+
+def test_names_are_printed_without_their_control_characters(steering, run):
+    fit = run("fit", *steering, "--max-groups", "4", "-o", "m")
+    assert fit.code == 0, fit.err
+    runs = {
+        "fit": fit,
+        "show": run("show", "m"),
+        "curve": run("curve", "m", *steering[:3]),
+        "report": run("report", "m", "-o", "r.md"),
+        "groups": run("groups", *steering[:3]),
+        "predict": run("predict", "m", "d.parquet", "--budget", "3", "-o", "p.parquet"),
+    }
+    for command, found in runs.items():
+        assert found.code == 0, (command, found.err)
+        assert not controls(found.out + found.err), command
+    assert "clear\\x1b[2J" in runs["show"].out
+    assert "two\\nlines" in runs["show"].out
+    assert "two\nlines" not in runs["show"].out
+    assert not controls(Path("r.md").read_text(encoding="utf-8"))
+    assert json.loads(run("show", "m", "--json").out)["sequence"]["group"][0] in STEERING
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "no\x1b[2Jthing"],
+        ["fit", "d.parquet", "-t", "no\x1b[2Jthing", "-o", "m"],
+        ["fit", "d.parquet", "-t", "y\x1b[0m", "--task", "regression", "-o", "m"],
+        ["show", "--no\x1b[2Jthing"],
+        ["no\x1b[2Jthing"],
+    ],
+)
+def test_errors_are_printed_without_control_characters(steering, run, arguments):
+    found = run(*arguments)
+    assert found.code == 2
+    assert not controls(found.err)
+    assert "\\x1b[" in found.err
+    assert found.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, "1" * 100_000])
+def test_errors_are_short_whatever_is_given(run, value):
+    pd.DataFrame({"a": [1.0, 2.0], "y": [1.0, 2.0]}).to_csv("d.csv", index=False)
+    Path("g.yaml").write_text(f"groups: {{a: {{columns: [a], cost: {value}}}}}")
+    Path("c.yaml").write_text(f"groups: {{a: {{columns: [{value}]}}}}")
+    for arguments in (
+        ["fit", "d.csv", "-t", value, "-o", "m"],
+        ["fit", "d.csv", "-t", "y", "--max-groups", value, "-o", "m"],
+        ["fit", "d.csv", "-t", "y", "-g", "g.yaml", "-o", "m"],
+        ["fit", "d.csv", "-t", "y", "-g", "c.yaml", "-o", "m"],
+        ["compare", "d.csv", "-t", "y", "--rules", value],
+    ):
+        found = run(*arguments)
+        assert found.code == 2, arguments[4]
+        assert len(found.err) < 2100
+        assert found.err.count("\n") == 1

@@ -1,0 +1,508 @@
+"""Curves, timeliness, stopping costs, plateaus and the oracle, against areas computed by hand and by brute force."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from budgetline import (
+    AnytimeRegressor,
+    BudgetCurve,
+    budget_curve,
+    cross_val_budget_curve,
+    greedy_sequence,
+    oracle_curve,
+    plateau,
+    stopping_cost,
+    timeliness,
+)
+
+GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6]}
+COSTS = {"a": 1.0, "b": 2.5, "c": 4.0, "d": 0.5}
+
+
+def problem(seed=0, n=80, D=7):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D)) @ rng.standard_normal((D, D)) + rng.standard_normal(D)
+    return X, X @ rng.standard_normal(D) + 2 * rng.standard_normal(n) + 5
+
+
+@st.composite
+def curves(draw, *, distinct=False, n_max=6):
+    """Curves whose costs and values are quarters and eighths, so that sums are exact; steps may be free."""
+    widths = draw(st.lists(st.integers(1 if distinct else 0, 12), min_size=0, max_size=n_max))
+    values = draw(st.lists(st.integers(-16, 16), min_size=len(widths) + 1, max_size=len(widths) + 1))
+    return BudgetCurve(np.cumsum([0, *widths]) / 4, np.array(values) / 8)
+
+
+budgets = st.integers(0, 500).map(lambda b: b / 16)
+
+
+# ---- the record and the curve of a model
+
+
+def test_a_curve_starts_with_the_intercept_at_no_cost():
+    X, y = problem()
+    model = AnytimeRegressor(GROUPS, COSTS).fit(X[:40], y[:40])
+    curve = budget_curve(model, X[40:], y[40:], metric="mse")
+    assert curve.costs[0] == 0
+    assert curve.values[0] == pytest.approx(np.mean((y[40:] - y[:40].mean()) ** 2), rel=1e-12)
+    assert curve.groups == ("", *model.sequence_.groups)
+    assert len(curve) == 5
+    assert np.all(np.diff(curve.costs) > 0)
+    assert curve.total_cost == 8.0
+
+
+def test_free_groups_at_the_start_share_cost_zero():
+    X, y = problem()
+    model = AnytimeRegressor(GROUPS, {**COSTS, "b": 0, "d": 0}).fit(X, y)
+    curve = budget_curve(model, X, y)
+    assert curve.costs.tolist() == [0, 0, 0, *np.cumsum(model.sequence_.costs[2:])]
+    assert curve.values[0] == 0
+    # a budget of nothing buys all that is free, as predict(budget=0) does
+    errors = [np.mean((y - model.predict(X, stage=j)) ** 2) for j in (0, 2)]
+    assert np.array_equal(model.predict(X, budget=0), model.predict(X, stage=2))
+    assert curve.at(0) == pytest.approx(1 - errors[1] / errors[0], rel=1e-10)
+    # an area with no width: the free groups' value is v(0)
+    assert timeliness(curve, 0, interpolation="linear") == curve.at(0)
+
+
+def test_a_free_group_may_come_late_when_costs_are_ignored():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 2))
+    y = 3 * X[:, 0] + X[:, 1]
+    model = AnytimeRegressor([[0], [1]], [2.0, 0.0], cost_sensitive=False).fit(X, y)
+    curve = budget_curve(model, X, y)
+    assert curve.costs.tolist() == [0, 2, 2]
+    assert curve.at(2) == curve.values[2]
+    assert curve.at(1.999) == 0
+    # the straight line arrives at the value before the free group: ½·2·v₁/2
+    assert timeliness(curve, interpolation="linear") == pytest.approx(curve.values[1] / 2, rel=1e-12)
+    assert timeliness(curve, 4, interpolation="linear") == pytest.approx(
+        (curve.values[1] + 2 * curve.values[2]) / 4, rel=1e-12
+    )
+
+
+def test_one_group_and_truncated_sequences():
+    X, y = problem()
+    one = budget_curve(AnytimeRegressor([list(range(7))], [3.0]).fit(X, y), X, y, metric="r2")
+    assert one.costs.tolist() == [0, 3]
+    assert timeliness(one, interpolation="linear") == pytest.approx(one.values[1] / 2)
+    few = AnytimeRegressor(GROUPS, COSTS, max_groups=2).fit(X, y)
+    assert len(budget_curve(few, X, y)) == 3
+    cheap = AnytimeRegressor(GROUPS, COSTS, max_cost=3.6).fit(X, y)
+    curve = budget_curve(cheap, X, y)
+    assert curve.total_cost <= 3.6
+    assert curve.at(1e9) == curve.values[-1]
+    assert curve.at(np.inf, interpolation="linear") == curve.values[-1]
+
+
+def test_steps_and_straight_lines():
+    curve = BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
+    assert curve.at([0, 0.5, 1, 3.99, 4, 5]).tolist() == [0, 0, 0.5, 0.5, 1, 1]
+    assert curve.at([0, 0.5, 1, 2.5, 4, 5], interpolation="linear").tolist() == [0, 0.25, 0.5, 0.75, 1, 1]
+    assert curve.at(np.int64(1)) == curve.at(1) == curve.at(np.float32(1)) == 0.5
+    assert curve.at([[0, 4]]).tolist() == [[0, 1]]
+    assert BudgetCurve([0, 0.1, 0.1 + 0.2], [0, 1, 2]).at(0.3) == 2
+
+
+@given(curves(), budgets)
+def test_a_step_reading_is_the_last_affordable_point(curve, budget):
+    affordable = [v for c, v in zip(curve.costs, curve.values, strict=True) if c <= budget]
+    assert curve.at(budget) == affordable[-1]
+
+
+@given(curves(distinct=True), budgets)
+def test_a_linear_reading_is_interpolation(curve, budget):
+    assert curve.at(budget, interpolation="linear") == pytest.approx(
+        np.interp(budget, curve.costs, curve.values), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], []), "one length"),
+        (([0, 1], [0.0]), "one length"),
+        (([[0, 1]], [[0, 1]]), "one length"),
+        (([1, 2], [0.0, 1.0]), "starts at cost 0"),
+        (([0, 2, 1], [0.0, 1.0, 2.0]), "not decrease"),
+        (([0, np.nan], [0.0, 1.0]), "finite"),
+        (([0, np.inf], [0.0, 1.0]), "finite"),
+        (([0, 1], [0.0, 1.0], "mse", False, ("a",)), "groups must have one entry per point"),
+        (([0, 1], [0.0, 1.0], "mse", False, (), "", (), np.ones(3)), "errors must have one entry per point"),
+    ],
+)
+def test_impossible_curves_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        BudgetCurve(*arguments)
+
+
+@pytest.mark.parametrize("budget", [-1, np.nan, [1, -2], "much"])
+def test_impossible_budgets_are_refused(budget):
+    with pytest.raises(ValueError, match=r"budgets must be|could not convert"):
+        BudgetCurve([0, 1], [0, 1]).at(budget)
+
+
+def test_an_unknown_reading_is_refused():
+    curve = BudgetCurve([0, 1], [0, 1])
+    for call in (lambda: curve.at(1, interpolation="spline"), lambda: timeliness(curve, interpolation="spline")):
+        with pytest.raises(ValueError, match="'step' or 'linear'"):
+            call()
+
+
+def test_tables_and_text():
+    curve = BudgetCurve([0, 1, 4], [3.0, 2.0, 1.0], "mse", False, ("", "a", "b"))
+    assert curve.to_dict() == {"group": ["", "a", "b"], "cost": [0, 1, 4], "mse": [3, 2, 1]}
+    for backend in ("pandas", "polars"):
+        assert list(curve.to_frame(backend).columns) == ["group", "cost", "mse"]
+    assert "3 points" in repr(curve)
+    both = BudgetCurve.mean([curve, curve])
+    assert both.to_frame()["standard_error"].tolist() == [0, 0, 0]
+
+
+def test_a_curve_of_anything_else_is_refused():
+    X, y = problem()
+    for source in (3, None, AnytimeRegressor(), AnytimeRegressor, [0, 1], X):
+        with pytest.raises(TypeError, match="a BudgetCurve, a Sequence or a fitted model"):
+            BudgetCurve.of(source)
+    model = AnytimeRegressor(GROUPS, COSTS).fit(X, y)
+    assert BudgetCurve.of(model).values.tolist() == [0, *model.sequence_.explained]
+    assert BudgetCurve.of(model.sequence_).costs.tolist() == [0, *model.sequence_.cumulative_costs]
+
+
+def test_the_training_curve_is_found_inside_pipelines_and_searches():
+    X, y = problem()
+    direct = AnytimeRegressor(GROUPS, COSTS).fit(X, y)
+    pipe = make_pipeline(StandardScaler(), AnytimeRegressor(GROUPS, COSTS)).fit(X, y)
+    search = GridSearchCV(AnytimeRegressor(GROUPS, COSTS), {"alpha": [1e-5]}).fit(X, y)
+    for model in (pipe, search):
+        assert timeliness(model, interpolation="linear") == pytest.approx(
+            timeliness(direct, interpolation="linear"), rel=1e-9
+        )
+        assert stopping_cost(model, 0.9) == stopping_cost(direct, 0.9)
+
+
+# ---- means over folds
+
+
+@given(st.lists(curves(), min_size=1, max_size=4), st.lists(budgets, min_size=1, max_size=6))
+def test_the_mean_of_steps_is_exact_at_every_budget(folds, where):
+    mean = BudgetCurve.mean(folds)
+    np.testing.assert_allclose(mean.at(where), np.mean([c.at(where) for c in folds], axis=0), atol=1e-14)
+    assert mean.values[0] == pytest.approx(np.mean([c.values[0] for c in folds]), abs=1e-14)
+    assert mean.folds == tuple(folds)
+
+
+@given(st.lists(curves(distinct=True), min_size=1, max_size=4), st.lists(budgets, min_size=1, max_size=6))
+def test_the_mean_of_straight_lines_is_exact_at_every_budget(folds, where):
+    mean = BudgetCurve.mean(folds, interpolation="linear")
+    expected = np.mean([c.at(where, interpolation="linear") for c in folds], axis=0)
+    np.testing.assert_allclose(mean.at(where, interpolation="linear"), expected, atol=1e-12)
+
+
+@given(st.lists(curves(), min_size=1, max_size=4))
+def test_the_step_timeliness_of_a_mean_is_the_mean_timeliness(folds):
+    end = max(c.total_cost for c in folds) + 1
+    expected = np.mean([timeliness(c, end, interpolation="step") for c in folds])
+    assert timeliness(BudgetCurve.mean(folds), end, interpolation="step") == pytest.approx(expected, abs=1e-12)
+
+
+def test_free_groups_in_some_folds_only():
+    free = BudgetCurve([0, 0, 2], [0.0, 0.4, 1.0])
+    paid = BudgetCurve([0, 1], [0.2, 0.6])
+    mean = BudgetCurve.mean([free, paid])
+    assert mean.costs.tolist() == [0, 0, 1, 2]
+    np.testing.assert_allclose(mean.values, [0.1, 0.3, 0.5, 0.8])
+    # standard error of two numbers: half their difference
+    np.testing.assert_allclose(mean.errors, [0.1, 0.1, 0.1, 0.2])
+
+
+def test_a_common_grid_of_the_user():
+    folds = [BudgetCurve([0, 1, 3], [0, 3, 6]), BudgetCurve([0, 2], [0, 3])]
+    mean = BudgetCurve.mean(folds, grid=[2, 1])
+    assert mean.costs.tolist() == [0, 1, 2]
+    assert mean.values.tolist() == [0, 1.5, 3]
+    line = BudgetCurve.mean(folds, grid=[2], interpolation="linear")
+    assert line.values.tolist() == [0, (4.5 + 3) / 2]
+    assert BudgetCurve.mean(c for c in folds).costs.tolist() == [0, 1, 2, 3]
+    for grid in ([], [-1.0], [np.nan], [0, np.inf]):
+        with pytest.raises(ValueError, match="finite costs ≥ 0"):
+            BudgetCurve.mean(folds, grid=grid)
+
+
+def test_standard_errors():
+    values = np.array([[0, 1.0], [0, 3.0], [0, 8.0]])
+    mean = BudgetCurve.mean([BudgetCurve([0, 1], v) for v in values])
+    assert mean.errors[1] == pytest.approx(np.sqrt(((1 - 4) ** 2 + 1 + 16) / 2 / 3))
+    assert BudgetCurve.mean([BudgetCurve([0, 1], [0, 1])]).errors is None
+    with pytest.raises(ValueError, match="no curves"):
+        BudgetCurve.mean([])
+    with pytest.raises(ValueError, match="different metrics have no mean: explained, mse"):
+        BudgetCurve.mean([BudgetCurve([0], [0]), BudgetCurve([0], [0], "mse")])
+
+
+@pytest.mark.parametrize("interpolation", ["step", "linear"])
+def test_cross_validated_curves_equal_a_loop(interpolation):
+    from sklearn.model_selection import KFold
+
+    X, y = problem()
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    estimator = AnytimeRegressor(GROUPS, COSTS, alpha=0.1)
+    found = cross_val_budget_curve(
+        estimator, X, y, metric="r2", cv=4, sample_weight=weight, interpolation=interpolation
+    )
+    curves = []
+    for train, test in KFold(4).split(X):
+        model = AnytimeRegressor(GROUPS, COSTS, alpha=0.1).fit(X[train], y[train], sample_weight=weight[train])
+        curves.append(budget_curve(model, X[test], y[test], metric="r2", sample_weight=weight[test]))
+    for mine, truth in zip(found.folds, curves, strict=True):
+        np.testing.assert_allclose(mine.values, truth.values, rtol=1e-10)
+    table = [c.at(found.costs, interpolation=interpolation) for c in curves]
+    np.testing.assert_allclose(found.values, np.mean(table, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(found.errors, np.std(table, axis=0, ddof=1) / 2, rtol=1e-9, atol=1e-15)
+    assert not hasattr(estimator, "sequence_")
+
+
+@pytest.mark.parametrize("cv", [None, 3, np.int64(3)])
+def test_folds_keep_queries_together(cv):
+    from budgetline.evaluation.budget import splits_of
+
+    X, y = problem(n=60)
+    qid = np.random.default_rng(1).permutation(np.repeat(np.arange(12), 5)).astype(str)
+    splits = splits_of(AnytimeRegressor(), X, y, cv, qid)
+    assert len(splits) == (5 if cv is None else 3)
+    assert all(not set(qid[train]) & set(qid[test]) for train, test in splits)
+
+
+# ---- timeliness, by hand
+
+
+def test_areas_by_hand():
+    # steps: 0 on [0, 2), 0.4 on [2, 5), 0.7 on [5, 10), 1 at 10: 3·0.4 + 5·0.7 = 4.7
+    # lines: 2·0.2 + 3·0.55 + 5·0.85 = 0.4 + 1.65 + 4.25 = 6.3
+    curve = BudgetCurve([0, 2, 5, 10], [0, 0.4, 0.7, 1.0])
+    assert timeliness(curve, interpolation="step") == pytest.approx(0.47)
+    assert timeliness(curve, interpolation="linear") == pytest.approx(0.63)
+    # stop at 6, between groups. Steps: 1.2 + 0.7 = 1.9. Lines: 2.05 + the trapezium from 0.7 to 0.76: 0.73
+    assert timeliness(curve, 6, interpolation="step") == pytest.approx(1.9 / 6)
+    assert timeliness(curve, 6, interpolation="linear") == pytest.approx(2.78 / 6)
+    # stop inside the first group: nothing is bought; the line has reached 0.2, its triangle is 0.1
+    assert timeliness(curve, 1, interpolation="step") == 0
+    assert timeliness(curve, 1, interpolation="linear") == pytest.approx(0.1)
+    # stop beyond the end: 10 more at 1
+    assert timeliness(curve, 20, interpolation="step") == pytest.approx(14.7 / 20)
+    assert timeliness(curve, 20, interpolation="linear") == pytest.approx(16.3 / 20)
+    # exactly at a group
+    assert timeliness(curve, 5, interpolation="linear") == pytest.approx(2.05 / 5)
+    assert timeliness(curve, 5, interpolation="step") == pytest.approx(1.2 / 5)
+
+
+def test_areas_with_free_steps_by_hand():
+    # two free groups at 0 bring 0.5; a free one at 4 brings 0.9 → 1; lines: 4·0.7 + 2·1
+    curve = BudgetCurve([0, 0, 0, 4, 4, 6], [0, 0.2, 0.5, 0.9, 1.0, 1.0])
+    assert timeliness(curve, interpolation="linear") == pytest.approx(4.8 / 6)
+    assert timeliness(curve, interpolation="step") == pytest.approx((4 * 0.5 + 2) / 6)
+    assert timeliness(curve, 4, interpolation="linear") == pytest.approx(0.7)
+    assert timeliness(curve, 0, interpolation="linear") == 0.5
+    # everything is free
+    assert timeliness(BudgetCurve([0, 0], [0, 0.8]), interpolation="linear") == 0.8
+    assert timeliness(BudgetCurve([0, 0], [0, 0.8]), 3, interpolation="linear") == pytest.approx(0.8)
+
+
+def test_less_is_better_by_hand():
+    # an error that falls 8, 4, 2 at costs 0, 1, 3: lines 6 + 2·3 = 12, steps 8 + 2·4 = 16
+    curve = BudgetCurve([0, 1, 3], [8, 4, 2], "mse", greater_is_better=False)
+    assert timeliness(curve, interpolation="linear") == pytest.approx(4)
+    assert timeliness(curve, interpolation="step") == pytest.approx(16 / 3)
+    # improvements 0, 4, 6: two thirds at cost 1
+    assert curve.improvement().tolist() == [0, 4, 6]
+    assert stopping_cost(curve, 0.66) == 1
+    assert stopping_cost(curve, 0.67) == 3
+    assert plateau(BudgetCurve([0, 1, 10], [100, 4.5, 0], "mse", greater_is_better=False)) == 0.95
+
+
+def test_alpha_timeliness():
+    curve = BudgetCurve([0, 1, 4, 9], [0.0, 0.5, 0.9, 1.0])
+    assert timeliness(curve, fraction=0, interpolation="linear") == 0
+    assert timeliness(curve, fraction=1, interpolation="linear") == timeliness(curve, interpolation="linear")
+    # α = 0.9 stops at cost 4: 0.25 + 3·0.7 = 2.35
+    assert timeliness(curve, fraction=0.9, interpolation="linear") == pytest.approx(2.35 / 4)
+    assert timeliness(curve, fraction=0.9, interpolation="linear") == timeliness(curve, 4, interpolation="linear")
+    with pytest.raises(ValueError, match="at most one"):
+        timeliness(curve, 3, fraction=0.5, interpolation="linear")
+
+
+@pytest.mark.parametrize("stop", [-1, np.nan, np.inf, "x", True, [1]])
+def test_impossible_stops_are_refused(stop):
+    with pytest.raises(ValueError, match="stop must be a finite cost"):
+        timeliness(BudgetCurve([0, 1], [0, 1]), stop, interpolation="linear")
+
+
+@given(curves(), budgets, st.sampled_from(["step", "linear"]), st.sampled_from([1e-6, 0.1, 3.0, 1e9]))
+def test_timeliness_does_not_depend_on_the_unit_of_cost(curve, stop, interpolation, unit):
+    scaled = BudgetCurve(curve.costs * unit, curve.values)
+    expected = timeliness(curve, stop, interpolation=interpolation)
+    assert timeliness(scaled, stop * unit, interpolation=interpolation) == pytest.approx(expected, abs=1e-9)
+    assert plateau(scaled) == plateau(curve)
+    assert stopping_cost(scaled, 0.7) == pytest.approx(unit * stopping_cost(curve, 0.7))
+
+
+@given(curves(), st.lists(budgets, max_size=5), budgets)
+def test_points_on_a_step_curve_change_nothing(curve, extra, stop):
+    extra = sorted(extra)
+    costs, values = np.concatenate([curve.costs, extra]), np.concatenate([curve.values, curve.at(extra)])
+    order = np.argsort(costs, kind="stable")
+    finer = BudgetCurve(costs[order], values[order])
+    expected = timeliness(curve, stop, interpolation="step")
+    assert timeliness(finer, stop, interpolation="step") == pytest.approx(expected, abs=1e-12)
+
+
+@given(curves(), budgets.filter(bool), st.sampled_from(["step", "linear"]))
+def test_timeliness_is_the_mean_of_readings(curve, stop, interpolation):
+    """Midpoints of pieces as fine as the grid that costs and stops lie on: exact for both readings."""
+    n = round(stop * 16)
+    middles = (np.arange(n) + 0.5) / 16
+    assert timeliness(curve, stop, interpolation=interpolation) == pytest.approx(
+        np.mean([curve.at(b, interpolation=interpolation) for b in middles]), abs=1e-12
+    )
+
+
+# ---- stopping costs and plateaus
+
+
+def test_stopping_costs():
+    curve = BudgetCurve([0, 1, 4, 9, 12], [0.0, 0.5, 0.9, 1.0, 1.0])
+    expected = {0: 0, 1e-9: 1, 0.5: 1, 0.51: 4, 0.9: 4, 0.901: 9, 0.9999: 9, 1: 12}
+    assert {alpha: stopping_cost(curve, alpha) for alpha in expected} == expected
+    # relative to what the curve gains, not to its level
+    assert stopping_cost(BudgetCurve([0, 1, 2], [10, 10.5, 11]), 0.5) == 1
+    # 0.7·0.1 is more than 0.07 in floating point
+    assert stopping_cost(BudgetCurve([0, 1, 2], [0, 0.07, 0.1]), 0.7) == 1
+    for alpha in (np.float32(0.5), np.float64(0.5)):
+        assert stopping_cost(curve, alpha) == 1
+    for alpha in (-0.1, 1.1, np.nan, "plateau", None, True):
+        with pytest.raises(ValueError, match="alpha must be a number from 0 to 1"):
+            stopping_cost(curve, alpha)
+    with pytest.raises(ValueError, match="not finite"):
+        stopping_cost(BudgetCurve([0, 1], [0, np.nan]), 0.5)
+
+
+def test_stopping_cost_of_a_sequence_a_model_and_a_curve_agree():
+    X, y = problem()
+    model = AnytimeRegressor(GROUPS, COSTS, rule="omp").fit(X, y)
+    for alpha in np.linspace(0, 1, 21):
+        first = next(
+            (c for c, e in zip(model.sequence_.cumulative_costs, model.sequence_.explained, strict=True)
+             if e >= alpha * model.sequence_.explained[-1] - 1e-13),
+        ) if 0 < alpha < 1 else (0, model.sequence_.cumulative_costs[-1])[int(alpha)]  # fmt: skip
+        found = {stopping_cost(s, alpha) for s in (model, model.sequence_, BudgetCurve.of(model))}
+        assert found == {float(first)}
+
+
+def test_plateaus_by_hand():
+    # cost(α) for α = 0.95…1: the curve reaches v at the cost given; 20 % of the total 100 is 20
+    for at, expected in [(0.955, 0.95), (0.965, 0.96), (0.975, 0.97), (0.985, 0.98), (0.995, 0.99)]:
+        assert plateau(BudgetCurve([0, 10, 100], [0, at, 1])) == expected
+    # no percent takes more than 20 %
+    assert plateau(BudgetCurve([0, 70, 80, 90, 100], [0, 0.96, 0.97, 0.99, 1])) == 1
+    # exactly 20 % is not more than 20 %; a little more is
+    assert plateau(BudgetCurve([0, 80, 100], [0, 0.995, 1])) == 1
+    assert plateau(BudgetCurve([0, 79.99, 100], [0, 0.995, 1])) == 0.99
+    # the same in tenths, which are not exact: 0.8 + 0.2
+    assert plateau(BudgetCurve([0, 0.8, 0.8 + 0.2], [0, 0.995, 1])) == 1
+    # values exactly on the grid of α: 0.97 is reached at 10, 0.98 only at 100
+    assert plateau(BudgetCurve([0, 10, 100], [0, 0.97, 1])) == 0.97
+    assert plateau(BudgetCurve([0, 10, 100], [0, 0.97 * 0.3, 0.3])) == 0.97
+    # the first of two plateaus
+    assert plateau(BudgetCurve([0, 10, 50, 100], [0, 0.955, 0.985, 1])) == 0.95
+    assert plateau(BudgetCurve([0], [0])) == plateau(BudgetCurve([0, 0], [0, 1])) == 1
+
+
+# ---- the oracle
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=6))
+def test_the_oracle_is_the_best_permutation_of_the_steps(steps):
+    costs, gains = np.array(steps, dtype=float).T
+    curve = BudgetCurve([0, *np.cumsum(costs)], [0, *np.cumsum(gains)], groups=("", *map(str, range(len(steps)))))
+    oracle = oracle_curve(curve)
+    for interpolation in ("step", "linear"):
+        best = max(
+            timeliness(
+                BudgetCurve([0, *np.cumsum(costs[list(p)])], [0, *np.cumsum(gains[list(p)])]),
+                interpolation=interpolation,
+            )
+            for p in permutations(range(len(steps)))
+        )
+        assert timeliness(oracle, interpolation=interpolation) == pytest.approx(best, rel=1e-12)
+    assert oracle.values[-1] == pytest.approx(curve.values[-1])
+    assert oracle.total_cost == curve.total_cost
+    np.testing.assert_array_equal(np.diff(oracle.costs), costs[[int(g) for g in oracle.groups[1:]]])
+    assert "heuristic" in oracle.label
+
+
+def test_free_and_harmful_steps_of_the_oracle():
+    # steps: cost 2 gain 1, free gain 2, free loss 1, cost 1 gain 0
+    curve = BudgetCurve([0, 2, 2, 2, 3], [0, 1, 3, 2, 2], groups=("", "a", "b", "c", "d"))
+    oracle = oracle_curve(curve)
+    assert oracle.groups == ("", "b", "a", "d", "c")
+    assert oracle.costs.tolist() == [0, 0, 2, 3, 3]
+    assert oracle.values.tolist() == [0, 2, 3, 3, 2]
+    falling = oracle_curve(BudgetCurve([0, 1, 2], [5, 4, 1], "mse", greater_is_better=False))
+    assert falling.values.tolist() == [5, 2, 1]
+    assert not falling.greater_is_better
+
+
+def test_the_oracle_is_no_upper_bound():
+    """A greedy sequence that buys a redundant cheap group first: the best sequence beats its oracle."""
+    value = {"": 0.0, "a": 4.0, "b": 9.0, "c": 0.0, "ab": 9.5, "ac": 4.0, "bc": 10.0, "abc": 10.0}
+    costs = {"a": 1.0, "b": 2.5, "c": 6.0}
+
+    def F(S):
+        return value["".join(sorted(S))]
+
+    oracle = timeliness(oracle_curve(greedy_sequence(F, costs)), interpolation="linear")
+    best = max(
+        timeliness(
+            BudgetCurve([0, *np.cumsum([costs[g] for g in p])], [F(set(p[:k])) / 10 for k in range(len(p) + 1)]),
+            interpolation="linear",
+        )
+        for p in permutations("abc")
+    )
+    assert best > oracle + 1e-3
+
+
+def test_on_regressions_the_best_sequence_may_beat_the_oracle():
+    """Brute force over all orders of real least-squares problems."""
+    beaten = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 4))
+        y = X @ rng.standard_normal(4) + rng.standard_normal(40)
+        Xc, yc = X - X.mean(0), y - y.mean()
+        costs = rng.uniform(1, 3, 4)
+        known = {}
+
+        def explained(S, Xc=Xc, yc=yc, known=known):
+            if S not in known:
+                left = yc - Xc[:, sorted(S)] @ np.linalg.lstsq(Xc[:, sorted(S)], yc, rcond=None)[0] if S else yc
+                known[S] = 1 - left @ left / (yc @ yc)
+            return known[S]
+
+        best = max(
+            timeliness(
+                BudgetCurve([0, *np.cumsum(costs[list(p)])], [explained(frozenset(p[:k])) for k in range(5)]),
+                interpolation="linear",
+            )
+            for p in permutations(range(4))
+        )
+        model = AnytimeRegressor(costs=costs, alpha=0.0).fit(X, y)
+        assert timeliness(model, interpolation="linear") <= best + 1e-9
+        beaten += best > timeliness(oracle_curve(model), interpolation="linear") + 1e-6
+    assert beaten > 0

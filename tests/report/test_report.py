@@ -1,0 +1,844 @@
+"""The report: its figures against curves and comparisons made here, its renderings, and text that attacks them."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    FeatureGroups,
+    FixedOrder,
+    GroupLassoPath,
+    Moments,
+    RandomOrder,
+    Report,
+    budget_curve,
+    certify,
+    compare,
+    cross_val_budget_curve,
+    files,
+    make_report,
+    open_source,
+    timeliness,
+)
+from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+
+GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
+COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
+EVIL = "</script><script>alert(1)</script>"
+NASTY = [EVIL, "<!--<script>", "a\u2028b\u2029c", 'it\'s "q" & <b>|`*_[x](y)#\n$title']
+
+
+def regression_data(seed=0, n=120):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6)) @ rng.standard_normal((6, 6)) + 3
+    return X, X @ rng.standard_normal(6) + 2 * rng.standard_normal(n)
+
+
+def class_data(classes, seed=0, n=150):
+    X, score = regression_data(seed, n)
+    return X, np.array(["no", "yes", "perhaps", "never"])[
+        np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    ]
+
+
+@pytest.fixture(scope="module")
+def heart():
+    return load_heart()
+
+
+@pytest.fixture(scope="module")
+def heart_model(heart):
+    return AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
+
+
+@pytest.fixture(scope="module")
+def heart_report(heart, heart_model):
+    return make_report(heart_model, heart.data, heart.target, unit="dollars", title="Heart")
+
+
+@pytest.fixture(scope="module")
+def regression():
+    X, y = regression_data()
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-3).fit(X, y)
+    return model, X, y
+
+
+def curve_of(summary, kind):
+    (found,) = [curve for curve in summary.curves if curve.kind == kind]
+    return found
+
+
+# -- the figures -------------------------------------------------------------------------------------------------
+
+
+def test_the_sequence_is_the_models(heart_model, heart_report, heart):
+    sequence = heart_model.sequence_
+    assert [s.group for s in heart_report.sequence] == list(sequence.groups)
+    for field in ("cost", "cumulative_cost", "gain", "explained"):
+        assert [getattr(s, field) for s in heart_report.sequence] == sequence.to_dict()[field]
+    widths = dict(zip(heart.feature_groups.names, map(len, heart.feature_groups.columns), strict=True))
+    assert [s.columns for s in heart_report.sequence] == [widths[name] for name in sequence.groups]
+    assert heart_report.total_cost == pytest.approx(323.97)
+    assert heart_report.data.rows == 303
+    assert heart_report.data.columns == 20
+    assert [a.name for a in heart_report.data.target] == ["0", "1"]
+    np.testing.assert_allclose([a.value for a in heart_report.data.target], np.bincount(heart.target) / 303)
+
+
+def test_the_curves_are_those_of_the_library(heart, heart_model, heart_report):
+    assert heart_report.measure.name == "roc_auc"
+    fitted = budget_curve(heart_model, heart.data, heart.target, metric="roc_auc")
+    training = curve_of(heart_report, "training")
+    np.testing.assert_array_equal(training.costs, fitted.costs)
+    np.testing.assert_array_equal(training.values, fitted.values)
+    truth = cross_val_budget_curve(clone(heart_model), heart.data, heart.target, metric="roc_auc", cv=5)
+    found = curve_of(heart_report, "cross-validated")
+    np.testing.assert_allclose(found.costs, truth.costs)
+    np.testing.assert_allclose(found.values, truth.values)
+    np.testing.assert_allclose(found.errors, truth.errors, atol=1e-15)
+    for budget in (0, 0.5, 3, 17, 93.3, 150, 323.97, 1e9):
+        assert found.at(budget)[0] == pytest.approx(truth.at(budget))
+    for stage, entry in enumerate(heart_report.sequence, start=1):
+        assert heart_report.at_stage(stage)[0] == pytest.approx(truth.at(entry.cumulative_cost))
+        agree = [
+            entry.group in fold.groups[1:][: np.sum(fold.costs[1:] <= entry.cumulative_cost + 1e-9)]
+            for fold in truth.folds
+        ]
+        assert entry.agreement == sum(agree)
+
+
+def test_the_comparison_is_that_of_the_library(heart, heart_model, heart_report):
+    own = {name: getattr(heart_model, name) for name in ("feature_groups", "alpha")}
+    methods = {
+        "this model": AnytimeClassifier(**own),
+        "Newton step (score)": AnytimeClassifier(**own, rule="score"),
+        "each group alone": AnytimeClassifier(**own, rule="static"),
+        "costs ignored": AnytimeClassifier(**own, cost_sensitive=False),
+        "cheapest first": AnytimeClassifier(**own, schedule="cheapest"),
+        "random order": AnytimeClassifier(**own, schedule=RandomOrder(0)),
+    }
+    truth = compare(methods, heart.data, heart.target, metric="roc_auc", cv=5, interpolation="step")
+    found = heart_report.comparison
+    assert [m.name for m in found.methods] == list(methods)
+    assert found.shares == (0.1, 0.25, 0.5, 1.0)
+    np.testing.assert_allclose(found.budgets, np.array(found.shares) * 323.97)
+    for method in found.methods:
+        row, curve = truth.summary()[method.name], truth.curves[method.name]
+        assert (method.timeliness, method.timeliness_error) == pytest.approx((row["timeliness"], row["error"]))
+        by_hand = np.array([[fold.at(budget) for budget in found.budgets] for fold in curve.folds])
+        np.testing.assert_allclose(method.values, by_hand.mean(axis=0))
+        np.testing.assert_allclose(method.errors, by_hand.std(axis=0, ddof=1) / np.sqrt(5), atol=1e-15)
+        assert method.timeliness == pytest.approx(
+            np.mean([timeliness(f, 323.97, interpolation="step") for f in curve.folds])
+        )
+
+
+def test_the_headline_is_computed(heart_report):
+    spent, total, share = map(
+        float, re.match(r"([\d.]+) of ([\d.]+) dollars buy (\d+) %", heart_report.headline).groups()
+    )
+    curve = curve_of(heart_report, "cross-validated")
+    improvement = [curve.at(stage.cumulative_cost)[0] - 0.5 for stage in heart_report.sequence]
+    shares = np.array(improvement) / improvement[-1]
+    first = int(np.argmax(shares >= 0.8))
+    assert spent == heart_report.sequence[first].cumulative_cost
+    assert total == 323.97
+    assert share == round(100 * shares[first])
+
+
+def test_the_report_says_when_more_is_not_better():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 30))
+    y = X[:, 0] + 0.5 * rng.standard_normal(60)
+    model = AnytimeRegressor(alpha=0).fit(X, y)
+    summary = make_report(model, X, y, baselines=False)
+    truth = cross_val_budget_curve(clone(model), X, y)
+    best = truth.costs[np.argmax(truth.values)]
+    assert truth.values.max() > truth.values[-1] + truth.errors[-1]
+    assert f"More is not better here: it is best after {best:.0f} group" in summary.to_markdown()
+    assert "at least as much as all 30 groups" in summary.headline
+
+
+def test_the_warning_is_not_there_without_need(heart_report):
+    assert "More is not better" not in heart_report.to_markdown()
+
+
+def test_regression_with_weights_and_another_metric(regression):
+    model, X, y = regression
+    w = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    cv = KFold(4, shuffle=True, random_state=1)
+    summary = make_report(model, X, y, metric="mse", cv=cv, sample_weight=w, baselines=False)
+    truth = cross_val_budget_curve(clone(model), X, y, metric="mse", cv=cv, sample_weight=w)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values, rtol=1e-8)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").errors, truth.errors, rtol=1e-6)
+    assert summary.comparison is None
+    assert not summary.measure.greater_is_better
+    assert summary.measure.folds == 4
+    assert summary.data.weighted
+    assert summary.data.target[0].value == pytest.approx(np.average(y, weights=w))
+    assert "less is better" in summary.to_markdown()
+    assert " buy " in summary.headline
+
+
+def test_classes(regression):
+    X, y = class_data(3)
+    model = AnytimeClassifier(GROUPS, COSTS, alpha=1e-2).fit(X, y)
+    summary = make_report(model, X, y, cv=3)
+    assert (summary.measure.name, summary.task.kind, summary.task.loss) == ("accuracy", "classification", "log loss")
+    assert summary.task.classes == ("no", "perhaps", "yes")
+    truth = cross_val_budget_curve(clone(model), X, y, metric="accuracy", cv=3)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values)
+    plain = make_report(model)
+    frequency = {label: np.mean(y == label) for label in model.classes_}
+    for source in (summary, plain):
+        np.testing.assert_allclose(
+            [a.value for a in source.data.target], [frequency[a.name] for a in source.data.target], rtol=1e-6
+        )
+
+
+def test_without_data(regression):
+    model, _, y = regression
+    summary = make_report(model)
+    assert [curve.kind for curve in summary.curves] == ["training"]
+    np.testing.assert_array_equal(summary.curves[0].values[1:], model.sequence_.explained)
+    assert (summary.comparison, summary.measure.folds, summary.data.rows) == (None, 0, 120)
+    assert summary.data.target[0].value == pytest.approx(y.mean())
+    assert "too good" in summary.to_markdown()
+    assert {s.name: s.value for s in summary.settings}["alpha"] == "0.001"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: make_pipeline(StandardScaler(), AnytimeRegressor(GROUPS, COSTS)),
+        lambda: GridSearchCV(AnytimeRegressor(GROUPS, COSTS), {"alpha": [1e-3, 1e-1]}, cv=3),
+        lambda: AnytimeRegressorCV(GROUPS, COSTS, cv=3),
+        lambda: GroupLassoPath(GROUPS, COSTS),
+        lambda: AnytimeRegressor(GROUPS, COSTS, rule="omp", schedule="doubling"),
+        lambda: AnytimeRegressor(GROUPS, COSTS, max_groups=2),
+    ],
+)
+def test_every_kind_of_model(make):
+    X, y = regression_data()
+    model = make().fit(X, y)
+    summary = make_report(model, X, y, cv=3)
+    truth = cross_val_budget_curve(make(), X, y, cv=3)
+    np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values, rtol=1e-6, atol=1e-10)
+    assert len(summary.comparison.methods) >= 5
+    assert Report.from_json(summary.to_json()) == summary
+    assert summary.to_html().endswith("</html>\n")
+
+
+def test_a_model_of_counts():
+    X, y = regression_data()
+    model = AnytimeRegressor(GROUPS, COSTS, loss="poisson", alpha=1e-2).fit(
+        X, np.random.default_rng(0).poisson(2, len(y))
+    )
+    summary = make_report(model)
+    assert summary.task.loss == "Poisson deviance"
+    assert summary.measure.label == "explained deviance"
+
+
+def test_groups_left_out_are_named(regression):
+    _, X, y = regression
+    summary = make_report(AnytimeRegressor(GROUPS, COSTS, max_groups=2).fit(X, y))
+    assert set(summary.left_out) == set(GROUPS) - {stage.group for stage in summary.sequence}
+    assert ", ".join(summary.left_out) in summary.to_markdown()
+
+
+def test_free_groups(regression):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0}).fit(X, y)
+    summary = make_report(model, X, y, cv=3, baselines=False)
+    truth = cross_val_budget_curve(clone(model), X, y, cv=3)
+    assert summary.at_stage(0)[0] == pytest.approx(0)
+    assert summary.at_stage(1)[0] == pytest.approx(truth.at(0)) != 0
+    free = make_report(AnytimeRegressor(GROUPS, dict.fromkeys(GROUPS, 0.0)).fit(X, y), X, y, cv=3)
+    assert free.headline == "Every group is free: there is nothing to decide."
+    assert Report.from_json(free.to_json()) == free
+    assert free.to_html()
+
+
+def share_of_spread(y_true, y_pred):
+    """Unknown before any group on the folds, and infinite on all the data."""
+    if np.ptp(y_pred) == 0:
+        return np.inf if len(y_true) == 120 else np.nan
+    return np.ptp(y_pred) / np.ptp(y_true)
+
+
+def test_what_is_not_finite_is_unknown(regression):
+    model, X, y = regression
+    summary = make_report(model, X, y, metric=share_of_spread, cv=3)
+    for kind in ("training", "cross-validated"):
+        curve = curve_of(summary, kind)
+        assert {value is None for cost, value in zip(curve.costs, curve.values, strict=True) if cost == 0} == {True}
+        assert None not in curve.values[2:]
+    assert "no improvement" in summary.headline
+    record = re.search(r'id="record">(.*?)<', summary.to_html())[1]
+    for text in (summary.to_json(), summary.to_markdown(), record):
+        assert not re.search(r"\b(NaN|nan|Infinity|inf)\b", text)
+    assert Report.from_json(summary.to_json()) == summary
+
+
+def test_a_constant_target(regression):
+    _, X, y = regression
+    summary = make_report(AnytimeRegressor(GROUPS, COSTS).fit(X, np.ones(len(y))))
+    assert "no improvement" in summary.headline
+    assert summary.to_html()
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_checked(regression):
+    model, X, y = regression
+    for arguments, message in (
+        ({"X": X}, "both of X and y"),
+        ({"sample_weight": y}, "sample_weight belongs"),
+        ({"metric": "r2"}, "metric='r2' needs X and y"),
+        ({"unit": ""}, "unit must be a text"),
+        ({"title": 3}, "title must be a text"),
+        ({"X": X, "y": y, "random_state": -1}, "random_state must be"),
+        ({"X": X, "y": y, "metric": "nonsense"}, "unknown metric"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_report(model, **arguments)
+    with pytest.raises(TypeError, match="StandardScaler has no stages"):
+        make_report(StandardScaler().fit(X))
+    for data in (Moments.of(X, y), open_source((X, y))):
+        with pytest.raises(TypeError, match="X must be a table in memory"):
+            make_report(model, data, y)
+
+
+# -- the record --------------------------------------------------------------------------------------------------
+
+
+def test_round_trips(heart_report, regression):
+    for summary in (heart_report, make_report(regression[0])):
+        assert Report.from_dict(summary.to_dict()) == summary
+        assert Report.from_json(summary.to_json()) == summary
+        assert Report.from_json(summary.to_json().encode()) == summary
+        assert json.loads(summary.to_json()) == summary.to_dict()
+        hash(summary)
+
+
+def spoil(content, path, value):
+    *parents, last = path
+    for key in parents:
+        content = content[key]
+    if value is KeyError:
+        del content[last]
+    else:
+        content[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["title"], 3, "title must be of type str"),
+        (["title"], KeyError, "title is missing"),
+        (["extra"], 3, "extra is not a field"),
+        (["schema"], 99, "schema is 99"),
+        (["schema"], KeyError, "schema must be"),
+        (["schema"], True, "schema must be"),
+        (["task", "classes"], "ab", r"task\.classes must be a list"),
+        (["task"], None, "task must be a mapping"),
+        (["data", "weighted"], 1, r"data\.weighted must be of type bool"),
+        (["data", "columns"], True, r"data\.columns must be of type int"),
+        (["sequence", 3, "cost"], "1", r"sequence\[3\]\.cost must be of type float"),
+        (["sequence", 3, "cost"], float("nan"), r"sequence\[3\]\.cost must be finite"),
+        (["sequence", 3, "cost"], 10**400, r"sequence\[3\]\.cost is too large"),
+        (["sequence", 2, "step"], 7, "sequence must have the steps"),
+        (["sequence", 0, "cumulative_cost"], 0.25, "curves: the training one must have the costs"),
+        (["curves", 0, "costs", 0], 1.0, r"curves\[0\]\.costs must start at 0"),
+        (["curves", 1, "costs", 1], 1e9, r"curves\[1\]\.costs must not decrease"),
+        (["curves", 1, "values"], [], r"curves\[1\]\.values must have one entry"),
+        (["curves", 1, "errors"], [1.0], r"curves\[1\]\.errors must have one entry"),
+        (["curves", 1, "kind"], "training", "curves must be of different kinds"),
+        (["curves"], [], "curves must hold one of kind 'training'"),
+        (["comparison", "methods"], [], r"comparison\.methods must not be empty"),
+        (["comparison", "budgets"], [], r"comparison\.budgets must have"),
+        (["comparison", "methods", 1, "values"], [1.0], r"comparison\.methods: 'Newton step \(score\)' must have"),
+    ],
+)
+def test_bad_content_is_named(heart_report, path, value, message):
+    content = heart_report.to_dict()
+    spoil(content, path, value)
+    with pytest.raises(ValueError, match=message):
+        Report.from_dict(content)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", b"\xff", "[" * 10**6])
+def test_what_is_no_report_is_refused(text):
+    with pytest.raises(ValueError, match="a report must be"):
+        Report.from_json(text)
+
+
+def test_writing(heart_report, tmp_path, monkeypatch):
+    for suffix, render in ((".html", "to_html"), (".md", "to_markdown"), (".json", "to_json"), (".HTML", "to_html")):
+        path = tmp_path / f"report{suffix}"
+        heart_report.write(path)
+        assert path.read_text(encoding="utf-8") == getattr(heart_report, render)()
+    with pytest.raises(ValueError, match=r"written as \.html, \.md, \.json, not as .*report\.pdf"):
+        heart_report.write(tmp_path / "report.pdf")
+    before = (tmp_path / "report.html").read_bytes()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(OSError, match="disk is full"):
+        replace(heart_report, title="other").write(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_bytes() == before
+    assert {p.name for p in tmp_path.iterdir()} == {"report.html", "report.md", "report.json", "report.HTML"}
+
+
+# -- renderings --------------------------------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    """Collects tags, the text of scripts and the rows of tables."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.scripts, self.rows, self.attributes, self.open = [], [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+def page_of(summary):
+    reader = Reader()
+    reader.feed(summary.to_html())
+    return reader
+
+
+def test_the_page_needs_nothing_else(heart_report):
+    page = heart_report.to_html()
+    assert not re.search(r"https?:|url\(|@import|//[a-z]", page, re.IGNORECASE)
+    reader = page_of(heart_report)
+    assert not {"link", "img", "iframe", "object", "embed", "base"} & set(reader.tags)
+    assert not {"src", "href", "srcset", "style"} & {name for name, _ in reader.attributes}
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert len(page.encode()) < 100_000
+
+
+def test_the_page_embeds_the_record(heart_report):
+    reader = page_of(heart_report)
+    assert len(reader.scripts) == 2
+    embedded = json.loads(reader.scripts[0])
+    assert {"schema": 1, **embedded} == heart_report.to_dict()
+
+
+def markdown_rows(text):
+    lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| ---:"))]
+    return [[re.sub(r"\\(.)", r"\1", cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_markdown_and_page_have_the_same_tables(heart_report):
+    rows = page_of(heart_report).rows
+    assert rows == markdown_rows(heart_report.to_markdown())
+    assert len(rows) > 1 + 9 + 1 + 10 + 1 + 6
+
+
+def test_the_tables_have_the_figures(heart_report):
+    text = heart_report.to_markdown()
+    rows = markdown_rows(text)
+    curve = curve_of(heart_report, "cross-validated")
+    for stage in heart_report.sequence:
+        (order,) = [row for row in rows if len(row) == 8 and row[:2] == [str(stage.step), stage.group]]
+        assert float(order[3]) == stage.cost
+        assert float(order[4]) == pytest.approx(stage.cumulative_cost)
+        assert float(order[5]) == pytest.approx(stage.gain, rel=1e-4)
+        assert float(order[6].removesuffix(" %")) / 100 == pytest.approx(stage.explained, abs=5.1e-4)
+        value, error = curve.at(stage.cumulative_cost)
+        bought = [row for row in rows if len(row) == 7 and row[1].split(" and ")[0] == stage.group]
+        assert bought[0][2] == f"{value:.3f} ± {error:.3f}"
+    for method in heart_report.comparison.methods:
+        (row,) = [row for row in rows if row[0] == method.name]
+        assert row[1] == f"{method.timeliness:.3f} ± {method.timeliness_error:.3f}"
+        assert row[2:6] == [f"{v:.3f} ± {e:.3f}" for v, e in zip(method.values, method.errors, strict=True)]
+    assert heart_report.headline in text
+
+
+@pytest.fixture(scope="module")
+def attacked():
+    X, y = class_data(2)
+    X = np.column_stack([X, X[:, 0] ** 2])[:, :4]
+    y = np.where(y == "yes", EVIL, "<!-- no")
+    model = AnytimeClassifier(FeatureGroups({name: [k] for k, name in enumerate(NASTY)}), alpha=1e-2).fit(X, y)
+    return make_report(model, X, y, cv=3, title=EVIL, unit="<img src=x onerror=alert(1)>")
+
+
+def test_names_cannot_break_out(attacked, heart_report):
+    page, plain = page_of(attacked), page_of(heart_report)
+    # one row more or less per group or class is all that may differ
+    rows = {"tr", "td", "th"}
+    assert [t for t in page.tags if t not in rows] == [t for t in plain.tags if t not in rows]
+    assert {"schema": 1, **json.loads(page.scripts[0])} == attacked.to_dict()
+    assert page.scripts[1] == plain.scripts[1]
+    raw = re.search(r'id="record">(.*?)</script>', attacked.to_html(), re.DOTALL)[1]
+    assert not re.search(r"[<>&\u2028\u2029]", raw)
+    assert [name for name in NASTY if all(name not in row for row in page.rows)] == []
+    assert Report.from_json(attacked.to_json()) == attacked
+
+
+def test_names_stay_in_their_cells_of_markdown(attacked):
+    text = attacked.to_markdown()
+    assert not re.search(r"(?<!\\)<", text)
+    header = markdown_rows(text)[0]
+    assert {len(row) for row in markdown_rows(text)[1 : 1 + len(NASTY)]} == {len(header)}
+    assert " ".join(NASTY[3].split()) in {row[1] for row in markdown_rows(text)}
+
+
+def test_lone_surrogates_are_written(attacked, tmp_path):
+    strange = replace(attacked, title="half \ud800 a pair")
+    for suffix in (".html", ".md", ".json"):
+        strange.write(tmp_path / f"r{suffix}")
+    assert Report.from_json((tmp_path / "r.json").read_text()) == strange
+
+
+def test_the_policy_allows_only_our_script(heart_report):
+    reader = page_of(heart_report)
+    policy = next(value for name, value in reader.attributes if name == "content" and "default-src" in value)
+    digest = base64.b64encode(hashlib.sha256(reader.scripts[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none';")
+
+
+def test_the_notes_say_what_the_band_means(heart_report):
+    for text in (heart_report.to_markdown(), heart_report.to_html()):
+        assert "Each fold learns its own order" in text
+        assert "one standard error on either side" in text
+
+
+def test_nhanes_at_full_size():
+    nhanes = load_nhanes()
+    model = AnytimeRegressor(nhanes.feature_groups, alpha=1e-2).fit(nhanes.data, nhanes.target)
+    summary = make_report(model, nhanes.data, nhanes.target)
+    truth = cross_val_budget_curve(clone(model), nhanes.data, nhanes.target)
+    for budget in (0, 16, 30, 131, 524):
+        assert curve_of(summary, "cross-validated").at(budget)[0] == pytest.approx(truth.at(budget), rel=1e-6, abs=1e-9)
+    assert len(summary.to_html().encode()) < 200_000
+
+
+# -- the certificate ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certified(regression):
+    model, X, y = regression
+    certificate = model.certificate(time_limit=60)
+    return certificate, make_report(model, X, y, cv=3, baselines=False, certificate=certificate)
+
+
+def explained_by(X, y, names, alpha):
+    """Return F/R(∅) of a set of groups, from its definition."""
+    columns = [column for name in names for column in GROUPS[name]]
+    Z, t = (X - X.mean(axis=0)) / X.std(axis=0), y - y.mean()
+    Z = Z[:, columns]
+    w = np.linalg.solve(Z.T @ Z / len(y) + alpha * np.eye(len(columns)), Z.T @ t / len(y)) if columns else np.zeros(0)
+    return 1 - (np.mean((t - Z @ w) ** 2) + alpha * w @ w) / np.mean(t**2)
+
+
+def test_the_certificate_says_what_it_said(certified):
+    certificate, summary = certified
+    found = summary.certificate
+    assert found.shares == (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+    np.testing.assert_allclose(found.budgets, 8.5 * np.array(found.shares))
+    for budget, *entries in zip(found.budgets, found.achieved, found.bounds, found.ratios, strict=True):
+        achieved, bound, ratio = certificate.at(budget)
+        scale = certificate.null_value
+        assert entries == pytest.approx([achieved / scale, bound / scale, ratio], rel=1e-12)
+    timely = found.timeliness
+    assert (timely.achieved, timely.bound, timely.ratio) == pytest.approx(certificate.timeliness(), rel=1e-12)
+    assert found.notes == certificate.notes
+    bound = certificate.curve()
+    assert found.curve.kind == "bound"
+    assert found.curve.costs[-1] == summary.total_cost
+    np.testing.assert_array_equal(found.curve.costs, bound.costs)
+    np.testing.assert_array_equal(found.curve.values[:-1], bound.values[:-1])
+    assert [curve.kind for curve in summary.curves] == ["training", "cross-validated"]
+
+
+def test_no_set_of_groups_is_above_the_bound_of_the_report(certified, regression):
+    _, X, y = regression
+    found = certified[1].certificate
+    for size in range(5):
+        for names in combinations(GROUPS, size):
+            cost, value = sum(COSTS[name] for name in names), explained_by(X, y, names, 1e-3)
+            for budget, bound in zip(found.budgets, found.bounds, strict=True):
+                assert cost > budget or value <= bound + 1e-9
+            held = [v for c, v in zip(found.curve.costs, found.curve.values, strict=True) if c < cost]
+            assert value <= (held or found.curve.values)[-1 if held else 0] + 1e-9
+    bought = [stage.group for stage in certified[1].sequence if stage.cumulative_cost <= found.budgets[-2]]
+    assert found.achieved[-2] == pytest.approx(explained_by(X, y, bought, 1e-3))
+    assert found.ratios[-1] == pytest.approx(1)
+
+
+def test_the_table_never_promises_more_than_is_proven(certified):
+    summary = certified[1]
+    text = summary.to_markdown()
+    rows = [row for row in markdown_rows(text) if len(row) == 4]
+    assert rows[0][0] == "budget, of 8.5 cost units"
+    assert [row[0] for row in rows[1:]] == [
+        "1 % (0.085)", "2 % (0.17)", "5 % (0.425)", "10 % (0.85)", "25 % (2.125)", "50 % (4.25)", "100 % (8.5)",
+        "all, on average (timeliness)",
+    ]  # fmt: skip
+    proven = [*summary.certificate.ratios, summary.certificate.timeliness.ratio]
+    for row, ratio, bound in zip(rows[1:-1], proven, summary.certificate.bounds, strict=False):
+        assert -1e-3 < float(row[3].removesuffix(" %")) / 100 - ratio <= 1e-7
+        assert float(row[2].removesuffix(" %")) / 100 == pytest.approx(bound, abs=5.1e-4)
+    assert float(rows[-1][3].removesuffix(" %")) / 100 <= proven[-1]
+    assert "## How near to the best?" in text
+    assert page_of(summary).rows == markdown_rows(text)
+    for words in (
+        "about the training data and with the ridge penalty",
+        "no single order has to reach it",
+        "Theorem 3.2",
+    ):
+        assert words in text
+        assert words in summary.to_html()
+
+
+def proven_of(summary, shares, achieved, bounds, timely=0.5):
+    """Return a summary with other figures in its certificate."""
+    found = summary.certificate
+    ratios = tuple(a / b if b else 1.0 for a, b in zip(achieved, bounds, strict=True))
+    budgets = tuple(share * summary.total_cost for share in shares)
+    fields = {"shares": shares, "budgets": budgets, "achieved": achieved, "bounds": bounds, "ratios": ratios}
+    return replace(
+        summary, certificate=replace(found, **fields, timeliness=type(found.timeliness)(timely, 1.0, timely))
+    )
+
+
+@pytest.mark.parametrize(
+    ("achieved", "bounds", "sentence"),
+    [
+        (
+            (0.2, 0.3, 0.4),
+            (0.2, 0.3129, 0.4),
+            "At 10 % of the cost the order explains at least 95.8 % of what any set of",
+        ),
+        (
+            (0.0, 0.0, 0.4),
+            (0.2, 0.3, 0.5),
+            "At 100 % of the cost the order explains at least 80.0 % of what any set of",
+        ),
+        ((0.2, 0.3, 0.4), (0.2, 0.3, 0.4), "At 10 % of the cost the order explains as much as any set of groups could"),
+        ((0.2, 0.99996, 1.0), (0.2, 1.0, 1.0), "explains at least 99.9 % of what"),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "The order explains nothing that could be measured."),
+    ],
+)
+def test_the_sentence(certified, achieved, bounds, sentence):
+    assert sentence in proven_of(certified[1], (0.01, 0.1, 1.0), achieved, bounds).to_markdown()
+
+
+def test_a_training_curve_above_the_bound_is_told_and_not_clipped(regression):
+    _, X, y = regression
+    said = re.compile(r"so it can be above the bound, which has it\.( Here it is, by up to ([\d.]+) pp\.)?")
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-6).fit(X, y)
+    summary = make_report(model, X, y, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
+    assert said.search(summary.to_markdown())[1] is None
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1.0).fit(X, y)
+    certificate = model.certificate(time_limit=60)
+    summary = make_report(model, X, y, cv=3, baselines=False, certificate=certificate)
+    fitted = budget_curve(model, X, y)
+    above = [
+        v - certificate.at(c).bound / certificate.null_value for c, v in zip(fitted.costs, fitted.values, strict=True)
+    ]
+    assert max(above) > 0.01
+    assert float(said.search(summary.to_markdown())[2]) == pytest.approx(100 * max(above), abs=0.051)
+    np.testing.assert_array_equal(curve_of(summary, "training").values, fitted.values)
+    np.testing.assert_array_equal(summary.certificate.curve.values[:-1], certificate.curve().values[:-1])
+    # without data the training curve is that of the fit, with the penalty: below the bound, and nothing to tell
+    assert not said.search(make_report(model, certificate=certificate).to_markdown())
+
+
+def test_a_bound_holds_at_its_own_budget(certified):
+    summary = certified[1]
+    first, total = summary.sequence[0].cumulative_cost, summary.total_cost
+    curve = replace(summary.certificate.curve, costs=(0.0, first, total), values=(0.01, 1.0, 1.0))
+    above = curve_of(summary, "training").values[1] - 0.01
+    text = replace(summary, certificate=replace(summary.certificate, curve=curve)).to_markdown()
+    assert f"Here it is, by up to {100 * above:.1f} pp." in text
+
+
+def test_a_bound_is_drawn_for_explained_alone(regression, heart_model, certified):
+    model, X, y = regression
+    other = make_report(model, X, y, metric="mse", cv=3, baselines=False, certificate=certified[0])
+    assert other.certificate.curve is None
+    assert other.certificate.bounds == certified[1].certificate.bounds
+    trivial = make_report(heart_model, certificate=heart_model.certificate())
+    assert trivial.measure.name == "explained"
+    assert trivial.certificate.curve is None
+    assert set(trivial.certificate.bounds) == {trivial.certificate.bounds[-1]}
+    assert trivial.certificate.bounds[-1] == pytest.approx(trivial.sequence[-1].explained)
+    assert "the only bound known is that of all groups" in trivial.to_markdown()
+    assert "the only bound known is that of all groups" in trivial.to_html()
+
+
+def test_a_certificate_of_a_sequence_that_was_ended(regression):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-3, max_groups=2).fit(X, y)
+    certificate = model.certificate(time_limit=60)
+    summary = make_report(model, certificate=certificate)
+    total = model.sequence_.cumulative_costs[-1]
+    assert total < certificate.total_cost
+    assert summary.certificate.budgets[-1] == summary.certificate.curve.costs[-1] == total
+    assert summary.certificate.curve.values[-1] * certificate.null_value == pytest.approx(certificate.at(total).bound)
+    assert summary.certificate.timeliness.ratio == pytest.approx(certificate.timeliness(total).ratio)
+    assert "counts the groups that are not in the sequence, too" in summary.to_markdown()
+
+
+@pytest.mark.parametrize("costs", [dict.fromkeys(GROUPS, 0.0), {**COSTS, "a": 0.0}, {**COSTS, "c": 1e9}])
+def test_certificates_with_strange_costs(regression, costs):
+    _, X, y = regression
+    for target in (y, np.ones(len(y))):
+        model = AnytimeRegressor(GROUPS, costs, alpha=1e-3).fit(X, target)
+        summary = make_report(model, X, target, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
+        assert Report.from_json(summary.to_json()) == summary
+        assert summary.certificate.ratios[-1] == pytest.approx(1)
+        assert summary.to_html()
+
+
+def test_certificates_of_pipelines_and_searches(regression):
+    _, X, y = regression
+    for model in (
+        make_pipeline(StandardScaler(), AnytimeRegressor(GROUPS, COSTS)),
+        GridSearchCV(AnytimeRegressor(GROUPS, COSTS), {"alpha": [1e-3, 1e-1]}, cv=3),
+        AnytimeRegressorCV(GROUPS, COSTS, cv=3),
+    ):
+        certificate = certify(model.fit(X, y), time_limit=60)
+        found = make_report(model, certificate=certificate).certificate
+        assert found.ratios[-2] == certificate.at(found.budgets[-2]).ratio
+
+
+def test_a_certificate_of_another_model_is_refused(regression, certified):
+    model, X, y = regression
+    same = {"schedule": FixedOrder(model.sequence_.groups), "alpha": 1e-3}
+    backwards = {**same, "schedule": FixedOrder(model.sequence_.groups[::-1])}
+    others = {
+        "other groups": (AnytimeRegressor({**GROUPS, "a": [0], "b": [1, 2]}, COSTS, **same), y),
+        "other costs": (AnytimeRegressor(GROUPS, {**COSTS, "c": 4.5}, **same), y),
+        "another order": (AnytimeRegressor(GROUPS, COSTS, **backwards), y),
+        "alpha=0.002, the model 0.001": (AnytimeRegressor(GROUPS, COSTS, **{**same, "alpha": 2e-3}), y),
+        "other data": (AnytimeRegressor(GROUPS, COSTS, **same), 2 * y),
+    }
+    for message, (other, target) in others.items():
+        with pytest.raises(ValueError, match=f"not of this model: it .*{message}"):
+            make_report(model, certificate=other.fit(X, target).certificate(time_limit=0))
+    poisson = AnytimeRegressor(GROUPS, COSTS, loss="poisson", **same).fit(X, np.abs(y))
+    with pytest.raises(ValueError, match="is about loss 'Poisson'"):
+        make_report(model, certificate=poisson.certificate())
+    without = replace(certified[0], excluded=np.array([True, False, False, False]))
+    with pytest.raises(ValueError, match="is about sets without a only"):
+        make_report(model, certificate=without)
+    with pytest.raises(TypeError, match="certificate must be a Certificate"):
+        make_report(model, certificate=certified[0].to_dict())
+
+
+def test_reports_without_a_certificate_can_still_be_read(heart_report, certified):
+    content = heart_report.to_dict()
+    assert content.pop("certificate") is None
+    assert Report.from_dict(content) == heart_report
+    assert "How near" not in heart_report.to_markdown() + heart_report.to_html()
+    summary = certified[1]
+    assert Report.from_json(summary.to_json()) == summary
+    hash(summary)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ([], 3, "certificate must be a mapping"),
+        (["extra"], 3, r"certificate\.extra is not a field"),
+        (["notes"], KeyError, r"certificate\.notes is missing"),
+        (["notes", 0], 3, r"certificate\.notes\[0\] must be of type str"),
+        (["shares"], [], r"certificate\.budgets must have|certificate\.shares must not be empty"),
+        (["bounds"], [0.5], r"certificate\.bounds must have one entry per share, got 1"),
+        (["bounds", 3], None, r"certificate\.bounds\[3\] must be of type float"),
+        (["bounds", 6], 0.01, r"certificate\.ratios\[6\]: achieved must be between 0 and the bound"),
+        (["ratios", 5], 0.3, r"certificate\.ratios\[5\]: ratio must be achieved over bound"),
+        (["ratios", 5], float("inf"), r"certificate\.ratios\[5\] must be finite"),
+        (["achieved", 6], -1.0, r"certificate\.ratios\[6\]: achieved must be between 0"),
+        (["timeliness", "ratio"], 1.0, r"certificate\.timeliness\.ratio must be achieved over bound"),
+        (["timeliness", "bound"], KeyError, r"certificate\.timeliness\.bound is missing"),
+        (["budgets", 3], 4.0, "certificate: budgets must be shares of the whole cost, got 4"),
+        (["shares", 6], 2.0, "certificate: budgets must be shares"),
+        (["curve", "kind"], "training", r"certificate\.curve must be of kind 'bound'"),
+        (["curve", "values", 2], None, r"certificate\.curve must be of kind 'bound', with all values known"),
+        (["curve", "values", 0], 0.9, r"certificate\.curve: a bound must not decrease"),
+        (["curve", "costs", 0], 1.0, r"certificate\.curve\.costs must start at 0"),
+        (["curve", "costs", -1], 99.0, "certificate: the curve must end at the whole cost"),
+    ],
+)
+def test_a_forged_certificate_is_named(certified, path, value, message):
+    content = certified[1].to_dict()
+    spoil(content, ["certificate", *path], value)
+    with pytest.raises(ValueError, match=message):
+        Report.from_dict(content)
+
+
+def test_a_bound_on_another_measure_is_refused(certified):
+    content = certified[1].to_dict()
+    content["measure"]["name"] = "mse"
+    with pytest.raises(ValueError, match="certificate: there is no curve of a bound on 'mse'"):
+        Report.from_dict(content)
+
+
+def test_notes_of_a_certificate_are_escaped(certified):
+    summary = certified[1]
+    attacked = replace(summary, certificate=replace(summary.certificate, notes=(EVIL,)))
+    assert (
+        page_of(attacked).tags == page_of(replace(summary, certificate=replace(summary.certificate, notes=("x",)))).tags
+    )
+    assert not re.search(r"(?<!\\)<", attacked.to_markdown())
+
+
+def test_costs_that_are_shared_are_told():
+    thyroid = load_thyroid(tests="single")
+    model = AnytimeRegressor(thyroid.feature_groups, alpha=1e-2).fit(thyroid.data, thyroid.target.astype(float))
+    summary = make_report(model, unit="dollars")
+    text = summary.to_markdown()
+    assert "blood draw (2.1 dollars) is paid once, by the first of TSH, T3, TT4 and T4U" in text
+    assert "FTI requires TT4 and T4U." in text
+    assert summary.sequence[-1].cumulative_cost == pytest.approx(69.81)
+    assert Report.from_json(summary.to_json()) == summary
+    assert (
+        "is paid once"
+        not in make_report(AnytimeRegressor().fit(thyroid.data, thyroid.target.astype(float))).to_markdown()
+    )

@@ -1,0 +1,456 @@
+"""The report in a real browser: what the slider shows is what the library says, and nothing leaves the page."""
+
+import shutil
+from importlib.util import find_spec
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    BudgetCurve,
+    budget_curve,
+    cross_val_budget_curve,
+    make_report,
+)
+from budgetline.datasets import load_heart, load_nhanes
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-quic",
+]
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
+    pytest.mark.skipif(find_spec("playwright") is None, reason="no playwright here: pip install playwright"),
+]
+EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
+SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
+WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Return a function that opens a summary's page; at the end nothing may have gone wrong or left the page."""
+    trouble, contexts = [], []
+
+    def handle(route):
+        if not route.request.url.startswith("file://"):
+            trouble.append(f"request {route.request.url}")
+            route.abort()
+        else:
+            route.continue_()
+
+    def open_page(summary, folder, width="desktop", **options):
+        path = folder / "report.html"
+        summary.write(path)
+        size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+        context = browser.new_context(viewport=size, reduced_motion="reduce", **options)
+        contexts.append(context)
+        context.route("**/*", handle)
+        page = context.new_page()
+        page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
+        page.on("request", lambda r: None if r.url == path.as_uri() else trouble.append(f"request {r.url}"))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+class Truth:
+    """A model, its data and curves made without the report."""
+
+    def __init__(self, model, data, metric, unit):
+        self.model = model.fit(data.data, data.target)
+        self.sequence = self.model.sequence_
+        self.held_out = cross_val_budget_curve(clone(model), data.data, data.target, metric=metric)
+        self.fitted = budget_curve(self.model, data.data, data.target, metric=metric)
+        self.percent = metric == "explained"
+        self.summary = make_report(self.model, data.data, data.target, unit=unit, title="A report")
+        self.total = float(self.sequence.costs.sum())
+
+    def number(self, value):
+        text = f"{100 * value:.1f}" if self.percent else f"{value:.3f}"
+        return text.replace("-", "" if float(text) == 0 else "−") + (" %" if self.percent else "")
+
+    def error(self, budget):
+        values = [fold.at(budget) for fold in self.held_out.folds]
+        return np.std(values, ddof=1) / np.sqrt(len(values))
+
+    def check(self, page, budget):
+        stage = self.sequence.stage_at(budget)
+        spent = self.fitted.costs[stage]
+        assert page.locator("#quality").text_content() == self.number(self.held_out.at(budget))
+        assert page.locator("#quality-error").text_content() == f"± {self.number(self.error(budget))}"
+        assert self.number(self.fitted.values[stage]) in page.locator("#quality-training").text_content()
+        assert float(page.locator("#spent").text_content().split()[0]) == pytest.approx(spent, rel=1e-5)
+        groups = list(self.sequence.groups[:stage])
+        assert page.locator("#groups li").all_text_contents() == (groups or ["none"])
+        assert page.locator("tr.bought th").all_text_contents() == groups
+        assert page.locator("#count").text_content() == f"{stage} of {len(self.sequence)}"
+        valuetext = page.locator("#budget").get_attribute("aria-valuetext")
+        assert self.number(self.held_out.at(budget)) in valuetext
+        assert f"{stage} of {len(self.sequence)} groups" in valuetext
+        if stage == len(self.sequence):
+            assert page.locator("#next-group").text_content().startswith("none")
+        else:
+            assert page.locator("#next-group").text_content() == self.sequence.groups[stage]
+            what = page.locator("#next-what").text_content()
+            assert f"costs {self.sequence.costs[stage]:.6g}," in what
+            here = self.held_out.at(spent) if stage else self.held_out.values[0]
+            change = self.held_out.at(self.sequence.cumulative_costs[stage]) - here
+            shown = self.number(change).replace(" %", " pp")
+            assert (shown if shown.startswith("−") else f"+{shown}") in what
+
+
+@pytest.fixture(scope="module")
+def heart():
+    data = load_heart()
+    return Truth(AnytimeClassifier(data.feature_groups, alpha=1e-2), data, "roc_auc", "dollars")
+
+
+@pytest.fixture(scope="module")
+def nhanes():
+    data = load_nhanes()
+    return Truth(AnytimeRegressor(data.feature_groups, alpha=1e-2), data, "explained", "points")
+
+
+@pytest.fixture(params=["heart", "nhanes"])
+def truth(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_the_slider_by_filling_it(truth, visit, tmp_path):
+    page = visit(truth.summary, tmp_path)
+    for share in (0, 0.003, 0.011, 0.2, 0.37, 0.61, 0.83, 1):
+        budget = share * truth.total
+        page.locator("#budget").fill(repr(budget))
+        truth.check(page, budget)
+        assert float(page.locator("#budget-number").input_value()) == pytest.approx(budget)
+
+
+def test_the_slider_by_keyboard_reaches_every_stage(truth, visit, tmp_path):
+    page = visit(truth.summary, tmp_path)
+    slider = page.locator("#budget")
+    slider.focus()
+    page.keyboard.press("Home")
+    truth.check(page, 0.0)
+    for k, cost in enumerate(truth.sequence.cumulative_costs):
+        page.keyboard.press("ArrowRight" if k % 2 else "ArrowUp")
+        assert float(slider.input_value()) == cost
+        truth.check(page, cost)
+    page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) == truth.total
+    page.keyboard.press("ArrowLeft")
+    truth.check(page, truth.sequence.cumulative_costs[-2])
+    page.keyboard.press("PageDown")
+    truth.check(page, truth.sequence.cumulative_costs[-2] - truth.total / 10)
+    page.keyboard.press("End")
+    truth.check(page, truth.total)
+    assert page.locator("#next").is_disabled()
+
+
+def test_the_number_and_the_buttons(heart, visit, tmp_path):
+    page = visit(heart.summary, tmp_path)
+    field, slider = page.locator("#budget-number"), page.locator("#budget")
+    field.fill("100")
+    heart.check(page, 100.0)
+    assert float(slider.input_value()) == 100
+    assert page.locator("#left").text_content().startswith("6.7 left over")
+    page.get_by_role("button", name="Next stage").click()
+    heart.check(page, heart.sequence.cumulative_costs[5])
+    for _ in range(2):
+        page.get_by_role("button", name="Previous stage").click()
+    heart.check(page, heart.sequence.cumulative_costs[3])
+    field.fill("1e9")
+    field.blur()
+    heart.check(page, heart.total)
+    assert float(field.input_value()) == pytest.approx(heart.total)
+    field.fill("-3")
+    heart.check(page, 0.0)
+    field.fill("")
+    heart.check(page, 0.0)
+    assert page.locator("#previous").is_disabled()
+    assert page.get_by_label("Budget in dollars", exact=True).get_attribute("type") == "range"
+
+
+def test_it_opens_at_the_headline(heart, visit, tmp_path):
+    page = visit(heart.summary, tmp_path)
+    spent = float(heart.summary.headline.split()[0])
+    assert float(page.locator("#budget").input_value()) == spent
+    heart.check(page, spent)
+    assert page.locator(".headline").text_content() == heart.summary.headline
+
+
+def test_the_curve_is_drawn_and_read_out(heart, visit, tmp_path):
+    page = visit(heart.summary, tmp_path)
+    dots = page.locator("#curve .dot")
+    assert dots.count() == 1 + len(heart.sequence)
+    assert page.locator("#curve .band").count() == 1
+    ys = [float(dots.nth(k).get_attribute("cy")) for k in range(dots.count())]
+    costs = [0.0, *heart.sequence.cumulative_costs]
+    values = [heart.held_out.values[0], *heart.held_out.at(heart.sequence.cumulative_costs)]
+    slope, _ = np.polyfit(values, ys, 1)
+    np.testing.assert_allclose(np.diff(ys), slope * np.diff(values), atol=1e-6)
+    assert slope < 0
+    xs = [float(dots.nth(k).get_attribute("cx")) for k in range(dots.count())]
+    np.testing.assert_allclose((np.array(xs) - xs[0]) / (xs[-1] - xs[0]), np.array(costs) / heart.total)
+    dots.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    tip = page.locator("#curve .tip")
+    assert tip.is_visible()
+    assert heart.sequence.groups[0] in tip.text_content()
+    assert heart.number(values[1]) in tip.text_content()
+    page.keyboard.press("Enter")
+    heart.check(page, costs[1])
+    box = page.locator("#curve svg").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2)
+    assert tip.is_visible()
+    page.mouse.click(box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2)
+    heart.check(page, float(page.locator("#budget").input_value()))
+    assert page.locator("#scatter .dot").count() == len(heart.sequence)
+    assert page.locator("#methods .dot").count() == len(heart.summary.comparison.methods)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_width_and_scheme(truth, width, scheme, visit, tmp_path):
+    page = visit(truth.summary, tmp_path, width, color_scheme=scheme)
+    page.locator("#budget").fill(repr(truth.total))
+    scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert scroll <= inner
+    # the text of the read-out stays inside the page as well
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('p, h1, h2, dl')].map(e => e.getBoundingClientRect().right))"
+    )
+    assert right <= inner
+    page.screenshot(path=tmp_path / f"{width}_{scheme}.png", full_page=True)
+    assert (tmp_path / f"{width}_{scheme}.png").stat().st_size > 10_000
+    for selector in ("body", ".eyebrow", ".hint", "#quality", "td", "thead th"):
+        assert contrast(page, selector) >= 4.5, selector
+
+
+def contrast(page, selector):
+    """Return the ratio of luminances of the first such element and what is behind it (WCAG 2)."""
+    colours = page.evaluate(
+        """selector => {
+            let node = document.querySelector(selector);
+            const text = getComputedStyle(node).color;
+            while (node && getComputedStyle(node).backgroundColor === "rgba(0, 0, 0, 0)") node = node.parentElement;
+            return [text, getComputedStyle(node).backgroundColor];
+        }""",
+        selector,
+    )
+    light = []
+    for colour in colours:
+        channels = np.array([int(c) for c in colour.removeprefix("rgb(").removesuffix(")").split(",")]) / 255
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        light.append(linear @ [0.2126, 0.7152, 0.0722])
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+def test_resizing_redraws(heart, visit, tmp_path):
+    page = visit(heart.summary, tmp_path)
+    before = page.locator("#curve svg").get_attribute("viewBox")
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.wait_for_function(
+        "before => document.querySelector('#curve svg').getAttribute('viewBox') !== before", arg=before
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_printing(heart, visit, tmp_path):
+    page = visit(heart.summary, tmp_path, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert not page.locator("#budget").is_visible()
+    assert page.locator("#curve svg").is_visible()
+    assert page.locator(".scroll.buys tbody tr").count() == 1 + len(heart.sequence)
+    clipped = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter(e => getComputedStyle(e).overflow !== 'visible').length"
+    )
+    assert clipped == 0
+    assert contrast(page, "td") > 10  # ink on paper, whatever the screen
+    assert page.pdf(path=tmp_path / "report.pdf").startswith(b"%PDF")
+
+
+def test_without_scripts_the_tables_are_there(heart, visit, tmp_path):
+    page = visit(heart.summary, tmp_path, java_script_enabled=False)
+    assert not page.locator("#budget").is_visible()
+    assert page.locator("noscript").count() == 1
+    assert page.locator("noscript p").is_visible()
+    for name in ("order", "buys", "comparison", "details"):
+        assert page.locator(f".scroll.{name} table").is_visible()
+
+
+def test_names_do_not_run(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    names = [EVIL, "<!--<script>", "a\u2028b"]
+    model = AnytimeRegressor({name: [k] for k, name in enumerate(names)}).fit(X, X @ [3.0, 2.0, 1.0])
+    page = visit(make_report(model, X, X @ [3.0, 2.0, 1.0], cv=3, title=EVIL, unit=EVIL), tmp_path)
+    page.locator("#budget").fill("3")
+    assert page.title() == " ".join(EVIL.split())
+    assert page.locator("#groups li").all_text_contents() == names
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("costs", [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1e-7, 1e9, 3.0]])
+def test_strange_costs(costs, visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    model = AnytimeRegressor([[0], [1], [2]], costs).fit(X, X @ [3.0, 2.0, 1.0] + rng.standard_normal(60))
+    page = visit(make_report(model), tmp_path)
+    page.locator("#budget").focus()
+    page.keyboard.press("End")
+    assert page.locator("#count").text_content() == "3 of 3"
+    assert page.locator("#quality").text_content() == f"{100 * model.sequence_.explained[-1]:.1f} %"
+    page.keyboard.press("Home")
+    assert page.locator("#count").text_content() == f"{costs.count(0.0)} of 3"
+    assert "NaN" not in page.content()
+
+
+def test_rounding_does_not_take_a_group_away(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    model = AnytimeRegressor([[0], [1], [2]], [0.1, 0.2, 5.0]).fit(X, X @ [3.0, 2.0, 1.0])
+    assert model.sequence_.cumulative_costs[1] > 0.3  # by rounding alone
+    page = visit(make_report(model), tmp_path)
+    page.locator("#budget-number").fill("0.3")
+    assert page.locator("#count").text_content() == "2 of 3"
+    page.locator("#next").click()
+    assert page.locator("#count").text_content() == "3 of 3"
+
+
+# -- the bound of a certificate ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bounded(nhanes):
+    """Return the certificate of a model and its report without data, whose training curve has the penalty, too."""
+    certificate = nhanes.model.certificate(time_limit=1)
+    return certificate, make_report(nhanes.model, unit="points", certificate=certificate)
+
+
+def corners(page, selector):
+    """Return the corners of a path, shape (n, 2), y downwards."""
+    text = page.locator(selector).get_attribute("d")
+    return np.array([[float(v) for v in pair.split()] for pair in text.strip("MZ").replace("M", "L").split("L")])
+
+
+def height_at(points, x):
+    """Return how high (smallest y) a line of steps is at x; upright parts are not counted."""
+    found = [a[1] for a, b in pairwise(points) if a[1] == b[1] and a[0] < x < b[0]]
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, scheme, visit, tmp_path):
+    certificate, summary = bounded
+    page = visit(summary, tmp_path, width, color_scheme=scheme)
+    line, training = corners(page, "#curve .line-bound"), corners(page, "#curve .line-main")
+    left, right = training[0, 0], training[-1, 0]
+    assert (line[0, 0], line[-1, 0]) == (left, right)
+    curve = BudgetCurve.of(nhanes.model)
+    slope, start = np.polyfit([curve.values[0], curve.values[-1]], [training[0, 1], training[-1, 1]], 1)
+    seen = 0
+    for x in np.linspace(left, right, 400)[1:-1] + 0.003:
+        above, below = height_at(line, x), height_at(training, x)
+        if above is None or below is None:
+            continue
+        seen += 1
+        assert above <= below + 0.02  # of a pixel: coordinates have two decimals
+        found = certificate.at((x - left) / (right - left) * nhanes.total)
+        assert above == pytest.approx(start + slope * found.bound / certificate.null_value, abs=0.05)
+        assert below == pytest.approx(start + slope * found.achieved / certificate.null_value, abs=0.05)
+    assert seen > 300
+    region = corners(page, "#curve .beyond")
+    np.testing.assert_array_equal(region[:-2], line)
+    assert region[-1, 1] == region[-2, 1] < line[:, 1].min()
+    assert page.locator("#curve-legend .l-bound").text_content().startswith("bound: no set of groups can be above")
+    assert page.locator("#curve-legend .l-bound").is_visible()
+    scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert scroll <= inner
+    assert page.evaluate("document.querySelector('#curve-legend').getBoundingClientRect().right") <= inner
+    for name in ("stroke", "fill"):
+        colour = page.evaluate(
+            "([s, n]) => getComputedStyle(document.querySelector(s))[n]",
+            ["#curve .line-bound" if name == "stroke" else "#curve .beyond", name],
+        )
+        assert colour == {"light": "rgb(123, 63, 152)", "dark": "rgb(215, 166, 238)"}[scheme]
+    # the table is seen whole, also on a phone
+    assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.scroll.best'))")
+    rows = page.locator(".scroll.best tbody tr")
+    assert rows.count() == 8
+    for row, share in enumerate((0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)):
+        found = certificate.at(share * nhanes.total)
+        cells = rows.nth(row).locator("td").all_text_contents()
+        assert cells[:2] == [nhanes.number(v / certificate.null_value) for v in (found.achieved, found.bound)]
+    page.screenshot(path=tmp_path / f"bound_{width}_{scheme}.png", full_page=True)
+
+
+def test_a_training_line_above_the_bound_is_not_clipped(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X @ [3.0, 2.0, 1.0]
+    model = AnytimeRegressor([[0], [1], [2]], [1.0, 2.0, 3.0], alpha=1.0).fit(X, y)
+    summary = make_report(model, X, y, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
+    page = visit(summary, tmp_path)
+    line, training = corners(page, "#curve .line-bound"), corners(page, "#curve .line-training")
+    assert training[-1, 1] < line[-1, 1] - 10
+    frame = page.locator("#curve svg").bounding_box()
+    assert 0 < training[:, 1].min() < frame["height"]
+    assert "so it can be above the bound" in page.locator(".notes").text_content()
+    assert "Here it is, by up to" in page.locator(".notes").text_content()
+
+
+def test_no_line_where_there_is_nothing_to_draw(heart, nhanes, visit, tmp_path):
+    trivial = make_report(heart.model, certificate=heart.model.certificate())
+    for summary, sections in ((trivial, 1), (nhanes.summary, 0)):
+        page = visit(summary, tmp_path)
+        assert page.locator("#curve .line-bound, #curve .beyond, .l-bound").count() == 0
+        assert page.locator("#best").count() == sections
+        assert page.locator("#curve .line-main").count() == 1
+
+
+def test_the_bound_on_paper_and_without_scripts(bounded, visit, tmp_path):
+    page = visit(bounded[1], tmp_path, color_scheme="dark")
+    page.emulate_media(media="print")
+    stroke = "getComputedStyle(document.querySelector('#curve .line-bound')).stroke"
+    assert page.evaluate(stroke) == "rgb(123, 63, 152)"
+    assert page.locator("#curve .line-bound").is_visible()
+    assert page.locator("#curve-legend .l-bound").is_visible()
+    plain = visit(bounded[1], tmp_path, java_script_enabled=False)
+    assert plain.locator(".scroll.best table").is_visible()
+
+
+@pytest.mark.parametrize("costs", [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1e-7, 1e9, 3.0]])
+def test_bounds_with_strange_costs(costs, visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    model = AnytimeRegressor([[0], [1], [2]], costs).fit(X, X @ [3.0, 2.0, 1.0] + rng.standard_normal(60))
+    page = visit(make_report(model, certificate=model.certificate(time_limit=60)), tmp_path)
+    assert np.isfinite(corners(page, "#curve .line-bound")).all()
+    assert "NaN" not in page.content()
