@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, indexable
 
 from budgetline.budgets import Interpolation, check_interpolation
@@ -239,7 +239,7 @@ def _folds(data: _Data, splits: list[tuple[Any, Any]], estimators: Mapping[str, 
     plain = [_Fold(train, test) for train, test in splits]
     if not any(map(_takes_moments, estimators.values())):
         return plain
-    table = check_table(BaseEstimator(), data.X, reset=True)
+    table = check_table(data.X)
     n, D = table.shape
     if n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
         return plain
