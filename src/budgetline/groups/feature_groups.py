@@ -61,12 +61,17 @@ class Layout:
     @cached_property
     def read(self) -> NDArray[np.intp]:
         """Positions in X of the columns that are in groups, ascending: the columns that a fit reads."""
-        return np.sort(np.concatenate(self.columns))
+        return np.sort(self.by_group)
 
     @cached_property
     def position(self) -> tuple[NDArray[np.intp], ...]:
         """``position[g]`` are the positions of group ``g`` among the columns that are read."""
         return tuple(np.searchsorted(self.read, columns) for columns in self.columns)
+
+    @property
+    def by_group(self) -> NDArray[np.intp]:
+        """Positions in X of the columns that are in groups, group after group."""
+        return np.concatenate(self.columns)
 
     @property
     def reads_all(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import add
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -35,12 +36,14 @@ Float = NDArray[np.float64]
 class Fitted(NamedTuple):
     """Staged models; the moments they follow from, if there are any; and the estimated error of the coefficients.
 
-    ``doubt`` is zero where the data were at hand, so that the coefficients are as good as the data allow.
+    ``doubt`` is zero where the data were at hand, so that the coefficients are as good as the data allow. ``learned``
+    are further fitted attributes of the estimator, by name.
     """
 
     stages: StagedModel
     moments: Moments | None = None
     doubt: float = 0.0
+    learned: Mapping[str, Any] = MappingProxyType({})
 
 
 class Fold(NamedTuple):
@@ -129,15 +132,30 @@ class RowsTraining:
 
 @dataclass(frozen=True)
 class MomentsTraining:
-    """Moments, which determine a model of squared error; of folds, if there are several."""
+    """Moments, which determine a model of squared error; of folds, if there are several.
+
+    ``n_passes`` is how often a source was read for them, None if they come from elsewhere.
+    """
 
     parts: tuple[Moments, ...]
+    n_passes: int | None = None
+
+    @property
+    def total(self) -> Moments:
+        """The moments of all rows."""
+        return reduce(add, self.parts)
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the sum of the moments."""
-        total = reduce(add, self.parts)
+        total = self.total
         stages, doubt = fit_moments(total, recipe)
-        return Fitted(stages, total, doubt)
+        return Fitted(stages, total, doubt, self.learned)
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What a fit keeps besides the model: the number of passes, and the moments of folds."""
+        found: dict[str, Any] = {} if self.n_passes is None else {"n_passes_": self.n_passes}
+        return found if len(self.parts) == 1 else found | {"fold_moments_": self.parts}
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Hold out one part after another."""
@@ -191,14 +209,15 @@ class SourceTraining:
             y_mean = found.standardisation()[2]
             mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
             _check_mass(mass, self.classes, self.fold[1])
-        return Fitted(fit_generalised_source(partial(self._sums), found, recipe, self.family, self.tol), found)
+        stages = fit_generalised_source(self._sums, found, recipe, self.family, self.tol)
+        return Fitted(stages, found, learned={"n_passes_": self.passes.count})
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Deal the rows to folds by a hash of their values."""
         n_folds = number_of_folds(cv)
         for k in range(n_folds):
             training = replace(self, fold=(n_folds, k))
-            yield Fold(training, partial(training._held_out_losses))
+            yield Fold(training, training._held_out_losses)
 
     def _sums(self, theta: Float, first: bool, moments: Moments) -> Sums:
         mean, scale, _ = moments.standardisation()
@@ -208,7 +227,9 @@ class SourceTraining:
     def _held_out_losses(self, stages: StagedModel) -> Float:
         statistic = StageLosses(stages, self.family, self.classes)
         assert self.fold is not None
-        found: StageLoss = _not_none(self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout)))
+        found: StageLoss = _not_none(
+            self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
+        )
         return np.asarray(found.total / found.weight)
 
     def _total(self, statistic: Statistic) -> Any:
@@ -256,14 +277,14 @@ def source_moments(
     if n_folds is None:
         statistic: Statistic = ChunkMoments(names, shape)
         found = sum_over(source, statistic, columns_read(layout), checkpoint=checkpoint, **options)
-        return MomentsTraining((_not_none(found),))
+        return MomentsTraining((_not_none(found),), n_passes=1)
     if checkpoint is not None:
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
     found = _not_none(sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), **options))
     for k, part in enumerate(found.parts):
         if part is None:
             raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
-    return MomentsTraining(found.parts)
+    return MomentsTraining(found.parts, n_passes=1)
 
 
 def held_out(test: Moments) -> Callable[[StagedModel], Float]:
@@ -290,7 +311,7 @@ def codes_of(Y: Float) -> NDArray[np.intp]:
     return Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
 
 
-def _check_mass(mass: Float, classes: NDArray[Any], fold: int) -> None:
+def _check_mass(mass: NDArray[Any], classes: NDArray[Any], fold: int) -> None:
     if np.any(mass <= 0):
         missing = shown(classes.tolist()[int(np.argmin(mass))])
         raise ValueError(f"class {missing} is missing in the training set of fold {fold}; use fewer folds")
