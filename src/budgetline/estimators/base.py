@@ -229,6 +229,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             return X
         if is_dask(X):
             return dask_source(X, y, sample_weight)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_source)")
         if client is not None or checkpoint is not None:
             raise ValueError("client and checkpoint are for sources: open_source makes one from a table")
         return None

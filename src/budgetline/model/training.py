@@ -47,10 +47,14 @@ class Fitted(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them."""
+    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them.
+
+    ``held`` are the moments of the held-out rows, where there are any.
+    """
 
     training: Training
     losses: Callable[[StagedModel], Float]
+    held: Moments | None = None
 
 
 class Training(Protocol):
@@ -95,7 +99,7 @@ class RowsTraining:
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
-        rows, _ = self.rows.rescaled()
+        rows, exponent = self.rows.rescaled()
         labels = None if self.classes is None else codes_of(rows.Y)
         splitter = check_cv(cv, rows.Y if labels is None else labels, classifier=labels is not None)
         splits = list(splitter.split(np.zeros((rows.n_rows, 1)), rows.Y if labels is None else labels))
@@ -107,7 +111,8 @@ class RowsTraining:
             return
         moments = fold_moments(rows, splits, self.layout.names_read)
         for split, (train, test) in zip(splits, moments, strict=True):
-            yield Fold(_MomentsOrRows(MomentsTraining((train,)), self._fold(rows, split).training), held_out(test))
+            training = _MomentsOrRows(MomentsTraining((train,)), self._fold(rows, split).training)
+            yield Fold(training, held_out(test), test.scaled(exponent))
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
@@ -153,14 +158,13 @@ class MomentsTraining:
 
     @property
     def learned(self) -> dict[str, Any]:
-        """What a fit keeps besides the model: the number of passes, and the moments of folds."""
-        found: dict[str, Any] = {} if self.n_passes is None else {"n_passes_": self.n_passes}
-        return found if len(self.parts) == 1 else found | {"fold_moments_": self.parts}
+        """What a fit keeps besides the model: the number of passes."""
+        return {} if self.n_passes is None else {"n_passes_": self.n_passes}
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Hold out one part after another."""
         for k, test in enumerate(self.parts):
-            yield Fold(MomentsTraining(self.parts[:k] + self.parts[k + 1 :]), held_out(test))
+            yield Fold(MomentsTraining(self.parts[:k] + self.parts[k + 1 :]), held_out(test), test)
 
 
 @dataclass(frozen=True)
