@@ -271,11 +271,11 @@ def test_cross_validated_curves_equal_a_loop(interpolation):
 
 @pytest.mark.parametrize("cv", [None, 3, np.int64(3)])
 def test_folds_keep_queries_together(cv):
-    from budgetline.evaluation.budget import splits_of
+    from budgetline.evaluation.cross_validation import Samples
 
     X, y = problem(n=60)
     qid = np.random.default_rng(1).permutation(np.repeat(np.arange(12), 5)).astype(str)
-    splits = splits_of(AnytimeRegressor(), X, y, cv, qid)
+    splits = Samples(X, y, qid=qid).splits(cv, stratified=False)
     assert len(splits) == (5 if cv is None else 3)
     assert all(not set(qid[train]) & set(qid[test]) for train, test in splits)
 

@@ -10,19 +10,22 @@ from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import indexable
 
 from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.data.rows import Rows
-from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
+from budgetline.evaluation.budget_curves import budget_curve
+from budgetline.evaluation.cross_validation import Samples
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
-from budgetline.evaluation.timeliness import check_fraction, oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
+from budgetline.evaluation.oracle import oracle_curve
+from budgetline.evaluation.timeliness import check_fraction, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
-from budgetline.model.anytime import as_model
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.progress import Progress, make_bar
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
@@ -30,6 +33,8 @@ from budgetline.tables import Backend, frame_of, text_table
 
 MOMENTS_BYTES = 1 << 30
 """The moments of all folds are shared if they take no more than this."""
+MEANS = ("timeliness", "stop_cost", "final", "fit_seconds")
+"""What the summary of a comparison takes the means of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,24 +74,18 @@ class Comparison:
         """
         found = {}
         for method in self.curves:
-            mine = [row for row in self.rows if row["method"] == method]
-            values = np.array([row["timeliness"] for row in mine])
-            means = {key: float(np.mean([row[key] for row in mine])) for key in ("stop_cost", "final", "fit_seconds")}
-            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            found[method] = {"timeliness": float(values.mean()), "error": float(error), **means}
+            folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])
+            error = folds[:, 0].std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
+            found[method] = dict(zip(MEANS, folds.mean(axis=0).tolist(), strict=True)) | {"error": float(error)}
         return found
 
     def __str__(self) -> str:
         header = ["method", "timeliness", "± s.e.", f"final {self.metric}", "stop cost", "fit seconds"]
         rows = []
         for method, row in self.summary().items():
-            cells = [
-                f"{row['timeliness']:.4f}",
-                f"{row['error']:.4f}",
-                f"{row['final']:.4f}",
-                f"{row['stop_cost']:.6g}",
-            ]
-            rows.append([method, *cells, "" if np.isnan(row["fit_seconds"]) else f"{row['fit_seconds']:.3g}"])
+            fixed = [f"{row[key]:.4f}" for key in ("timeliness", "error", "final")]
+            seconds = "" if np.isnan(row["fit_seconds"]) else f"{row['fit_seconds']:.3g}"
+            rows.append([method, *fixed, f"{row['stop_cost']:.6g}", seconds])
         heuristic = any("heuristic" in curve.label for curve in self.curves.values())
         note = "\noracle: steps reordered as if their gains stayed the same; a heuristic, not an upper bound"
         return text_table(header, rows, left={0}) + note * heuristic
@@ -149,18 +148,21 @@ def compare(
     True
     """
     judge = _Judge(as_metric(metric), fraction, _check_names(estimators, reference, oracles), oracles, interpolation)
-    data = _Data(X := indexable(X)[0], y, sample_weight, qid)
-    folds = _folds(data, splits_of(_example(estimators), X, y, cv, qid), estimators)
+    samples = Samples(indexable(X)[0], y, sample_weight, qid)
+    splits = samples.splits(cv, any(map(is_classifier, estimators.values())))
+    folds = [_Fold(samples, *split) for split in splits]
+    if any(map(_takes_moments, estimators.values())):
+        folds = _with_moments(folds, samples)
     bar = make_bar(progress, "fits", len(folds) * len(estimators))
     with nullcontext() if bar is None else bar:
-        results = [judge.fold(k, estimators, data, fold, bar) for k, fold in enumerate(folds)]
-    curves = {name: BudgetCurve.mean([r[1][name] for r in results]) for name in results[0][1]}
+        results = [judge.fold(k, estimators, fold, bar) for k, fold in enumerate(folds)]
+    curves = {name: BudgetCurve.mean([mine[name] for _, mine in results]) for name in results[0][1]}
     return Comparison(tuple(row for rows, _ in results for row in rows), curves, judge.metric.name)
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """How to judge: by which metric, up to which cost, and how to read the curves."""
+    """How to judge: by which metric, up to which cost, and what budgets between points buy."""
 
     metric: Metric
     fraction: float | Literal["plateau"]
@@ -174,13 +176,13 @@ class _Judge:
             check_fraction(self.fraction)
 
     def fold(
-        self, number: int, estimators: Mapping[str, Any], data: _Data, fold: _Fold, bar: Any
+        self, number: int, estimators: Mapping[str, Any], fold: _Fold, bar: Any
     ) -> tuple[list[dict[str, Any]], dict[str, BudgetCurve]]:
         """Fit all methods on one fold; return their rows of the table and their curves."""
         models, curves, seconds = {}, {}, {}
         for name, estimator in estimators.items():
-            models[name], seconds[name] = _fit(estimator, data, fold)
-            curves[name] = _curve(models[name], data, fold, self.metric)
+            fitted, seconds[name] = fold.fit(estimator)
+            models[name], curves[name] = as_model(fitted), fold.curve(fitted, self.metric)
             if bar is not None:
                 bar.update()
         self._check_losses(models)
@@ -201,10 +203,10 @@ class _Judge:
         ]
         return rows, curves
 
-    def _check_losses(self, models: Mapping[str, Any]) -> None:
+    def _check_losses(self, models: Mapping[str, AnytimeModel]) -> None:
         """Raise an error if what is explained is measured in different losses."""
-        losses = {name: type(as_model(model).family).__name__ for name, model in models.items()}
-        if isinstance(self.metric, Explained) and len(set(losses.values())) > 1:
+        losses = {name: type(model.family).__name__ for name, model in models.items()}
+        if self.metric.name in ("explained", "F") and len(set(losses.values())) > 1:
             each = some(losses.items(), of=lambda item: f"{shown(item[0])} {item[1]}")
             raise ValueError(
                 f"{shown(self.metric.name)} is in the loss of each model ({each}): take a metric they share"
@@ -212,97 +214,76 @@ class _Judge:
 
 
 @dataclass(frozen=True)
-class _Data:
-    """What the user gave, as it was given."""
-
-    X: Any
-    y: Any
-    sample_weight: Any
-    qid: Any
-
-
-@dataclass(frozen=True)
 class _Fold:
-    """Training and test rows; their moments where they can be shared, and the seconds those took."""
+    """Training and test rows; their moments, where all methods share them, and the seconds that these took."""
 
-    train: Any
-    test: Any
+    samples: Samples
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
     moments: tuple[Moments, Moments] | None = None
     seconds: float = 0.0
 
+    def fit(self, estimator: Any) -> tuple[Any, float]:
+        """Return a fitted clone and the seconds that it took."""
+        if self.moments is not None and _takes_moments(estimator):
+            start = perf_counter()
+            with suppress(LinAlgWarning), warnings.catch_warnings():
+                warnings.simplefilter("error", LinAlgWarning)  # too ill conditioned for moments: fit from the rows
+                return clone(estimator).fit_moments(self.moments[0]), perf_counter() - start + self.seconds
+        rows = self.samples.take(self.train)
+        start = perf_counter()
+        return rows.fitted(estimator), perf_counter() - start
 
-def _folds(data: _Data, splits: list[tuple[Any, Any]], estimators: Mapping[str, Any]) -> list[_Fold]:
-    """Return the folds, with moments unless nobody takes them, they would be too large, or the table has none.
-
-    Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
-    """
-    plain = [_Fold(train, test) for train, test in splits]
-    if not any(map(_takes_moments, estimators.values())):
-        return plain
-    table = check_table(data.X)
-    n, D = table.shape
-    if n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
-        return plain
-    Y, target_shape = check_target(data.y, n)
-    weight = check_weight(data.sample_weight, n)
-    start = perf_counter()
-    try:
-        found = list(fold_moments(Rows(numbers_of(table), Y, weight).rescaled()[0], splits, column_names(data.X)))
-    except ValueError:
-        return plain
-    seconds = (perf_counter() - start) / len(splits)
-    shaped = [(replace(train, target_shape=target_shape), replace(test, target_shape=target_shape))
-              for train, test in found]  # fmt: skip
-    return [replace(fold, moments=moments, seconds=seconds) for fold, moments in zip(plain, shaped, strict=True)]
+    def curve(self, model: Any, metric: Metric) -> BudgetCurve:
+        """Return the held-out curve."""
+        determined = isinstance(metric, RowMetric) and metric.of_errors is not None
+        if self.moments is not None and determined and _takes_moments(model):
+            with suppress(LinAlgWarning), warnings.catch_warnings():
+                warnings.simplefilter("error", LinAlgWarning)
+                return budget_curve(model, self.moments[1], metric=metric)
+        return self.samples.take(self.test).curve(model, metric)
 
 
 def _takes_moments(estimator: Any) -> bool:
-    return hasattr(estimator, "fit_moments") and getattr(estimator, "loss", "squared_error") == "squared_error"
+    """Return whether an estimator learns from the moments of all rows: those with folds of their own do not."""
+    squares = getattr(estimator, "loss", "squared_error") == "squared_error"
+    return squares and hasattr(estimator, "fit_moments") and not hasattr(estimator, "cv")
 
 
-def _example(estimators: Mapping[str, Any]) -> Any:
-    """Return an estimator that decides how folds are made: they are stratified if any method is a classifier."""
-    return next(filter(is_classifier, estimators.values()), next(iter(estimators.values())))
+def _with_moments(folds: list[_Fold], samples: Samples) -> list[_Fold]:
+    """Return the folds with their moments, unless these are too large or the table has none.
 
-
-def _fit(estimator: Any, data: _Data, fold: _Fold) -> tuple[Any, float]:
-    """Return a fitted clone and the seconds that took."""
-    model = clone(estimator)
-    if fold.moments is not None and _takes_moments(estimator):
-        start = perf_counter()
-        with suppress(LinAlgWarning), warnings.catch_warnings():
-            warnings.simplefilter("error", LinAlgWarning)  # too ill conditioned for moments: fit from the rows
-            model.fit_moments(fold.moments[0])
-            return model, perf_counter() - start + fold.seconds
-    X, y = rows_of(fold.train, data.X, data.y)
+    Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
+    """
+    table = check_table(samples.X)
+    n, D = table.shape
+    if n < D or 16 * D**2 * len(folds) > MOMENTS_BYTES:
+        return folds
+    Y, shape = check_target(samples.y, n)
+    weight = check_weight(samples.weight, n)
     start = perf_counter()
-    model.fit(X, y, **weight_of(data.sample_weight, fold.train, model))
-    return model, perf_counter() - start
-
-
-def _curve(model: Any, data: _Data, fold: _Fold, metric: Metric) -> BudgetCurve:
-    """Return the held-out curve."""
-    if fold.moments is not None and _takes_moments(model) and isinstance(metric, Explained | MeanSquaredError):
-        with suppress(LinAlgWarning), warnings.catch_warnings():
-            warnings.simplefilter("error", LinAlgWarning)
-            return budget_curve(model, fold.moments[1], metric=metric)
-    X, y = rows_of(fold.test, data.X, data.y)
-    qid = None if data.qid is None else _safe_indexing(data.qid, fold.test)
-    return budget_curve(model, X, y, metric=metric, qid=qid, **weight_of(data.sample_weight, fold.test))
+    try:
+        rows, _ = Rows(numbers_of(table), Y, weight).rescaled()
+        found = list(fold_moments(rows, [(fold.train, fold.test) for fold in folds], column_names(samples.X)))
+    except ValueError:
+        return folds
+    seconds = (perf_counter() - start) / len(folds)
+    shaped = ((replace(train, target_shape=shape), replace(test, target_shape=shape)) for train, test in found)
+    return [replace(fold, moments=both, seconds=seconds) for fold, both in zip(folds, shaped, strict=True)]
 
 
 def _check_names(estimators: Mapping[str, Any], reference: str | None, oracles: tuple[str, ...]) -> str:
+    """Check the names of methods; return that of the reference."""
     if not isinstance(estimators, Mapping):
         raise TypeError(f"estimators must be a mapping name -> estimator, got {type(estimators).__name__}")
     if isinstance(oracles, str):
         raise TypeError(f"oracles must be several names: give ({shown(oracles)},)")
     if not estimators:
         raise ValueError("there are no estimators to compare")
-    if taken := [name for name in oracles if f"{name} oracle" in estimators]:
-        raise ValueError(
-            f"{shown(taken[0] + ' oracle')} is the name of the Oracle of {shown(taken[0])}: rename the estimator"
-        )
-    for name in (reference, *oracles):
-        if name is not None and name not in estimators:
+    for name in (*([] if reference is None else [reference]), *oracles):
+        if name not in estimators:
             raise ValueError(f"{shown(name)} is not one of the estimators: {some(estimators)}")
+    for name in oracles:
+        if (taken := f"{name} oracle") in estimators:
+            raise ValueError(f"{shown(taken)} is the name of the Oracle of {shown(name)}: rename the estimator")
     return next(iter(estimators)) if reference is None else reference

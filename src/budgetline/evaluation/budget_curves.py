@@ -1,0 +1,111 @@
+"""From a fitted model and held-out data to a curve."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+
+from budgetline.data.sources import Source
+from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.held_out import HeldOut
+from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
+from budgetline.evaluation.source_metrics import values_over
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.statistics.moments import Moments
+
+Float = NDArray[np.float64]
+
+
+def budget_curve(
+    model: Any, X: Any, y: Any = None, *, metric: Any = "explained", sample_weight: Any = None, qid: Any = None
+) -> BudgetCurve:
+    """Return what each budget buys on held-out data: a metric of every stage against its cost.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, or a pipeline or search that ends in one
+    X : array, sparse matrix, data frame, Moments or Source
+        Held-out data. From :class:`Moments` (of X and y) the metrics of squared error need no data. A source is read in
+        chunks; only for metrics that are not means over rows are the predictions of all rows kept.
+    y : array of shape (n,) or (n, P)
+    metric : str, scorer or function
+        - "explained": F/R(∅), the share of the held-out risk of the intercept-only model that is explained, in the
+          model's own loss without the penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
+        - "F": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
+        - "mse", "r2": means over targets. R² at stage 0 is negative where the held-out mean differs from the training
+          mean;
+        - "accuracy", "roc_auc": a regressor needs a y of two values, which it tells apart halfway; ROC AUC of several
+          classes is the mean over classes, each against the rest;
+        - "log_loss";
+        - "ndcg@5" and the like, or ``NDCG(k, empty=…)``: see :func:`budgetline.evaluation.ndcg_score`;
+        - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
+          function if its first argument starts with ``y`` or it takes exactly two, else a scorer: greater is better.
+    sample_weight : array of shape (n,), optional
+    qid : array of shape (n,), optional
+        The query of each row, for NDCG.
+
+    Returns
+    -------
+    BudgetCurve
+        Cost 0, the intercept-only model, comes first.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier, budget_curve
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data[::2], heart.target[::2])
+    >>> curve = budget_curve(model, heart.data[1::2], heart.target[1::2], metric="roc_auc")
+    >>> curve.costs[:4].tolist(), curve.values[:4].round(3).tolist()
+    ([0.0, 1.0, 2.0, 3.0], [0.5, 0.747, 0.76, 0.813])
+    """
+    measure = as_metric(metric)
+    if isinstance(X, Moments | Source):
+        judged = _judged_alone(model, X, y, sample_weight, qid)
+        values = _from_moments(judged, X, measure) if isinstance(X, Moments) else values_over(judged, X, measure)
+    else:
+        held = HeldOut.of(model, X, y, sample_weight, qid)
+        judged, values = held.model, measure.values(held)
+    costs = np.concatenate([[0.0], judged.sequence.cumulative_costs])
+    return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *judged.sequence.groups))
+
+
+def _judged_alone(fitted: Any, held: Moments | Source, *given: Any) -> AnytimeModel:
+    """Return the model that moments or a source judge; they hold all else, and no pipeline can transform them."""
+    what = "moments" if isinstance(held, Moments) else "sources"
+    if any(part is not None for part in given):
+        raise ValueError(f"{what} hold y, weights and queries: give none")
+    model = as_model(fitted)
+    inner = getattr(fitted, "best_estimator_", fitted)
+    if hasattr(inner, "steps"):
+        raise TypeError(
+            f"{what} judge an estimator of budgetline itself, not {type(inner).__name__}, which would transform them"
+        )
+    model.columns.check(held.feature_names, held.n_features)
+    return model
+
+
+def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Float:
+    """Return the metric of every stage from moments of held-out data; warn where huge coefficients cancel."""
+    if not model.squared_error:
+        raise ValueError(f"moments judge models of squared error only, not {model.estimator}")
+    if moments.n_targets != model.n_targets:
+        raise ValueError(f"the moments are of {moments.n_targets} targets, the model has {model.n_targets}")
+    if not isinstance(metric, RowMetric) or metric.of_errors is None:
+        raise ValueError(f"metric {shown(metric.name)} needs the data: moments do not determine it")
+    errors, D = model.stages.mean_squared_errors(moments), moments.n_features
+    variance = np.diag(moments.scatter) / moments.weight
+    sd = np.sqrt(variance)
+    sizes = np.abs(model.stages.coef_path) @ sd[:D] + sd[D:]
+    if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
+        warnings.warn(
+            "the coefficients are so large that moments do not determine the errors: judge the model on the data",
+            LinAlgWarning,
+            stacklevel=3,
+        )
+    return metric.finished(metric.of_errors(errors), variance[D:])
