@@ -75,8 +75,9 @@ class Comparison:
         found = {}
         for method in self.curves:
             folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])
-            error = folds[:, 0].std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
-            found[method] = dict(zip(MEANS, folds.mean(axis=0).tolist(), strict=True)) | {"error": float(error)}
+            value, *others = folds.mean(axis=0).tolist()
+            error = float(folds[:, 0].std(ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else np.nan
+            found[method] = {"timeliness": value, "error": error, **dict(zip(MEANS[1:], others, strict=True))}
         return found
 
     def __str__(self) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from budgetline.budgets import Interpolation, check_interpolation
-from budgetline.evaluation.budget_curves import budget_curve
+from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import label_of
-from budgetline.evaluation.prediction_curves import curve_of_predictions
 from budgetline.messages import shown
 
 BOUND_LABEL = "bound: no set of groups can be above"
