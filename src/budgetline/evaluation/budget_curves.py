@@ -81,9 +81,12 @@ def budget_curve(
     ([0.0, 1.0, 2.0, 3.0], [0.5, 0.747, 0.76, 0.813])
     """
     measure = as_metric(metric)
-    if isinstance(X, Moments | Source):
+    if isinstance(X, Moments):
         judged = _judged_alone(model, X, y, sample_weight, qid)
-        values = _from_moments(judged, X, measure) if isinstance(X, Moments) else values_over(judged, X, measure)
+        values = _from_moments(judged, X, measure)
+    elif isinstance(X, Source):
+        judged = _judged_alone(model, X, y, sample_weight, qid)
+        values = values_over(judged, X, measure, model)
     else:
         held = HeldOut.of(model, X, y, sample_weight, qid)
         judged, values = held.model, measure.values(held)

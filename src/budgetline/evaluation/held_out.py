@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags, Tags
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from budgetline.inputs import check_weight, raise_missing
@@ -86,25 +83,19 @@ class HeldOut:
         """Yield the model held at each stage, from stage 0 on."""
         known = self.scores
         found = self.model.stages.stage_scores(self.table) if known is None else np.moveaxis(known, 1, 0)
-        for stage, scores in enumerate(found):
-            yield StageView(self, stage, scores)
-
-
-def _classifies(view: StageView) -> bool:
-    return view.held.model.classes is not None
+        view = RegressorView if self.model.classes is None else ClassifierView
+        yield from (view(self, stage, scores) for stage, scores in enumerate(found))
 
 
 class StageView:
     """A fitted model held at one stage, as scikit-learn's scorers expect an estimator.
 
     Responses to the held-out X come from scores that are known already; any other X is predicted. Attributes that are
-    not listed here are those of what the user gave.
+    not defined here are those of what the user gave.
     """
 
     def __init__(self, held: HeldOut, stage: int, scores: Float) -> None:
         self.held, self.stage, self.scores = held, stage, scores
-        if held.model.classes is not None:
-            self.classes_ = held.model.classes
 
     def respond(self, method: str, X: Any = None) -> NDArray[Any]:
         """Return what a method of the model answers at this stage; None is the held-out X."""
@@ -117,26 +108,6 @@ class StageView:
         """Return predictions, or labels."""
         return self.respond("predict", X)
 
-    @available_if(_classifies)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Float:
-        """Return probabilities."""
-        return self.respond("predict_proba", X)
-
-    @available_if(_classifies)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Float:
-        """Return log probabilities."""
-        return self.respond("predict_log_proba", X)
-
-    @available_if(_classifies)  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Float:
-        """Return scores."""
-        return self.respond("decision_function", X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R² of a regressor, the accuracy of a classifier."""
-        metric = accuracy_score if _classifies(self) else r2_score
-        return float(metric(y, self.predict(X), sample_weight=sample_weight))
-
     def __getattr__(self, name: str) -> Any:
         if name == "held":  # a copy that has not been filled yet
             raise AttributeError(name)
@@ -145,10 +116,30 @@ class StageView:
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = BaseEstimator().__sklearn_tags__()
-        if _classifies(self):
-            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
-        else:
-            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
-        return tags
+    def __sklearn_tags__(self) -> Any:
+        return BaseEstimator().__sklearn_tags__()
+
+
+class RegressorView(RegressorMixin, StageView):  # type: ignore[misc]
+    """A regressor held at one stage."""
+
+
+class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
+    """A classifier held at one stage."""
+
+    @property
+    def classes_(self) -> NDArray[Any] | None:
+        """The labels."""
+        return self.held.model.classes
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return probabilities."""
+        return self.respond("predict_proba", X)
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """Return log probabilities."""
+        return self.respond("predict_log_proba", X)
+
+    def decision_function(self, X: Any) -> Float:
+        """Return scores."""
+        return self.respond("decision_function", X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,11 @@ GATHER_BYTES = 1 << 31
 """Scores of all rows and stages are kept, for metrics that need them, up to this size."""
 
 
-def values_over(model: AnytimeModel, source: Source, metric: Metric) -> Float:
+def values_over(model: AnytimeModel, source: Source, metric: Metric, fitted: Any) -> Float:
     """Return a metric of every stage of a model over a source of its columns, shape (1 + stages,).
 
-    The data may be others than those that a fit read from the same source.
+    ``fitted`` is what the user gave, which scorers may look at. The data may differ from those that a fit read from the
+    same source.
     """
     source, columns, names = source.anew(), model.last.columns, source.feature_names
     labels = tuple(str(d) if names is None else names[d] for d in columns)
@@ -36,7 +38,7 @@ def values_over(model: AnytimeModel, source: Source, metric: Metric) -> Float:
         gathered: Gathered | None = sum_over(source, ChunkScores(model, labels), columns)
         if gathered is None:
             raise ValueError("the source holds no rows")
-        return metric.values(gathered.held_out(model))
+        return metric.values(gathered.held_out(model, fitted))
     sums: RowSums | None = sum_over(source, ChunkSums(model, labels, metric), columns)
     if sums is None:
         raise ValueError("the source holds no rows of positive weight")
@@ -98,14 +100,14 @@ class Gathered:
             )
         return both
 
-    def held_out(self, model: AnytimeModel) -> HeldOut:
+    def held_out(self, model: AnytimeModel, fitted: Any) -> HeldOut:
         """Return all rows, with scores that are known and an X that is gone."""
         scores, y = np.concatenate([c.X for c in self.chunks]), np.concatenate([c.y for c in self.chunks])
         weights = [c.weight for c in self.chunks if c.weight is not None]
         queries = [c.qid for c in self.chunks if c.qid is not None]
         weight, qid = np.concatenate(weights) if weights else None, np.concatenate(queries) if queries else None
         gone = np.empty((len(y), 0))  # scorers are given it and hand it back
-        return HeldOut(model, gone, y, gone, weight, qid, model, scores)
+        return HeldOut(model, gone, y, gone, weight, qid, fitted, scores)
 
 
 @dataclass(frozen=True)
