@@ -81,6 +81,7 @@ class RowsTraining:
     family : Family
     tol : float
         Of the gradient, for losses other than squared error.
+    target_shape : () or (P,)
     classes : array, or None
         Of a classifier; the targets of the rows are their indicators.
     """
@@ -89,12 +90,14 @@ class RowsTraining:
     layout: Layout
     family: Family
     tol: float
+    target_shape: tuple[int, ...]
     classes: NDArray[Any] | None = None
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where they fit the job."""
         if isinstance(self.family, SquaredError):
-            return Fitted(*fit_rows(self.rows, recipe, self.layout.names_read))
+            stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
+            return Fitted(stages, None if moments is None else replace(moments, target_shape=self.target_shape))
         return Fitted(fit_generalised(self.rows, recipe, self.family, self.tol, self.layout.names_read))
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
@@ -112,7 +115,8 @@ class RowsTraining:
         moments = fold_moments(rows, splits, self.layout.names_read)
         for split, (train, test) in zip(splits, moments, strict=True):
             training = _MomentsOrRows(MomentsTraining((train,)), self._fold(rows, split).training)
-            yield Fold(training, held_out(test), test.scaled(exponent))
+            held = replace(test.scaled(exponent), target_shape=self.target_shape)
+            yield Fold(training, held_out(test), held)
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
