@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,7 +106,7 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
         known: tuple[Moments, ...] | None = self.model_.learned.get("fold_moments_")
         if known is None:
             raise ValueError("X was too wide for moments of folds: start with partial_fit or a source, which keep them")
-        return tuple(replace(part, target_shape=self.model_.target_shape) for part in known)
+        return known
 
     def _dealt(self, rows: Rows) -> list[Rows]:
         number_of_folds(self.cv)
