@@ -30,9 +30,13 @@ from budgetline.budgets import floats_of, number_of
 from budgetline.messages import cut, shown, some
 
 Float = NDArray[np.float64]
+Array = NDArray[Any]
+"""Numbers or labels of any type."""
+Table = Any
+"""An array or sparse matrix of shape (n, D), or a narwhals data frame of n rows."""
 
 
-def column_names(X: Any) -> tuple[str, ...] | None:
+def column_names(X: object) -> tuple[str, ...] | None:
     """Return the column names of a data frame with string names, None for anything else."""
     frame = _frame(X)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
@@ -70,7 +74,7 @@ def _class_named(name: str) -> type[BaseEstimator]:
     return type(name, (BaseEstimator,), {})
 
 
-def check_table(X: Any, known: KnownColumns | None = None, estimator: Any = None) -> Any:
+def check_table(X: object, known: KnownColumns | None = None, estimator: object = None) -> Table:
     """Check that X is a table, with the known columns if there are any.
 
     Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. Errors name the estimator, if it is given.
@@ -82,7 +86,7 @@ def check_table(X: Any, known: KnownColumns | None = None, estimator: Any = None
     return table if frame is None else _not_empty(frame)
 
 
-def _array(X: Any, estimator: Any) -> Any:
+def _array(X: object, estimator: object) -> Table:
     """Return a 2-d array or CSR/CSC matrix of numbers, which need not be finite."""
     _refuse_masked(X, "X")
     try:
@@ -96,7 +100,7 @@ def _array(X: Any, estimator: Any) -> Any:
         raise
 
 
-def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
+def numbers_of(table: Table, columns: NDArray[np.intp] | None = None) -> Table:
     """Return columns of a checked table as an array (or sparse matrix) of numbers; None means all.
 
     Arrays are returned as they are when all columns are asked for. Frames are converted column by column, so
@@ -121,29 +125,29 @@ def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
     return array
 
 
-def _refuse_masked(values: Any, name: str) -> None:
+def _refuse_masked(values: object, name: str) -> None:
     """Raise an error if numbers are masked: NumPy would use the numbers under the mask."""
     for part in values if isinstance(values, list | tuple) else [values]:
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             raise ValueError(f"{name} is a masked array with masked values: fill them first")
 
 
-def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
     _need(y)
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
-    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
-    if y.ndim > 2 or y.ndim == 0:
-        raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {y.shape}")
-    check_consistent_length(y, np.empty(n_samples))
-    if y.ndim == 2 and y.shape[1] == 0:
+    Y: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+    if Y.ndim > 2 or Y.ndim == 0:
+        raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {Y.shape}")
+    check_consistent_length(Y, np.empty(n_samples))
+    if Y.ndim == 2 and Y.shape[1] == 0:
         raise ValueError("y has no columns")
-    return y.reshape(n_samples, -1), y.shape[1:]
+    return Y.reshape(n_samples, -1), Y.shape[1:]
 
 
-def raise_missing(y: Any, first: int = 0, name: str = "y") -> None:
+def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
     """Raise an error that names the first row in which y is missing: None, NaN, NaT, NA, or masked.
 
     An empty text is a label like any other. Rows count from ``first``.
@@ -161,7 +165,7 @@ def raise_missing(y: Any, first: int = 0, name: str = "y") -> None:
         raise ValueError(f"Input {name} contains {what}, first in row {first + int(where[0])}")
 
 
-def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+def _missing(array: Array) -> NDArray[np.bool_]:
     """Return which entries are missing."""
     if array.dtype.kind in "fcmM":
         return np.asarray(array != array)  # NaN and NaT alone differ from themselves
@@ -177,7 +181,7 @@ def _is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
-def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def check_labels(y: object, n_samples: int) -> tuple[Array, NDArray[np.intp]]:
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
     labels = _labels(y, n_samples)
     assert_all_finite(labels, input_name="y")
@@ -193,7 +197,7 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
     return classes, codes.astype(np.intp)
 
 
-def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+def check_known(y: object, n_samples: int, classes: Array) -> NDArray[np.intp]:
     """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
     labels = _labels(y, n_samples).tolist()
     number = {label: k for k, label in enumerate(classes.tolist())}
@@ -202,7 +206,7 @@ def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.int
     return np.array([number[label] for label in labels], dtype=np.intp)
 
 
-def _labels(y: Any, n_samples: int) -> NDArray[Any]:
+def _labels(y: object, n_samples: int) -> Array:
     """Return labels as an array of shape (n,), none of them missing."""
     _need(y)
     raise_missing(y)
@@ -211,12 +215,12 @@ def _labels(y: Any, n_samples: int) -> NDArray[Any]:
     return np.asarray(labels)
 
 
-def _need(y: Any) -> None:
+def _need(y: object) -> None:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
 
 
-def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
+def check_weight(sample_weight: object, n_samples: int) -> Float | None:
     """Return weights as a float array of shape (n,), or None when all are equal to one."""
     if sample_weight is None:
         return None
@@ -238,7 +242,7 @@ def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
     return weight
 
 
-def prediction_table(known: KnownColumns, X: Any, columns: NDArray[np.intp]) -> Any:
+def prediction_table(known: KnownColumns, X: object, columns: NDArray[np.intp]) -> Table:
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
     The other columns are not read: expensive ones may not have been computed, hold NaN, or be missing from a frame.
@@ -255,7 +259,7 @@ def prediction_table(known: KnownColumns, X: Any, columns: NDArray[np.intp]) -> 
     return check_finite(numbers_of(table, None if everything else columns), labels)
 
 
-def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
+def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
     """Raise the error for a column of X that is not finite, or too large to square; return if there is none."""
     for d, label in enumerate(labels):
         column = X[:, [d]].toarray().ravel() if sparse.issparse(X) else np.asarray(X[:, d], dtype=np.float64)
@@ -294,7 +298,7 @@ def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
             )
 
 
-def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: Sequence[str]) -> None:
+def check_choice(budget: object, stage: object, available: object, n_stages: int, names: Sequence[str]) -> None:
     """Check the keywords that say how much of the model a prediction may use."""
     if sum(v is not None for v in (budget, stage, available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
@@ -313,7 +317,7 @@ def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: 
             raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")
 
 
-def check_finite(array: Any, labels: Sequence[str]) -> Any:
+def check_finite(array: Table, labels: Sequence[str]) -> Table:
     """Return the table; raise an error that names the column if it is not finite."""
     values = array.data if sparse.issparse(array) else array
     if values.dtype.kind == "f" and not np.isfinite(values.sum(dtype=np.float64)):
@@ -321,14 +325,14 @@ def check_finite(array: Any, labels: Sequence[str]) -> Any:
     return array
 
 
-def _not_empty(frame: Any) -> Any:
+def _not_empty(frame: Table) -> Table:
     for axis, what in enumerate(("sample", "feature")):
         if frame.shape[axis] < 1:
             raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return frame
 
 
-def _frame(X: Any) -> nw.DataFrame[Any] | None:
+def _frame(X: object) -> Table | None:
     if isinstance(X, nw.DataFrame):
         return X
     native = nw.from_native(X, pass_through=True)
@@ -337,7 +341,7 @@ def _frame(X: Any) -> nw.DataFrame[Any] | None:
     return native if isinstance(native, nw.DataFrame) else None
 
 
-def _as_float(values: NDArray[Any], name: Any) -> Float:
+def _as_float(values: Array, name: object) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

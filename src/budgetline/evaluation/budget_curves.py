@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +37,13 @@ OF_PREDICTIONS: dict[str, Callable[..., float]] = {
 
 
 def budget_curve(
-    model: Any, X: Any, y: Any = None, *, metric: Any = "explained", sample_weight: Any = None, qid: Any = None
+    model: object,
+    X: object,
+    y: object = None,
+    *,
+    metric: object = "explained",
+    sample_weight: object = None,
+    qid: object = None,
 ) -> BudgetCurve:
     """Return what each budget buys on held-out data: a metric of every stage against its cost.
 
@@ -53,11 +58,8 @@ def budget_curve(
         - "explained": F/R(∅), the share of the held-out risk of the intercept-only model that is explained, in the
           model's own loss without the penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
         - "F": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
-        - "mse", "r2": means over targets. R² at stage 0 is negative where the held-out mean differs from the training
-          mean;
-        - "accuracy", "roc_auc": a regressor needs a y of two values, which it tells apart halfway; ROC AUC of several
-          classes is the mean over classes, each against the rest;
-        - "log_loss";
+        - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (of several classes the mean, each against
+          the rest). A regressor has the last two where y has two values, which it tells apart halfway;
         - "ndcg@5" and the like, or ``NDCG(k, empty=…)``: see :func:`budgetline.evaluation.ndcg_score`;
         - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
           function if its first argument starts with ``y`` or it takes exactly two, else a scorer: greater is better.
@@ -81,12 +83,8 @@ def budget_curve(
     ([0.0, 1.0, 2.0, 3.0], [0.5, 0.747, 0.76, 0.813])
     """
     measure = as_metric(metric)
-    if isinstance(X, Moments):
-        judged = _judged_alone(model, X, y, sample_weight, qid)
-        values = _from_moments(judged, X, measure)
-    elif isinstance(X, Source):
-        judged = _judged_alone(model, X, y, sample_weight, qid)
-        values = values_over(judged, X, measure, model)
+    if isinstance(X, Moments | Source):
+        judged, values = _judged_alone(model, X, measure, y, sample_weight, qid)
     else:
         held = HeldOut.of(model, X, y, sample_weight, qid)
         judged, values = held.model, measure.values(held)
@@ -95,13 +93,13 @@ def budget_curve(
 
 
 def curve_of_predictions(
-    y_true: Any,
-    predictions: Sequence[Any],
+    y_true: object,
+    predictions: Sequence[ArrayLike],
     costs: ArrayLike,
     *,
-    metric: Any = "explained",
-    sample_weight: Any = None,
-    qid: Any = None,
+    metric: object = "explained",
+    sample_weight: object = None,
+    qid: object = None,
 ) -> BudgetCurve:
     """Return the curve of predictions made at increasing costs.
 
@@ -132,13 +130,13 @@ def curve_of_predictions(
     extra = {} if sample_weight is None else {"sample_weight": sample_weight}
     values = np.array([float(function(y_true, predicted, **extra)) for predicted in predictions])
     if metric in ("explained", "F"):
-        risks = values * (np.size(predictions[0]) // len(predictions[0])) / 2  # half the sum over targets
+        risks = values * (np.size(predictions[0]) // np.shape(predictions[0])[0]) / 2  # half the sum over targets
         values = explained_share(risks) if metric == "explained" else risks[0] - risks
     return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
 
 
-def _judged_alone(fitted: Any, held: Moments | Source, *given: Any) -> AnytimeModel:
-    """Return the model that moments or a source judge; they hold all else, and no pipeline can transform them."""
+def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given: object) -> tuple[AnytimeModel, Float]:
+    """Return the model and its metric on moments or a source, which hold all else and which no pipeline transforms."""
     what = "moments" if isinstance(held, Moments) else "sources"
     if any(part is not None for part in given):
         raise ValueError(f"{what} hold y, weights and queries: give none")
@@ -149,7 +147,9 @@ def _judged_alone(fitted: Any, held: Moments | Source, *given: Any) -> AnytimeMo
             f"{what} judge an estimator of budgetline itself, not {type(inner).__name__}, which would transform them"
         )
     model.columns.check(held.feature_names, held.n_features)
-    return model
+    if isinstance(held, Moments):
+        return model, _from_moments(model, held, metric)
+    return model, values_over(model, held, metric, fitted)
 
 
 def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Float:
@@ -168,12 +168,12 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
         warnings.warn(
             "the coefficients are so large that moments do not determine the errors: judge the model on the data",
             LinAlgWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return metric.finished(metric.of_errors(errors), variance[D:])
 
 
-def _function_of(metric: Any, qid: Any) -> tuple[str, Callable[..., float], bool]:
+def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float], bool]:
     """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
     if hasattr(metric, "_score_func"):
         raise ValueError(f"{shown(metric)} is a scorer of estimators: give its function of (y_true, y_pred)")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
@@ -22,15 +21,15 @@ from budgetline.statistics.folds import Split
 
 
 def cross_val_budget_curve(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: object,
+    X: object,
+    y: object,
     *,
-    metric: Any = "explained",
-    cv: Any = None,
-    sample_weight: Any = None,
-    qid: Any = None,
-    grid: Any = None,
+    metric: object = "explained",
+    cv: object = None,
+    sample_weight: object = None,
+    qid: object = None,
+    grid: ArrayLike | None = None,
     interpolation: Interpolation = "step",
     progress: Progress = None,
 ) -> BudgetCurve:
@@ -77,12 +76,12 @@ def cross_val_budget_curve(
 class Samples:
     """A user's rows as they were given: table, targets, weights and queries."""
 
-    X: Any
-    y: Any
-    weight: Any = None
-    qid: Any = None
+    X: object
+    y: object
+    weight: object = None
+    qid: object = None
 
-    def splits(self, cv: Any, stratified: bool) -> list[Split]:
+    def splits(self, cv: object, stratified: bool) -> list[Split]:
         """Return training and test rows of every fold; those that we make ourselves keep queries together."""
         if self.y is not None:
             raise_missing(self.y)
@@ -98,22 +97,24 @@ class Samples:
         return Samples(*(part if part is None or isinstance(part, Real) else _rows(part, rows)
                          for part in (self.X, self.y, self.weight, self.qid)))  # fmt: skip
 
-    def fitted(self, estimator: Any) -> Any:
+    def fitted(self, estimator: object) -> object:
         """Return a clone of an estimator, fitted to these rows; a pipeline gets the weights for its last step."""
         weight = {} if self.weight is None else {f"{_last_step(estimator)}sample_weight": self.weight}
-        return clone(estimator).fit(self.X, self.y, **weight)
+        fitted: object = clone(estimator).fit(self.X, self.y, **weight)
+        return fitted
 
-    def curve(self, model: Any, metric: Any) -> BudgetCurve:
+    def curve(self, model: object, metric: object) -> BudgetCurve:
         """Return the curve of a fitted model on these rows."""
         return budget_curve(model, self.X, self.y, metric=metric, sample_weight=self.weight, qid=self.qid)
 
 
-def _rows(table: Any, index: NDArray[np.intp]) -> Any:
-    arrow = type(table).__module__.startswith("pyarrow")  # older scikit-learn cannot index its tables
-    return table.take(index) if arrow else _safe_indexing(table, index)
+def _rows(table: object, index: NDArray[np.intp]) -> object:
+    if hasattr(table, "take") and type(table).__module__.startswith("pyarrow"):
+        return table.take(index)  # older scikit-learn cannot index its tables
+    return _safe_indexing(table, index)
 
 
-def _last_step(estimator: Any) -> str:
+def _last_step(estimator: object) -> str:
     """Return the prefix of the parameters of ``fit`` that go to the last step of pipelines."""
     if hasattr(estimator, "steps"):
         name, last = estimator.steps[-1]

@@ -75,7 +75,7 @@ class BudgetCurve:
                 raise ValueError(f"{name} must have one entry per point, got {len(entries)} for {costs.size} points")
 
     @classmethod
-    def of(cls, source: Any) -> BudgetCurve:
+    def of(cls, source: object) -> BudgetCurve:
         """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
 
         Examples
@@ -183,9 +183,9 @@ class BudgetCurve:
         """
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
-    def to_dict(self) -> dict[str, list[Any]]:
+    def to_dict(self) -> dict[str, list[str | float]]:
         """Return plain columns: group where there are any, cost, value, and standard_error where it is known."""
-        table: dict[str, list[Any]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
+        table: dict[str, list[str | float]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
         if self.groups:
             table = {"group": list(self.groups), **table}
         if self.errors is not None:

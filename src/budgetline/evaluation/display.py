@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
@@ -14,6 +15,8 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import shown
 
+Artist = Any
+"""What matplotlib draws: axes, lines, collections."""
 BOUND_LABEL = "bound: no set of groups can be above"
 SOME_SETS = "bound on sets "
 """The label of a bound that is about some sets of groups only begins with this."""
@@ -60,13 +63,13 @@ class BudgetCurveDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
+        estimator: object,
+        X: object,
+        y: object,
         *,
-        metric: Any = "explained",
-        sample_weight: Any = None,
-        qid: Any = None,
+        metric: object = "explained",
+        sample_weight: object = None,
+        qid: object = None,
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
@@ -91,13 +94,13 @@ class BudgetCurveDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true: Any,
-        predictions: Any,
-        costs: Any,
+        y_true: object,
+        predictions: Sequence[ArrayLike],
+        costs: ArrayLike,
         *,
-        metric: Any = "explained",
-        sample_weight: Any = None,
-        qid: Any = None,
+        metric: object = "explained",
+        sample_weight: object = None,
+        qid: object = None,
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
@@ -117,7 +120,7 @@ class BudgetCurveDisplay:
 
     def plot(
         self,
-        ax: Any = None,
+        ax: Artist = None,
         *,
         stop: float | Mapping[str, float] | None = None,
         log_cost: bool = False,
@@ -153,8 +156,8 @@ class BudgetCurveDisplay:
         if ax is None:
             _, ax = _pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        self.lines_: list[Any] = []
-        self.bands_: list[Any] = []
+        self.lines_: list[Artist] = []
+        self.bands_: list[Artist] = []
         end = max(curve.total_cost for curve in (*self.curves.values(), *([] if bound is None else [bound])))
         for name, curve in self.curves.items():
             self._draw(name, curve, end, interpolation, line)
@@ -186,7 +189,7 @@ class BudgetCurveDisplay:
             step = "post" if interpolation == "step" else None
             self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step=step, **shade))
 
-    def _check_bound(self, bound: Any) -> None:
+    def _check_bound(self, bound: object) -> None:
         """Raise an error unless there is no bound, or it is one on what the curves show."""
         if bound is None:
             return
@@ -198,8 +201,8 @@ class BudgetCurveDisplay:
 
     def _draw_bound(self, bound: BudgetCurve | None, end: float) -> None:
         """Draw a bound, if there is one, and shade what no set of groups can reach."""
-        self.bound_: Any = None
-        self.beyond_: Any = None
+        self.bound_: Artist = None
+        self.beyond_: Artist = None
         if bound is None:
             return
         costs, values = np.append(bound.costs, end), np.append(bound.values, bound.values[-1])

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from budgetline.inputs import check_weight, raise_missing
+from budgetline.inputs import Array, Table, check_weight, raise_missing
 from budgetline.model.anytime import AnytimeModel, model_and_table
 from budgetline.model.stages import RowFunction
 
@@ -38,16 +39,16 @@ class HeldOut:
     """
 
     model: AnytimeModel
-    X: Any
-    y: Any
-    table: Any
+    X: object
+    y: object
+    table: Table
     weight: Float | None = None
-    qid: NDArray[Any] | None = None
-    fitted: Any = None
+    qid: Array | None = None
+    fitted: object = None
     scores: Float | None = None
 
     @classmethod
-    def of(cls, fitted: Any, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> HeldOut:
+    def of(cls, fitted: object, X: object, y: object, sample_weight: object = None, qid: object = None) -> HeldOut:
         """Check a model and data."""
         model, seen = model_and_table(fitted, X)
         table = model.table(seen)
@@ -56,9 +57,9 @@ class HeldOut:
             raise_missing(y)
         if qid is not None:
             raise_missing(qid, name="qid")
-            qid = column_or_1d(qid)
             check_consistent_length(qid, np.empty(n))
-        return cls(model, X, y, table, check_weight(sample_weight, n), qid, fitted)
+        queries = None if qid is None else column_or_1d(qid)
+        return cls(model, X, y, table, check_weight(sample_weight, n), queries, fitted)
 
     @cached_property
     def targets(self) -> Float:
@@ -97,14 +98,14 @@ class StageView:
     def __init__(self, held: HeldOut, stage: int, scores: Float) -> None:
         self.held, self.stage, self.scores = held, stage, scores
 
-    def respond(self, method: str, X: Any = None) -> NDArray[Any]:
+    def respond(self, method: str, X: object = None) -> Array:
         """Return what a method of the model answers at this stage; None is the held-out X."""
         if X is None or X is self.held.X:
             return self.held.model.respond(self.scores, method)
         model, seen = model_and_table(self.held.fitted, X)
         return model.respond(model.scores(seen, stage=self.stage), method)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> Array:
         """Return predictions, or labels."""
         return self.respond("predict", X)
 
@@ -116,8 +117,9 @@ class StageView:
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def __sklearn_tags__(self) -> Any:
-        return BaseEstimator().__sklearn_tags__()
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = BaseEstimator().__sklearn_tags__()
+        return tags
 
 
 class RegressorView(RegressorMixin, StageView):  # type: ignore[misc]
@@ -128,18 +130,18 @@ class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
     """A classifier held at one stage."""
 
     @property
-    def classes_(self) -> NDArray[Any] | None:
+    def classes_(self) -> Array | None:
         """The labels."""
         return self.held.model.classes
 
-    def predict_proba(self, X: Any) -> Float:
+    def predict_proba(self, X: object) -> Float:
         """Return probabilities."""
         return self.respond("predict_proba", X)
 
-    def predict_log_proba(self, X: Any) -> Float:
+    def predict_log_proba(self, X: object) -> Float:
         """Return log probabilities."""
         return self.respond("predict_log_proba", X)
 
-    def decision_function(self, X: Any) -> Float:
+    def decision_function(self, X: object) -> Float:
         """Return scores."""
         return self.respond("decision_function", X)

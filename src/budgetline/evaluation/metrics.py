@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.evaluation.curve import explained_share
 from budgetline.evaluation.held_out import HeldOut, StageView
 from budgetline.evaluation.ndcg import ndcg_score
+from budgetline.inputs import Array
 from budgetline.messages import shown
 from budgetline.model.stages import RowFunction
 from budgetline.sequencing.candidates import TIE
@@ -135,13 +136,13 @@ class NDCG:
         ranks = (_ranks(view.respond(method)) for view in held.views())
         return np.array([self.of_scores(held.y, scores, held.qid, held.weight) for scores in ranks])
 
-    def of_scores(self, y: Any, scores: Any, qid: Any, weight: Any) -> float:
+    def of_scores(self, y: object, scores: object, qid: object, weight: object) -> float:
         """Return the mean over queries of one ranking."""
         if qid is None:
             raise ValueError(f"metric {shown(self.name)} needs qid, the query of each row")
         if weight is not None:
             raise ValueError(f"metric {shown(self.name)} takes no sample_weight: it is a mean over queries")
-        return ndcg_score(y, scores, qid, k=self.k, empty=self.empty)
+        return ndcg_score(np.asarray(y), np.asarray(scores), np.asarray(qid), k=self.k, empty=self.empty)
 
 
 Metric = RowMetric | StageMetric | NDCG
@@ -169,7 +170,7 @@ def _hits(held: HeldOut) -> RowFunction:
     return lambda scores, rows: _predicted(held, scores)[..., 0] == labels[rows][:, None]
 
 
-def _predicted(held: HeldOut, scores: Float) -> NDArray[Any]:
+def _predicted(held: HeldOut, scores: Float) -> Array:
     """Return predictions or labels, shape (m, K, 1 or P), from scores (m, K, P)."""
     m, K, P = scores.shape
     return held.model.respond(scores.reshape(m * K, P), "predict").reshape(m, K, -1)
@@ -178,7 +179,7 @@ def _predicted(held: HeldOut, scores: Float) -> NDArray[Any]:
 def _area(view: StageView) -> float:
     """Return the area under the ROC curve; of several classes the mean, each against the rest."""
     held, classes = view.held, view.held.model.classes
-    several: dict[str, Any] = {}
+    several: dict[str, object] = {}
     if classes is None:
         truth, scores = _two_values(held)[0], _ranks(view.respond("predict"))
     elif classes.size == 2:
@@ -228,7 +229,7 @@ LOSSES = ("error", "loss", "deviance")
 """A function of predictions is to be minimised if its name ends in one of these."""
 
 
-def as_metric(metric: Any) -> Metric:
+def as_metric(metric: object) -> Metric:
     """Turn a name, a scorer or a function of (y_true, y_pred) into a metric."""
     if isinstance(metric, Metric):
         return metric

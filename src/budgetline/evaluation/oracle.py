@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from budgetline.budgets import Rates
 from budgetline.evaluation.curve import BudgetCurve
 
 
-def oracle_curve(curve: Any) -> BudgetCurve:
+def oracle_curve(curve: object) -> BudgetCurve:
     """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
 
     This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ GATHER_BYTES = 1 << 31
 """Scores of all rows and stages are kept, for metrics that need them, up to this size."""
 
 
-def values_over(model: AnytimeModel, source: Source, metric: Metric, fitted: Any) -> Float:
+def values_over(model: AnytimeModel, source: Source, metric: Metric, fitted: object) -> Float:
     """Return a metric of every stage of a model over a source of its columns, shape (1 + stages,).
 
     ``fitted`` is what the user gave, which scorers may look at. The data may differ from those that a fit read from the
@@ -100,7 +99,7 @@ class Gathered:
             )
         return both
 
-    def held_out(self, model: AnytimeModel, fitted: Any) -> HeldOut:
+    def held_out(self, model: AnytimeModel, fitted: object) -> HeldOut:
         """Return all rows, with scores that are known and an X that is gone."""
         scores, y = np.concatenate([c.X for c in self.chunks]), np.concatenate([c.y for c in self.chunks])
         weights = [c.weight for c in self.chunks if c.weight is not None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from budgetline.budgets import SLACK, Demand, Interpolation, number_of
@@ -16,7 +14,7 @@ PLATEAU_COST = 0.2
 
 
 def timeliness(
-    curve: Any, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
+    curve: object, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
 ) -> float:
     """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
 
@@ -25,19 +23,20 @@ def timeliness(
 
         (1/T) ∫₀ᵀ v(B) dB.
 
-    Beyond the last point the curve stays at its last value. For T = 0 it is what free groups bring, v(0).
+    Beyond the last point the curve stays at its last value. For T = 0 it is v(0), what free groups bring.
 
     Parameters
     ----------
     curve : BudgetCurve, GroupSequence or fitted model
         Of a sequence or model, the training curve.
     stop : float, optional
-        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same.
+        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same. (A
+        certificate's default is the cost of all groups, which is the same unless the sequence ended early.)
     fraction : float in [0, 1], optional
-        Instead of ``stop``: the α-stopping cost of this curve, see :func:`stopping_cost`.
+        Instead of ``stop``: stop at the :func:`stopping_cost` of this curve, the paper's α-stopping cost.
     interpolation : {"step", "linear"}
-        "step" counts a group from the cost on at which it has been paid for; "linear" joins the points by straight
-        lines, as in the paper's tables.
+        "step" counts a group once it has been paid for; "linear" joins the points by straight lines, as in the paper's
+        tables.
 
     Examples
     --------
@@ -59,11 +58,11 @@ def timeliness(
     return float(curve.values[shares > 0] @ shares[shares > 0])
 
 
-def stopping_cost(curve: Any, fraction: float) -> float:
-    """Return the α-stopping cost: the first cost at which a curve has made α of its whole improvement.
+def stopping_cost(curve: object, fraction: float) -> float:
+    """Return the first cost at which a curve has made a fraction of its whole improvement: the α-stopping cost.
 
-    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. α = 1 is the
-    cost of the whole curve.
+    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. For fraction
+    1 it is the cost of the whole curve.
 
     Parameters
     ----------
@@ -87,8 +86,8 @@ def stopping_cost(curve: Any, fraction: float) -> float:
     return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
 
 
-def plateau(curve: Any) -> float:
-    """Return the α at which a curve has reached its plateau.
+def plateau(curve: object) -> float:
+    """Return the fraction α of its improvement at which a curve has reached its plateau.
 
     The smallest α of 0.95, 0.96, …, 0.99 for which the next percent takes more than 20 % of the total cost,
 
@@ -113,7 +112,7 @@ def plateau(curve: Any) -> float:
     return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0
 
 
-def check_fraction(fraction: Any) -> None:
-    """Raise an error unless α is a share of the improvement."""
+def check_fraction(fraction: object) -> None:
+    """Raise an error unless a fraction is a number from 0 to 1."""
     if not 0 <= number_of(fraction) <= 1:
         raise ValueError(f"fraction must be a number from 0 to 1, got {shown(fraction)}")
