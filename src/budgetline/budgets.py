@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,6 +20,12 @@ ENDLESS = 2**20
 """The exponent of an infinite rate, beyond that of any quotient of two numbers."""
 Interpolation = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "≥": operator.ge,
+    ">": operator.gt,
+    "≤": operator.le,
+    "<": operator.lt,
+}
 
 
 def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDArray[np.intp]:
@@ -97,13 +105,70 @@ def rate(value: float, cost: float) -> tuple[float, float, float]:
     return Rates.of(np.array([value]), np.array([cost])).key(0)
 
 
-def check_interpolation(interpolation: Any) -> None:
+def check_interpolation(interpolation: object) -> None:
     """Raise an error unless ``interpolation`` is one of the two ways to read a curve."""
     if interpolation not in get_args(Interpolation):
         raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
 
 
-def number_of(value: Any) -> float:
+def check_number(
+    name: str,
+    value: object,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    finite: bool = False,
+) -> float:
+    """Return a number within bounds (≥ ge, > gt, ≤ le, < lt) as a float, or raise an error that names the parameter.
+
+    Neither NaN nor a bool is a number.
+
+    Examples
+    --------
+    >>> from budgetline.budgets import check_number
+    >>> check_number("fraction", 1, gt=0, le=1)
+    1.0
+    >>> check_number("stop", "all", ge=0, finite=True)
+    Traceback (most recent call last):
+    ValueError: stop must be a finite number ≥ 0, got 'all'
+    """
+    number, bounds = number_of(value), _bounds(ge, gt, le, lt)
+    if not _within(number, bounds) or (finite and math.isinf(number)):
+        raise ValueError(f"{name} must be a {'finite ' if finite else ''}number{_words(bounds)}, got {shown(value)}")
+    return number
+
+
+def check_integer(name: str, value: object, *, ge: int | None = None, le: int | None = None) -> int:
+    """Return an integer within bounds, or raise an error that names the parameter; a bool is no integer.
+
+    Examples
+    --------
+    >>> from budgetline.budgets import check_integer
+    >>> check_integer("size", True, ge=1)
+    Traceback (most recent call last):
+    ValueError: size must be an integer ≥ 1, got True
+    """
+    bounds = _bounds(ge, None, le, None)
+    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
+        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
+    return int(value)
+
+
+def _bounds(*values: float | None) -> dict[str, float]:
+    return {sign: value for sign, value in zip(COMPARISONS, values, strict=True) if value is not None}
+
+
+def _within(number: float, bounds: dict[str, float]) -> bool:
+    return number == number and all(COMPARISONS[sign](number, value) for sign, value in bounds.items())
+
+
+def _words(bounds: dict[str, float]) -> str:
+    return " and".join(f" {sign} {value}" for sign, value in bounds.items())
+
+
+def number_of(value: object) -> float:
     """Return a number as a float; NaN, which passes no check, for anything else, and for what no float can hold.
 
     Examples
@@ -120,7 +185,7 @@ def number_of(value: Any) -> float:
         return np.nan
 
 
-def floats_of(values: Any) -> NDArray[np.float64]:
+def floats_of(values: object) -> NDArray[np.float64]:
     """Return numbers as an array of floats; NaN for those that no float can hold."""
     try:
         return np.asarray(values, dtype=np.float64)
@@ -129,11 +194,9 @@ def floats_of(values: Any) -> NDArray[np.float64]:
         return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
 
 
-def check_stop(stop: Any) -> float:
+def check_stop(stop: object) -> float:
     """Return a stopping cost, a finite number ≥ 0."""
-    if not 0 <= number_of(stop) < np.inf:
-        raise ValueError(f"stop must be a finite cost ≥ 0, got {shown(stop)}")
-    return float(stop)
+    return check_number("stop", stop, ge=0, finite=True)
 
 
 @dataclass(frozen=True, eq=False)

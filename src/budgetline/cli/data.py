@@ -15,10 +15,11 @@ from scipy import sparse
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.screens import Screen
 from budgetline.data import Source, open_source
-from budgetline.data.csv import csv_schema
+from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
+from budgetline.data.parquet_files import parquet_schema
+from budgetline.data.roles import arrow
 from budgetline.data.sources import Chunk
-from budgetline.data.tabular import arrow, parquet_schema
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar
@@ -125,15 +126,10 @@ def chunks_of(source: Source, columns: NDArray[np.intp] | None = None) -> Iterat
 def gathered(files: Files, source: Source, screen: Screen) -> Table:
     """Read everything."""
     chunks = []
-    bar = make_bar(screen.progress, "rows", source.about_rows)
-    try:
+    with make_bar(screen.progress, "rows", source.about_rows) as bar:
         for chunk in chunks_of(source):
             chunks.append(chunk)
-            if bar is not None:
-                bar.update(chunk.n_rows)
-    finally:
-        if bar is not None:
-            bar.close()
+            bar.update(chunk.n_rows)
     if not chunks:
         raise Refused(f"{files.place} holds no rows")
     y = np.concatenate([chunk.y for chunk in chunks])

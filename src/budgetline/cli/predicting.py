@@ -21,8 +21,8 @@ from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.judging import check_kind
 from budgetline.cli.screens import Screen
 from budgetline.cli.writing import check_output, saying
+from budgetline.data.roles import arrow
 from budgetline.data.sources import Chunk
-from budgetline.data.tabular import arrow
 from budgetline.files import replacing
 from budgetline.messages import shown, some
 from budgetline.persistence import load, to_onnx
@@ -136,17 +136,13 @@ def _blocks(
     else:
         source = files.source(n_features=int(model.n_features_in_))
         table = lambda chunk: chunk.X  # noqa: E731
-    bar = make_bar(screen.progress, "rows", source.about_rows)
-    with ExitStack() as stack:
-        if bar is not None:
-            stack.callback(bar.close)
+    with make_bar(screen.progress, "rows", source.about_rows) as bar:
         chunk = None
         for chunk in chunks_of(source):
             with refusing(chunk.where):
                 block = np.asarray(method(table(chunk), **choice))
             yield block
-            if bar is not None:
-                bar.update(chunk.n_rows)
+            bar.update(chunk.n_rows)
         if chunk is None:
             raise Refused(f"{files.place} holds no rows")
 

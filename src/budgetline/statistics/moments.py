@@ -36,7 +36,7 @@ SPARSE_DENSITY = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted means and scatter of V = [X, Y]: everything a linear sequence needs to know of the data.
+    """Weighted means and scatter of V = [X, Y]: all that a linear sequence needs to know about the data.
 
     With weights w_i (1 if not given) and v_i = (x_i, y_i),
 
@@ -51,13 +51,13 @@ class Moments:
         Number of rows of positive weight.
     weight : float
     mean, mean_low : arrays of shape (D + P,)
-        The mean, and what rounding it to float64 lost: differences of means must not lose digits when parts are merged.
+        The mean, and the rounding error of storing it in float64: merging parts must not lose digits.
     scatter : array of shape (D + P, D + P)
     target_shape : () for one target given as a vector, (P,) for P targets
     feature_names : tuple of str, or None
     eps : float
-        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more where
-        subtraction or weights near the smallest float64 have cost digits.
+        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more if subtraction
+        or weights near the smallest float64 have lost digits.
 
     Examples
     --------
@@ -124,15 +124,9 @@ class Moments:
                 f"moments of weights {self.weight:.3g} and {other.weight:.3g} add up to more than float64 holds: "
                 "divide the weights of all samples by the same number"
             )
-        return Moments(
-            self.n_samples + other.n_samples,
-            weight,
-            *rounded_sum(self.mean, self.mean_low + step * share),
-            scatter,
-            self.target_shape,
-            self.feature_names,
-            max(self.eps, other.eps),
-        )
+        n_samples, eps = self.n_samples + other.n_samples, max(self.eps, other.eps)
+        mean = rounded_sum(self.mean, self.mean_low + step * share)
+        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
 
     def __radd__(self, other: object) -> Moments:
         """Let ``sum`` start from its zero."""
@@ -141,8 +135,8 @@ class Moments:
     def __sub__(self, other: Moments) -> Moments:
         """Take a part of the sample away again: a day that leaves a window, or rows that must be forgotten.
 
-        The part must have been added before. Digits cancel where little is left of a column; ``eps`` grows accordingly,
-        so that fits from the result know what they can be trusted to.
+        The part must have been added before. Digits cancel where little is left of a column. ``eps`` grows accordingly,
+        so that fits from the result account for it.
         """
         if not isinstance(other, Moments):
             return NotImplemented
@@ -165,8 +159,7 @@ class Moments:
     def scaled(self, exponent: int) -> Moments:
         """Return the moments with all weights times 2**exponent.
 
-        That is exact in the range of float64. Below it digits are lost, of which ``eps`` takes note; beyond it is an
-        error.
+        That is exact within the range of float64. Underflow loses digits, which ``eps`` records; overflow is an error.
 
         Examples
         --------
@@ -209,22 +202,9 @@ class Moments:
         """
         arrays, fields = decode(data, "moments", where)
         try:
-            _check_fields(fields)
-            names = fields["feature_names"]
-            found = cls(
-                fields["n_samples"],
-                float(fields["weight"]),
-                arrays["mean"],
-                arrays["mean_low"],
-                arrays["scatter"],
-                tuple(fields["target_shape"]),
-                None if names is None else tuple(names),
-                float(fields["eps"]),
-            )
+            return _restored(arrays, fields)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{where} does not hold moments: {shown(error, 300)}") from error
-        found._check_whole(where)
-        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the moments to a file, in full or not at all.
@@ -255,13 +235,8 @@ class Moments:
         """
         kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
         names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
-        return replace(
-            self,
-            mean=self.mean[kept],
-            mean_low=self.mean_low[kept],
-            scatter=self.scatter[np.ix_(kept, kept)],
-            feature_names=names,
-        )
+        mean, mean_low, scatter = self.mean[kept], self.mean_low[kept], self.scatter[np.ix_(kept, kept)]
+        return replace(self, mean=mean, mean_low=mean_low, scatter=scatter, feature_names=names)
 
     def standardisation(self) -> tuple[Float, Float, Float]:
         """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
@@ -325,31 +300,26 @@ class Moments:
             left, right = next((p, q) for p, q in zip(a, b, strict=False) if p != q)
             raise ValueError(f"moments have different columns: {shown(left)} and {shown(right)}")
 
-    def _check_whole(self, where: str) -> None:
-        """Raise an error if moments from a file do not fit together."""
-        k = self.mean.size
-        if sum(self.target_shape) > k:
-            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
-        shapes = self.mean.shape == self.mean_low.shape == (k,) and self.scatter.shape == (k, k)
-        names = self.feature_names is None or len(self.feature_names) == self.n_features
-        arrays = (self.mean, self.mean_low, self.scatter)
-        numbers = all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays)
-        sizes = self.n_samples >= 1 and 0 < self.weight < np.inf and 0 < self.eps < np.inf and self.n_features >= 0
-        if not (shapes and names and numbers and sizes and all(p > 0 for p in self.target_shape)):
-            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
-
     def __repr__(self) -> str:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
 
 
-def _check_fields(fields: dict[str, Any]) -> None:
-    """Raise an error unless fields from a file are of the types that were written."""
-    shape, names = fields["target_shape"], fields["feature_names"]
-    numbers = all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
-    shapes = isinstance(shape, list) and len(shape) <= 1 and all(type(p) is int for p in shape)
+def _restored(arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> Moments:
+    """Return the moments of a file, after checking types and shapes."""
+    names, shape = fields["feature_names"], fields["target_shape"]
+    numbers = type(fields["n_samples"]) is int and all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
     texts = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
-    if not (type(fields["n_samples"]) is int and numbers and shapes and texts):
+    if not (numbers and texts and isinstance(shape, list) and all(type(p) is int for p in shape)):
         raise TypeError("its fields are of other types")
+    parts = arrays["mean"], arrays["mean_low"], arrays["scatter"]
+    weight, eps, k = float(fields["weight"]), float(fields["eps"]), parts[0].size
+    D = k - (shape[0] if shape else 1)
+    whole = [part.shape for part in parts] == [(k,), (k,), (k, k)] and len(shape) <= 1 and all(p > 0 for p in shape)
+    finite = all(part.dtype == np.float64 and np.isfinite(part).all() for part in parts)
+    positive = fields["n_samples"] >= 1 and 0 < weight < np.inf and 0 < eps < np.inf
+    if not (whole and finite and positive and D >= 0 and (names is None or len(names) == D)):
+        raise ValueError("its parts do not fit together")
+    return Moments(fields["n_samples"], weight, *parts, tuple(shape), None if names is None else tuple(names), eps)
 
 
 def moments_of(
@@ -357,7 +327,7 @@ def moments_of(
 ) -> Moments:
     """Compute the moments of checked data; raise an error that names the column if X is not finite.
 
-    ``single`` says that products of float32 data may be taken in float32: where there are the data to refine by.
+    ``single`` allows products of float32 data in float32, for callers that keep the data and can refine.
     """
     n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
     rows, exponent = rows.rescaled()
@@ -373,9 +343,8 @@ def moments_of(
         raise ValueError("X or y holds values too large for float64 products; rescale them")
     raise_too_small(rows, np.diag(scatter) / rows.total_weight, rows.labels(names))
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
-    found = Moments(
-        n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, tuple(names) if names else None, eps
-    )
+    labels = tuple(names) if names else None
+    found = Moments(n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, labels, eps)
     return found.scaled(exponent)
 
 

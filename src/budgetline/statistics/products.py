@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetline.data.rows import Rows, mean_of, shift_of
-from budgetline.threads import in_lanes
+from budgetline.threads import in_threads
 
 Float = NDArray[np.float64]
 
-LANE_WIDTH = 1024
+WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
 
 
@@ -28,17 +28,17 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
-    if shift.size > LANE_WIDTH:
-        total = _lane(rows, slices, shift, dtype)
+    if shift.size > WIDE:
+        total = _products(rows, slices, shift, dtype)
     else:
-        total = sum(in_lanes(lambda lane: _lane(rows, lane, shift, dtype), slices))
+        total = sum(in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices))
     k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
 
 
-def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[Any]) -> Any:
+def _products(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[Any]) -> Any:
     """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]."""
     D, k = rows.n_columns, shift.size
     width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
