@@ -22,6 +22,7 @@ from budgetline.data.sources import Source, array_source, iterator_source, split
 from budgetline.data.svmlight_files import svmlight_source
 from budgetline.messages import shown
 
+Paths = str | PathLike[str] | list[str | PathLike[str]]
 SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -30,6 +31,9 @@ SUFFIXES = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
 }
+NO_NAMES = "names a column, and the columns of these data have no names"
+OWN_PIECES = "has no effect: these data come in pieces of their own"
+FOR_FILES = "is for files"
 
 
 def open_source(
@@ -57,8 +61,7 @@ def open_source(
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
         - An iterator of such tuples, which can be read once, or a function that starts one.
     target : str or list of str
-        Name of the target column; not for tuples, iterators and svmlight files. An empty list means no target, for
-        predictions.
+        Name of the target column; not for tuples, iterators and svmlight files. An empty list: no target, to predict.
     weight, qid : str, optional
         Names of the columns of sample weights and of queries. For svmlight files, any ``qid`` reads their query ids.
     features : list of str, optional
@@ -69,8 +72,7 @@ def open_source(
     file_format : {"parquet", "csv", "svmlight"}, optional
         Needed if the suffixes do not tell.
     n_features, zero_based
-        For svmlight files: the number of features (if it is missing, the files are read once more), and whether
-        indices start at 0.
+        For svmlight files: the number of features (found by reading them once more), and whether indices start at 0.
 
     Returns
     -------
@@ -88,11 +90,10 @@ def open_source(
     if chunk_rows is not None:
         check_integer("chunk_rows", chunk_rows, ge=1)
     asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None)
+    if isinstance(data, tuple):
+        return _open_tuple(data, asked)
     listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
-    if listed or isinstance(data, str | PathLike):
-        return _open_files(*files_of(data, file_format), asked)
-    asked.refuse("is for files", "file_format", "n_features", "zero_based")
-    return _open_tuple(data, asked) if isinstance(data, tuple) else _open_object(data, asked)
+    return _open_files(data, asked) if listed or isinstance(data, str | PathLike) else _open_object(data, asked)
 
 
 @dataclass(frozen=True)
@@ -118,20 +119,13 @@ class Asked:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
 
-    def refuse_names(self, *roles: str) -> None:
-        """Raise an error if these columns are named: the data have no names."""
-        self.refuse("names a column, and the columns of these data have no names", *roles)
 
-    def refuse_chunk_rows(self) -> None:
-        """Raise an error if the size of chunks is given."""
-        self.refuse("has no effect: these data come in pieces of their own", "chunk_rows")
-
-
-def _open_files(paths: list[Path], kind: str, asked: Asked) -> Source:
+def _open_files(data: Paths, asked: Asked) -> Source:
     """Open files; the first file decides which named columns there are."""
+    paths, kind = files_of(data, asked.file_format)
     if kind == "svmlight":
-        asked.refuse_names("target", "weight", "features")
-        asked.refuse_chunk_rows()
+        asked.refuse(NO_NAMES, "target", "weight", "features")
+        asked.refuse(OWN_PIECES, "chunk_rows")
         return svmlight_source(paths, asked.n_features, bool(asked.zero_based), bool(asked.qid))
     asked.refuse("is for svmlight files", "n_features", "zero_based")
     if kind == "csv":
@@ -143,19 +137,21 @@ def _open_files(paths: list[Path], kind: str, asked: Asked) -> Source:
 
 def _open_tuple(data: tuple[Any, ...], asked: Asked) -> Source:
     """Open (X, y) or (X, y, weight)."""
-    asked.refuse_names("target", "weight", "qid", "features")
+    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based")
+    asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
     X, y, weight = split_given(data, "the tuple")
     frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
     if not frame and not is_dask(X):
         return array_source(X, y, weight, asked.chunk_rows)
-    asked.refuse_chunk_rows()
+    asked.refuse(OWN_PIECES, "chunk_rows")
     return iterator_source(lambda: iter([data])) if frame else dask_source(X, y, weight)
 
 
 def _open_object(data: Any, asked: Asked) -> Source:
     """Open anything but files and tuples."""
+    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based")
     if is_dask(data) and hasattr(data, "columns"):
-        asked.refuse_chunk_rows()
+        asked.refuse(OWN_PIECES, "chunk_rows")
         roles = asked.roles(data.columns)
         return roles.source(DaskFrame(data, roles))
     module = type(data).__module__
@@ -170,22 +166,24 @@ def _open_object(data: Any, asked: Asked) -> Source:
         roles = asked.roles(frame.columns)
         return roles.source([TablePartition(frame, roles)])
     if callable(data) or isinstance(data, Iterator):
-        asked.refuse_names("target", "weight", "qid", "features")
-        asked.refuse_chunk_rows()
+        asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
+        asked.refuse(OWN_PIECES, "chunk_rows")
         return iterator_source(data)
     if hasattr(data, "shape"):
         raise TypeError("an array needs its target: open_source((X, y))")
     raise TypeError(f"do not know how to read {type(data).__name__}: give files, a table, (X, y), or an iterator")
 
 
-def files_of(data: Any, file_format: str | None) -> tuple[list[Path], str]:
+def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
     """Return the files that a path, glob, folder or list stands for, sorted, and their format."""
     given = [Path(path) for path in data] if isinstance(data, list) else [Path(data)]
     paths: list[Path] = []
     for path in given:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
-            paths += [p for p in inside if file_format or p.suffix in SUFFIXES]
+            for inside in sorted(p for p in path.rglob("*") if p.is_file()):
+                # logs, markers and unfinished parts
+                hidden = any(part.startswith((".", "_")) for part in inside.relative_to(path).parts)
+                paths += [inside] if not hidden and (file_format or inside.suffix in SUFFIXES) else []
         elif any(mark in str(path) for mark in "*?[") and not path.exists():
             paths += [Path(name) for name in sorted(glob(str(path), recursive=True))]
         else:
@@ -196,14 +194,8 @@ def files_of(data: Any, file_format: str | None) -> tuple[list[Path], str]:
     if len(kinds) > 1:
         raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
-    if kind not in set(SUFFIXES.values()):
+    if kind not in SUFFIXES.values():
         raise ValueError(f"cannot tell what {paths[0]} holds: give file_format='parquet', 'csv' or 'svmlight'")
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist")
+    if absent := [path for path in paths if not path.exists()]:
+        raise FileNotFoundError(f"{absent[0]} does not exist")
     return paths, kind
-
-
-def _hidden(path: Path) -> bool:
-    """Tell whether a file, or a folder it is in, is hidden: logs, markers, unfinished parts."""
-    return any(part.startswith((".", "_")) for part in path.parts)

@@ -72,12 +72,11 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
         √(w/Σw)·(Y − mean).
     y_mean : array of shape (P,)
     """
-    X = rows.X if rows.columns is None else rows.X[:, rows.columns]
+    X = rows.table
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     rows, _ = rows.rescaled()
-    total = rows.total_weight
-    weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight
+    total, weight = rows.total_weight, rows.weights
     with np.errstate(all="ignore"):  # what is not finite is found in the result
         if sparse.issparse(X):
             X = X.tocsc()

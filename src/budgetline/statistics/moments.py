@@ -329,7 +329,7 @@ def moments_of(
 
     ``single`` allows products of float32 data in float32, for callers that keep the data and can refine.
     """
-    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
+    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weights))
     rows, exponent = rows.rescaled()
     with np.errstate(all="ignore"):  # what is not finite is found in the result
         dtype = _product_dtype(rows, single)
@@ -339,7 +339,7 @@ def moments_of(
             dtype = np.dtype(np.float64)  # squares overflow float32 from 1.8e19 on
             mean, mean_low, scatter = dense_scatter(rows, dtype)
     if not np.isfinite(scatter).all():
-        raise_not_finite(rows.X if rows.columns is None else rows.X[:, rows.columns], rows.labels(names))
+        raise_not_finite(rows.table, rows.labels(names))
         raise ValueError("X or y holds values too large for float64 products; rescale them")
     raise_too_small(rows, np.diag(scatter) / rows.total_weight, rows.labels(names))
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
@@ -352,10 +352,8 @@ def _product_dtype(rows: Rows, single: bool) -> np.dtype[Any]:
     """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
     if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
         return np.dtype(np.longdouble)
-    return np.dtype(np.float32 if single and rows.X.dtype == np.float32 and not _unequal(rows) else np.float64)
-
-
-def _unequal(rows: Rows) -> bool:
-    """Return whether some weights are too small beside others for products in float32."""
-    weight = None if rows.weight is None else rows.weight_of(slice(None))
-    return weight is not None and bool(weight.min(where=weight > 0, initial=np.inf) < 1e-6 * rows.largest_weight)
+    if not single or rows.X.dtype != np.float32:
+        return np.dtype(np.float64)
+    if rows.weight is not None and rows.weights.min(where=rows.weights > 0, initial=np.inf) < 1e-6 * rows.weights.max():
+        return np.dtype(np.float64)  # light rows would lose their digits in float32
+    return np.dtype(np.float32)

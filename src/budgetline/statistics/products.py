@@ -55,7 +55,7 @@ def _products(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dt
             np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
             chunk[:, k] = 1
             if rows.weight is not None:
-                chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
+                chunk *= np.sqrt(rows.weights[index])[:, None].astype(dtype)
             total += np.matmul(chunk.T, chunk, out=part)
     return total
 
@@ -69,10 +69,9 @@ def rounded_sum(a: NDArray[Any], b: NDArray[Any]) -> tuple[Float, Float]:
 
 def sparse_scatter(rows: Rows) -> tuple[Float, Float, Float] | None:
     """Return mean and scatter from sparse products; None if centring would cancel too many digits."""
-    X = rows.X if rows.rows is None else rows.X[rows.rows]
-    X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
+    X = (rows.table if rows.rows is None else rows.table[rows.rows]).tocsr().astype(np.float64)
     Y = rows.target_of(slice(None))
-    w = np.ones(rows.n_rows) if rows.weight is None else rows.weight_of(slice(None))
+    w = rows.weights
     total, y_mean = rows.total_weight, mean_of(Y, w)
     weighted = sparse.diags_array(w) @ X
     mean, cross = weighted.sum(axis=0) / total, weighted.T @ (Y - y_mean)
