@@ -157,7 +157,7 @@ assert model.predict(sparse.csr_array(X), budget=2).shape == (20,)
 assert budgetline.AnytimeRegressorCV(cv=2).fit(X, X[:, 1]).coef_.shape == (3,)
 assert budgetline.datasets.load_heart().data.shape[0] == 303
 source = budgetline.open_source((X, X[:, 1]), chunk_rows=7)
-assert budgetline.AnytimeRegressor().fit_source(source).n_passes_ == 1
+assert budgetline.AnytimeRegressor().fit(source).n_passes_ == 1
 assert budgetline.budget_curve(model, X, X[:, 1]).values[-1] > 0.9
 assert budgetline.compare({{"fr": budgetline.AnytimeRegressor()}}, X, X[:, 1], cv=2).curves["fr"].values[-1] > 0.9
 assert not set({(*OPTIONAL, *COMMAND_LINE, "budgetline.cli")!r}) & set(sys.modules)
@@ -188,11 +188,11 @@ PUBLIC = {
         "FeatureGroups",
         "FixedOrder",
         "GroupLassoPath",
+        "GroupSequence",
         "Moments",
         "RandomOrder",
-        "Sequence",
-        "Source",
         "Report",
+        "Source",
         "best_sequence",
         "best_set",
         "best_sets",
@@ -203,13 +203,13 @@ PUBLIC = {
         "greedy_sequence",
         "improve",
         "load",
+        "make_report",
         "open_source",
         "oracle_curve",
         "plateau",
         "profile_costs",
         "save",
         "stopping_cost",
-        "make_report",
         "timeliness",
         "to_onnx",
     },
