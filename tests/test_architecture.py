@@ -40,7 +40,7 @@ LAYERS = (
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
-    "datasets": {"datasets", "groups", "inputs", "messages"},
+    "datasets": {"datasets", "groups", "budgets", "messages"},
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from budgetline.datasets.archive import read_archive, unscale
-from budgetline.datasets.bunch import make_bunch
+from budgetline.datasets.archive import make_bunch, read_archive, unscale
 
 TITLES = {
     "fou": "Fourier coefficients of the character shapes",
