@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float, Positions
 from budgetline.messages import shown
 
 SLACK = 1e-12
@@ -20,15 +21,11 @@ ENDLESS = 2**20
 """The exponent of an infinite rate, beyond that of any quotient of two numbers."""
 Interpolation = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "≥": operator.ge,
-    ">": operator.gt,
-    "≤": operator.le,
-    "<": operator.lt,
-}
+BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
+"""Signs and tests of the bounds of numbers."""
 
 
-def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDArray[np.intp]:
+def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
     """Return how many of the costs, which do not decrease, are within each budget.
 
     Examples
@@ -68,12 +65,12 @@ class Rates:
     [2, 1, 0]
     """
 
-    sign: NDArray[np.float64]
-    exponent: NDArray[np.intp]
-    mantissa: NDArray[np.float64]
+    sign: Float
+    exponent: Positions
+    mantissa: Float
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], costs: NDArray[np.float64]) -> Rates:
+    def of(cls, values: Float, costs: Float) -> Rates:
         """Return the rates of values at costs ≥ 0, both of shape (n,)."""
         sign = np.sign(values)
         endless = (costs <= 0) | np.isinf(values)
@@ -84,11 +81,11 @@ class Rates:
         exponent = up.astype(np.intp) - down - small
         return cls(sign, np.where(endless, ENDLESS, exponent), np.where(small, 2 * quotient, quotient))
 
-    def order(self) -> NDArray[np.intp]:
+    def order(self) -> Positions:
         """Return the positions of falling rates; of equal ones the first comes first."""
         return np.lexsort((-self.mantissa, -self.sign * self.exponent, -self.sign))
 
-    def relative(self) -> NDArray[np.float64]:
+    def relative(self) -> Float:
         """Return the rates in a unit, a power of two, in which the best is of the size of 1."""
         up, down = self.exponent[self.sign > 0], self.exponent[self.sign < 0]
         unit = up.max() if up.size else down.min(initial=ENDLESS)
@@ -111,17 +108,8 @@ def check_interpolation(interpolation: object) -> None:
         raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
 
 
-def check_number(
-    name: str,
-    value: object,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    finite: bool = False,
-) -> float:
-    """Return a number within bounds (≥ ge, > gt, ≤ le, < lt) as a float, or raise an error that names the parameter.
+def check_number(name: str, value: object, *, finite: bool = False, **bounds: float) -> float:
+    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
 
     Neither NaN nor a bool is a number.
 
@@ -134,14 +122,16 @@ def check_number(
     Traceback (most recent call last):
     ValueError: stop must be a finite number ≥ 0, got 'all'
     """
-    number, bounds = number_of(value), _bounds(ge, gt, le, lt)
-    if not _within(number, bounds) or (finite and math.isinf(number)):
+    number = number_of(value)
+    if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
         raise ValueError(f"{name} must be a {'finite ' if finite else ''}number{_words(bounds)}, got {shown(value)}")
     return number
 
 
-def check_integer(name: str, value: object, *, ge: int | None = None, le: int | None = None) -> int:
-    """Return an integer within bounds, or raise an error that names the parameter; a bool is no integer.
+def check_integer(name: str, value: object, **bounds: int) -> int:
+    """Return an integer within bounds (ge, gt, le, lt), or raise an error that names the parameter.
+
+    A bool is no integer.
 
     Examples
     --------
@@ -150,22 +140,17 @@ def check_integer(name: str, value: object, *, ge: int | None = None, le: int | 
     Traceback (most recent call last):
     ValueError: size must be an integer ≥ 1, got True
     """
-    bounds = _bounds(ge, None, le, None)
     if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
         raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
     return int(value)
 
 
-def _bounds(*values: float | None) -> dict[str, float]:
-    return {sign: value for sign, value in zip(COMPARISONS, values, strict=True) if value is not None}
+def _within(number: float, bounds: Mapping[str, float]) -> bool:
+    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
 
 
-def _within(number: float, bounds: dict[str, float]) -> bool:
-    return number == number and all(COMPARISONS[sign](number, value) for sign, value in bounds.items())
-
-
-def _words(bounds: dict[str, float]) -> str:
-    return " and".join(f" {sign} {value}" for sign, value in bounds.items())
+def _words(bounds: Mapping[str, float]) -> str:
+    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
 
 
 def number_of(value: object) -> float:
@@ -185,7 +170,7 @@ def number_of(value: object) -> float:
         return np.nan
 
 
-def floats_of(values: object) -> NDArray[np.float64]:
+def floats_of(values: object) -> Float:
     """Return numbers as an array of floats; NaN for those that no float can hold."""
     try:
         return np.asarray(values, dtype=np.float64)
@@ -216,12 +201,12 @@ class Demand:
     """
 
     stop: float
-    budgets: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    budgets: Float
+    shares: Float
     interpolation: Interpolation = "step"
 
     @classmethod
-    def of(cls, total: float, stop: Any, budgets: Any, weights: Any, interpolation: Interpolation) -> Demand:
+    def of(cls, total: float, stop: object, budgets: object, weights: object, interpolation: Interpolation) -> Demand:
         """Check what a user gives; ``total`` is the cost of all groups."""
         check_interpolation(interpolation)
         if budgets is None:
@@ -240,7 +225,7 @@ class Demand:
         shares = np.cumsum((counts / counts.sum())[order][::-1])[::-1]
         return cls(float(sample.max()), sample[order], shares)
 
-    def weights(self, before: ArrayLike, after: ArrayLike) -> NDArray[np.float64]:
+    def weights(self, before: ArrayLike, after: ArrayLike) -> Float:
         """Return h for steps from one cost to another.
 
         Examples
@@ -265,6 +250,6 @@ class Demand:
         area = (end - start) * (1 - (start + end) / 2)
         return np.asarray(np.divide(area, length, out=1 - end, where=length > 0))
 
-    def mean(self, costs: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    def mean(self, costs: Float, values: Float) -> float:
         """Return the mean over budgets of a curve of values at increasing costs; both start at 0."""
         return float(self.weights(costs[:-1], costs[1:]) @ np.diff(values))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
 MOST_CHARACTERS = 100
 """Of a value in a message."""
 MOST_OF_A_TEXT = 1000
@@ -23,10 +24,10 @@ CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 """What moves the cursor, ends a line, turns the direction of writing, or cannot be printed at all."""
 MOST_BITS = 10_000
 """Of an integer that is written out: Python refuses to do it for the longest."""
-BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
+BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
 
 
-def shown(value: Any, most: int = MOST_CHARACTERS) -> str:
+def shown(value: object, most: int = MOST_CHARACTERS) -> str:
     """Return the repr of a value, or its beginning: no more of the value is looked at than is shown.
 
     Examples
@@ -50,7 +51,7 @@ def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def some(values: Iterable[Any], most: int = MOST_NAMES, of: Callable[[Any], str] = shown) -> str:
+def some(values: Iterable[T], most: int = MOST_NAMES, of: Callable[[T], str] = shown) -> str:
     """Return the first of many values in words.
 
     Examples
@@ -80,7 +81,7 @@ def name_of(text: str) -> str:
     return cut(printable(text), MOST_CHARACTERS)
 
 
-def _pieces(value: Any, most: int) -> Iterator[str]:
+def _pieces(value: object, most: int) -> Iterator[str]:
     """Yield the repr of a value piece by piece, so that whoever has enough can stop.
 
     Every level of nesting yields a character before the next is entered: entries that hold each other many times over,
@@ -93,7 +94,7 @@ def _pieces(value: Any, most: int) -> Iterator[str]:
         yield "array("
         yield from _pieces(value.tolist(), most)
         yield ", dtype=object)"
-    elif type(value) in (str, bytes):
+    elif isinstance(value, str | bytes) and type(value) in (str, bytes):
         yield repr(value[: most + 1])
     else:
         yield _own_words(value)
@@ -118,7 +119,7 @@ def _entries(value: Any, kind: Any, most: int) -> Iterator[str]:
     yield "" if plain else ")"
 
 
-def _own_words(value: Any) -> str:
+def _own_words(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return f"<an integer of {value.bit_length()} bits>"
     try:

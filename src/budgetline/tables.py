@@ -57,7 +57,7 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def frame_of(columns: Mapping[str, Sequence[Any]], backend: Backend) -> Any:
+def frame_of(columns: Mapping[str, Sequence[object]], backend: Backend) -> Any:
     """Return plain columns as a data frame."""
     try:
         return nw.from_dict(columns, backend=backend).to_native()

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -30,7 +30,7 @@ class _Hold:
     lock = Lock()
     depth = 0
     threads = 1
-    limiter: Any = None
+    limiter: ThreadpoolController
 
 
 def blas_threads() -> int:
@@ -70,6 +70,6 @@ def _threads_now() -> int:
 
 
 @cache
-def _blas() -> Any:
+def _blas() -> ThreadpoolController:
     """Find the BLAS libraries, once, as it takes milliseconds; NumPy and SciPy have loaded theirs by then."""
     return ThreadpoolController().select(user_api="blas")

@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from budgetline.arrays import Positions
 from budgetline.data.marks import FilePartition, rows_about
 from budgetline.data.roles import Roles, arrow, guarded
-from budgetline.data.sources import Chunk, Positions
+from budgetline.data.sources import Chunk
 from budgetline.messages import cut, shown
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
+from budgetline.arrays import Positions
 from budgetline.data.marks import Mark
 from budgetline.data.roles import Roles, arrow, guarded
-from budgetline.data.sources import Chunk, Partition, Positions
+from budgetline.data.sources import Chunk, Partition
 
 if TYPE_CHECKING:
     import polars as pl

@@ -135,7 +135,7 @@ def _open_files(data: Paths, asked: Asked) -> Source:
     return roles.source([part for path in paths for part in parquet_partitions(path, roles)])
 
 
-def _open_tuple(data: tuple[Any, ...], asked: Asked) -> Source:
+def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
     """Open (X, y) or (X, y, weight)."""
     asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based")
     asked.refuse(NO_NAMES, "target", "weight", "qid", "features")

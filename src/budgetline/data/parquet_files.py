@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array, DType, Positions
 from budgetline.data.marks import FilePartition, Mark
 from budgetline.data.roles import Roles, arrow, guarded, matrix_of
-from budgetline.data.sources import Chunk, Positions
+from budgetline.data.sources import Chunk
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -109,15 +109,15 @@ class _ColumnFile:
     file: IO[bytes]
     n_rows: int
     n_columns: int
-    dtype: np.dtype[Any]
+    dtype: DType
 
-    def write(self, block: NDArray[Any], row: int, column: int) -> None:
+    def write(self, block: Array, row: int, column: int) -> None:
         """Write a block whose first entry belongs into this row and column."""
         for k, values in enumerate(block.T):
             self._seek(row, column + k)
             self.file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
 
-    def rows(self, start: int, stop: int) -> NDArray[Any]:
+    def rows(self, start: int, stop: int) -> Array:
         """Return some rows of all columns, in column-major order."""
         found = np.empty((self.n_columns, stop - start), self.dtype)
         for k, values in enumerate(found):

@@ -7,19 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from budgetline.data.sources import Chunk, Partition, Positions, Source, chunk_rows_for
+from budgetline.arrays import Array, Positions
+from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def arrow() -> Any:
+def arrow() -> ModuleType:
     """Import pyarrow, or say how to install it."""
     try:
         return import_module("pyarrow")
@@ -107,7 +108,7 @@ class Roles:
         columns: Positions | None,
         where: str,
         first: int = 0,
-        X: NDArray[Any] | None = None,
+        X: Array | None = None,
     ) -> Chunk:
         """Turn a record batch into a chunk, whose rows count from ``first``; X may be given instead of read."""
         X = matrix_of(batch, self.features_at(columns), where) if X is None else X
@@ -130,7 +131,7 @@ class Roles:
         return map(chunk, batches)
 
 
-def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> NDArray[Any]:
+def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> Array:
     """Return columns of a record batch as an array (m, D), missing values as NaN."""
     pa, types = arrow(), arrow().types
     columns = []
@@ -150,11 +151,11 @@ def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> NDArra
         return np.empty((batch.num_rows, 0))
     plain = pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
     # row-major order would take ten times as long; products fill their buffers in the order of the data
-    array: NDArray[Any] = plain.to_tensor(null_to_nan=True, row_major=False).to_numpy()
+    array: Array = plain.to_tensor(null_to_nan=True, row_major=False).to_numpy()
     return array
 
 
-def _values(batch: pa.RecordBatch, name: str, where: str, first: int) -> NDArray[Any]:
+def _values(batch: pa.RecordBatch, name: str, where: str, first: int) -> Array:
     """Return one column; a missing value is an error that names its row, counted from ``first``."""
     column = batch.column(name)
     if column.null_count:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Float = NDArray[np.float64]
+from budgetline.arrays import Array, DType, Float, Positions, Table
 
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
@@ -35,11 +33,11 @@ class Rows:
         The rows to read; None: all.
     """
 
-    X: Any
+    X: Table
     Y: Float
     weight: Float | None = None
-    columns: NDArray[np.intp] | None = None
-    rows: NDArray[np.intp] | None = None
+    columns: Positions | None = None
+    rows: Positions | None = None
 
     @property
     def n_rows(self) -> int:
@@ -52,7 +50,7 @@ class Rows:
         return int(self.X.shape[1]) if self.columns is None else self.columns.size
 
     @property
-    def table(self) -> Any:
+    def table(self) -> Table:
         """All rows of X, with the columns read."""
         return self.X if self.columns is None else self.X[:, self.columns]
 
@@ -76,22 +74,23 @@ class Rows:
         with np.errstate(over="ignore", under="ignore"):  # in rows not read; in rows of negligible weight
             return replace(self, weight=np.ldexp(self.weight, -exponent)), exponent
 
-    def block(self, index: slice | NDArray[np.intp]) -> Any:
+    def block(self, index: slice | Positions) -> Array:
         """Return rows ``index`` (into the rows read) as a dense array; a view of X where possible."""
         block = self.X[index if self.rows is None else self.rows[index]]
         if self.columns is not None:
             block = block[:, self.columns]
-        return block.toarray() if sparse.issparse(block) else block
+        dense: Array = block.toarray() if sparse.issparse(block) else block
+        return dense
 
-    def take(self, rows: NDArray[np.intp]) -> Rows:
+    def take(self, rows: Positions) -> Rows:
         """Return some of the rows as a table of their own."""
         weight = None if self.weight is None else self.weight[rows]
         return Rows(self.X[rows], self.Y[rows], weight, self.columns)
 
-    def column(self, d: int) -> NDArray[Any]:
+    def column(self, d: int) -> Array:
         """Return the entries of column ``d`` of [X, Y] (of those read) in rows of positive weight."""
         if d >= self.n_columns:
-            column: Any = self.Y[:, [d - self.n_columns]]
+            column: Table = self.Y[:, [d - self.n_columns]]
         else:
             column = self.X[:, [d if self.columns is None else self.columns[d]]]
         dense = (column.toarray() if sparse.issparse(column) else column).ravel()
@@ -99,7 +98,7 @@ class Rows:
             dense = dense[self.rows]
         return np.asarray(dense if self.weight is None else dense[self.weights > 0])
 
-    def varying(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    def varying(self, columns: Positions) -> Positions:
         """Return those of the columns (of those read) that hold more than one value in rows of positive weight."""
         if sparse.issparse(self.X) and columns.size:  # one pass for all columns, which ignores weights
             table = self.table
@@ -113,7 +112,7 @@ class Rows:
             return names
         return [str(d) for d in (range(self.n_columns) if self.columns is None else self.columns)]
 
-    def target_of(self, index: slice | NDArray[np.intp]) -> Float:
+    def target_of(self, index: slice | Positions) -> Float:
         """Return targets of rows ``index``."""
         return self.Y[index if self.rows is None else self.rows[index]]
 
@@ -127,7 +126,7 @@ class Rows:
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
 
-    def heaviest(self, size: int) -> slice | NDArray[np.intp]:
+    def heaviest(self, size: int) -> slice | Positions:
         """Return up to ``size`` rows of the largest weights, without those of weight zero."""
         if self.weight is None:
             return slice(0, size)
@@ -137,8 +136,8 @@ class Rows:
         return found[self.weights[found] > 0]
 
     def standardised(
-        self, mean: Float, scale: Float, y_mean: Float, dtype: np.dtype[Any] = DOUBLE, least: int = 1
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        self, mean: Float, scale: Float, y_mean: Float, dtype: DType = DOUBLE, least: int = 1
+    ) -> Iterator[tuple[Array, Array, Array]]:
         """Yield chunks of root·(X − mean)/scale, root·(Y − y_mean) and root = √(w/Σw), in a reused buffer.
 
         Their shapes are (m, D), (m, P) and (m, 1), with m at least ``least`` but for the last.
@@ -164,7 +163,7 @@ def shift_of(rows: Rows) -> tuple[Float, Float]:
     return mean_of(rows.block(index), weight), mean_of(rows.target_of(index), weight)
 
 
-def mean_of(values: NDArray[Any], weight: Float | None) -> Float:
+def mean_of(values: Array, weight: Float | None) -> Float:
     """Return the weighted mean of rows (n, k), taken about the heaviest of them.
 
     So it is exact for constant columns, whose variance is then exactly zero, and if one row outweighs all others.

@@ -14,14 +14,12 @@ from itertools import chain
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import some
-
-Float = NDArray[np.float64]
-Positions = NDArray[np.intp]
 
 SOURCE_BYTES = 1 << 26
 """Size of a chunk when the user gives none: large enough to keep BLAS busy, small beside any machine's memory."""
@@ -43,14 +41,14 @@ class Chunk:
         Where the rows come from, for errors: a file and its row group, say.
     """
 
-    X: Any
-    y: NDArray[Any]
+    X: Table
+    y: Array
     weight: Float | None
-    qid: NDArray[Any] | None
+    qid: Array | None
     where: str
 
     @classmethod
-    def of(cls, X: Any, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
+    def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
         """Check that the parts belong together; errors say where they come from, counting rows from ``first``."""
         m = X.shape[0]
         try:
@@ -78,7 +76,7 @@ class Chunk:
         return Chunk(self.X[rows], self.y[rows], weight, qid, self.where)
 
 
-def check_lengths(n_rows: int, **parts: Any) -> None:
+def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:
     """Raise an error that names the part whose length is not the number of rows of X."""
     for name, part in parts.items():
         if part is not None and np.shape(part)[:1] != (n_rows,):
@@ -182,9 +180,9 @@ def chunk_rows_for(width: int, itemsize: int = 8) -> int:
 class ArrayPartition(Partition):
     """Rows start … stop of arrays, memmaps or sparse matrices; errors call row 0 ``first``."""
 
-    X: Any
-    y: Any
-    weight: Any
+    X: Table
+    y: Array
+    weight: Array | None
     start: int
     stop: int
     first: int = 0
@@ -208,7 +206,7 @@ class ArrayPartition(Partition):
         yield Chunk.of(X if sparse.issparse(X) else np.asarray(X), part.y, part.weight, None, where, part.first)
 
 
-def array_source(X: Any, y: Any, weight: Any, chunk_rows: int | None) -> Source:
+def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Source:
     """Return a source of an array, memmap or sparse matrix X of shape (n, D), and vectors of length n."""
     X = X.tocsr() if sparse.issparse(X) else X
     if getattr(X, "ndim", None) != 2:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from sklearn.datasets import load_svmlight_file
 
+from budgetline.arrays import Array, Positions, Table
 from budgetline.data.marks import FilePartition, Mark, rows_about
-from budgetline.data.sources import Chunk, Positions, Source
+from budgetline.data.sources import Chunk, Source
 from budgetline.messages import cut
 
 TEXT_BYTES = 1 << 25
@@ -58,11 +58,12 @@ class SvmlightPartition(FilePartition):
             X, y, qid = self._parsed()
         yield Chunk.of(X if columns is None else X[:, columns], y, None, qid if self.ranked else None, self.where)
 
-    def _parsed(self) -> Any:
+    def _parsed(self) -> tuple[Table, Array, Array]:
         """Return X (CSR), y and qid."""
         try:
             text = BytesIO(_lines(self.path, self.start, self.stop))
-            return load_svmlight_file(text, n_features=self.n_features, zero_based=self.zero_based, query_id=True)
+            X, y, qid = load_svmlight_file(text, n_features=self.n_features, zero_based=self.zero_based, query_id=True)
+            return X, y, qid
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.path} does not exist") from None
         except (OSError, ValueError, OverflowError) as error:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from budgetline.arrays import Array
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 
 
-def read_archive(name: str) -> dict[str, NDArray[Any]]:
+def read_archive(name: str) -> dict[str, Array]:
     """Return every array of ``data/<name>.npz`` by name; pickled objects are refused."""
     resource = files("budgetline.datasets").joinpath("data", f"{name}.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -38,7 +40,7 @@ def check_option(name: str, value: object, options: tuple[str, str]) -> None:
 
 def make_bunch(
     data: NDArray[np.float64],
-    target: NDArray[Any],
+    target: Array,
     *,
     feature_names: Sequence[str],
     members: Mapping[str, Sequence[str]],
@@ -55,9 +57,7 @@ def make_bunch(
     ``members`` are the column names of each group; ``costs`` may also hold those of other groups. If ``as_frame``,
     data and target are pandas objects and the groups hold column names, else positions.
     """
-    table: Any = data
-    labels: Any = target
-    frame: Any = None
+    table, labels, frame = data, target, None
     groups: dict[str, list[str]] | dict[str, list[int]] = {group: list(names) for group, names in members.items()}
     if as_frame:
         pandas = _import_pandas()
@@ -79,10 +79,8 @@ def make_bunch(
     )
 
 
-def _import_pandas() -> Any:
-    # Only as_frame=True needs pandas, which is an optional dependency.
+def _import_pandas() -> ModuleType:
     try:
-        import pandas
+        return import_module("pandas")
     except ImportError as error:
         raise ImportError("as_frame=True needs pandas: pip install 'budgetline[pandas]'") from error
-    return pandas

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
+from budgetline.arrays import Positions
 from budgetline.data.dask import DaskFrame, DaskPartition
-from budgetline.data.sources import ArrayPartition, Partition, Positions, Source
+from budgetline.data.sources import ArrayPartition, Partition, Source
 from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up
 
 
@@ -59,7 +61,7 @@ def _add(a: S | None, b: S | None) -> S | None:
     return add_up([a, b])
 
 
-def _dask() -> Any:
+def _dask() -> ModuleType:
     try:
         return import_module("dask")
     except ImportError as error:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.inputs import raise_not_finite, raise_too_small
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,18 @@ class StandardisedColumns:
     [[3.0, 4.0]]
     """
 
-    X: Any
+    X: Table
     mean: Float
     scale: Float
     root: Float
 
-    def columns(self, index: NDArray[np.intp]) -> Float:
+    def columns(self, index: Positions) -> Float:
         """Return the columns ``index`` of A, dense, shape (n, len(index))."""
         A = self.plain(index)
         A *= self.root[:, None]
         return A
 
-    def plain(self, index: NDArray[np.intp]) -> Float:
+    def plain(self, index: Positions) -> Float:
         """Return the columns ``index`` without the weights: (X − mean)/scale."""
         block = self.X[:, index]
         dense = block.toarray() if sparse.issparse(block) else block
@@ -114,7 +111,7 @@ def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float
     return shift + offset, squares / total - offset**2
 
 
-def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, Float]:
+def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:
     """Three passes over the non-zeros; the zeros of a column contribute (Σw − Σ_nonzero w)·mean²."""
     entry_weight = weight[X.indices]
     column = np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
@@ -128,7 +125,7 @@ def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, F
     return mean, (variance + zeros * mean**2) / total
 
 
-def _weight_of_zeros(X: Any, weight: Float, total: float, stored: NDArray[Any]) -> Float:
+def _weight_of_zeros(X: Table, weight: Float, total: float, stored: Array) -> Float:
     """Return the weight of the rows that a column does not store (D,), an exact zero where it stores all of them."""
     count = np.diff(X.indptr)
     zeros = np.where(count < X.shape[0], np.maximum(total - stored, 0.0), 0.0)

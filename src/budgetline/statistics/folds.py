@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.arrays import Array, Positions
 from budgetline.data.rows import Rows
 from budgetline.statistics.moments import Moments, moments_of
 
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+Split = tuple[Positions, Positions]
 
 
 def fold_moments(
@@ -43,12 +43,12 @@ def fold_moments(
         yield train, test
 
 
-def _positions(index: Any) -> NDArray[np.intp]:
+def _positions(index: Array) -> Positions:
     index = np.asarray(index)
     return np.flatnonzero(index) if index.dtype == bool else index
 
 
-def _cells(rows: Rows, sides: list[list[NDArray[np.intp]]]) -> tuple[NDArray[np.bool_], list[NDArray[np.intp]]] | None:
+def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[NDArray[np.bool_], list[Positions]] | None:
     """Return which sides each cell is on, and its rows; None if cells do not pay."""
     side = np.zeros((rows.n_rows, 2 * len(sides)), dtype=bool)
     for k, split in enumerate(sides):
@@ -67,7 +67,7 @@ def _total(parts: list[Moments | None], chosen: NDArray[np.bool_]) -> Moments | 
     return reduce(add, found) if found else None
 
 
-def _moments(rows: Rows, index: NDArray[Any], names: Sequence[str] | None) -> Moments | None:
+def _moments(rows: Rows, index: Positions, names: Sequence[str] | None) -> Moments | None:
     if index.size == 0 or (rows.weight is not None and not rows.weight[index].any()):
         return None
     return moments_of(replace(rows, rows=index), (rows.Y.shape[1],), names)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, DType, Float, Positions
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.inputs import (
@@ -25,8 +25,6 @@ from budgetline.inputs import (
 from budgetline.messages import shown
 from budgetline.statistics.columns import scale_of
 from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter
-
-Float = NDArray[np.float64]
 
 TINY = float(np.finfo(np.float64).smallest_subnormal)
 SPARSE_DENSITY = 0.05
@@ -222,7 +220,7 @@ class Moments:
         """Read moments from a file; loading never runs code."""
         return cls.from_bytes(read(path), str(path))
 
-    def select(self, columns: NDArray[np.intp]) -> Moments:
+    def select(self, columns: Positions) -> Moments:
         """Return the moments of some of the features, in the order given.
 
         Examples
@@ -250,7 +248,7 @@ class Moments:
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance), self.mean[D:]
 
-    def varying(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    def varying(self, columns: Positions) -> Positions:
         """Return those of the features that hold more than one value.
 
         Examples
@@ -303,7 +301,7 @@ class Moments:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
 
 
-def _restored(arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> Moments:
+def _restored(arrays: dict[str, Array], fields: dict[str, Any]) -> Moments:
     """Return the moments of a file, after checking types and shapes."""
     names, shape = fields["feature_names"], fields["target_shape"]
     numbers = type(fields["n_samples"]) is int and all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
@@ -347,7 +345,7 @@ def moments_of(
     return found.scaled(exponent)
 
 
-def _product_dtype(rows: Rows, single: bool) -> np.dtype[Any]:
+def _product_dtype(rows: Rows, single: bool) -> DType:
     """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
     if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
         return np.dtype(np.longdouble)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
+from budgetline.arrays import Array, Float, Positions
 from budgetline.data.dask import is_distributed
 from budgetline.data.rows import Rows
-from budgetline.data.sources import Chunk, Positions, Source
+from budgetline.data.sources import Chunk, Source
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
 from budgetline.progress import Bar, Progress, make_bar
@@ -30,7 +30,6 @@ from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up, tree_sum
 from budgetline.statistics.tallies import Tallied, WithTally, row_hashes
 
-Float = NDArray[np.float64]
 T = TypeVar("T")
 
 
@@ -150,7 +149,7 @@ class ChunkMoments:
 
     names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
-    classes: NDArray[Any] | None = None
+    classes: Array | None = None
 
     def __call__(self, chunk: Chunk) -> Moments | None:
         """Return the moments of a chunk, None if all its weights are zero."""
@@ -216,7 +215,7 @@ class Labels:
     def __add__(self, other: Labels) -> Labels:
         return Labels({k: self.mass.get(k, 0.0) + other.mass.get(k, 0.0) for k in (*self.mass, *other.mass)})
 
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Array:
         """Return the classes, sorted; each must have some weight."""
         kinds = {"text" if isinstance(label, str | bytes) else "numbers" for label in self.mass}
         if len(kinds) > 1:
@@ -242,7 +241,7 @@ class ChunkLabels:
         return Labels(dict(zip(labels.tolist(), mass.tolist(), strict=True)))
 
 
-def targets_of(chunk: Chunk, classes: NDArray[Any] | None) -> Float:
+def targets_of(chunk: Chunk, classes: Array | None) -> Float:
     """Return the targets (m, P) of a chunk: numbers, or indicators of classes (of the second, if there are two)."""
     if classes is None:
         return check_target(chunk.y, chunk.n_rows)[0]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.threads import in_threads
-
-Float = NDArray[np.float64]
 
 WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
 
 
-def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float]:
+def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     """Return mean (D + P,), what its rounding lost, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
 
     Weights must be of order one: they are multiplied in the precision of ``dtype``.
@@ -31,14 +29,14 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float
     if shift.size > WIDE:
         total = _products(rows, slices, shift, dtype)
     else:
-        total = sum(in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices))
+        total = reduce(np.add, in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices))
     k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
 
 
-def _products(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[Any]) -> Any:
+def _products(rows: Rows, slices: list[slice], shift: Array, dtype: DType) -> Float:
     """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]."""
     D, k = rows.n_columns, shift.size
     width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
@@ -60,7 +58,7 @@ def _products(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dt
     return total
 
 
-def rounded_sum(a: NDArray[Any], b: NDArray[Any]) -> tuple[Float, Float]:
+def rounded_sum(a: Array, b: Array) -> tuple[Float, Float]:
     """Return a + b in float64 and the rounding error of it (Knuth's two-sum)."""
     total = (a + b).astype(np.float64)
     part = total - a

@@ -10,7 +10,8 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from budgetline.data.sources import Chunk, Partition, Positions, Source
+from budgetline.arrays import Positions
+from budgetline.data.sources import Chunk, Partition, Source
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.statistics.moments import Moments
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, Table
 from budgetline.data.sources import Chunk
 from budgetline.statistics.sums import S, Statistic, add_up
 
@@ -110,7 +111,7 @@ def _target_hashes(chunk: Chunk) -> Hashes:
     return targets if chunk.weight is None else _mixed(targets + chunk.weight.view(np.uint64))
 
 
-def _hashes(table: Any) -> Hashes:
+def _hashes(table: Table) -> Hashes:
     """Return a hash of every row of an array or sparse matrix of numbers, or of labels."""
     factors = _mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     if sparse.issparse(table):
@@ -123,7 +124,7 @@ def _hashes(table: Any) -> Hashes:
     return _mixed(np.einsum("nd,d->n", numbers, factors))
 
 
-def _bits(numbers: NDArray[Any]) -> Hashes:
+def _bits(numbers: Array) -> Hashes:
     """Return the bits of numbers as doubles, of either order without a copy."""
     numbers = np.asarray(numbers, dtype=np.float64)
     if numbers.flags.f_contiguous:
@@ -131,7 +132,7 @@ def _bits(numbers: NDArray[Any]) -> Hashes:
     return np.ascontiguousarray(numbers).view(np.uint64)
 
 
-def _label_hashes(labels: NDArray[Any]) -> Hashes:
+def _label_hashes(labels: Array) -> Hashes:
     flat = labels.ravel().tolist()
     known = {label: int.from_bytes(sha256(repr(label).encode()).digest()[:8], "little") for label in set(flat)}
     return np.fromiter(map(known.__getitem__, flat), dtype=np.uint64, count=len(flat)).reshape(labels.shape)

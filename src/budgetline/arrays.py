@@ -1,0 +1,16 @@
+"""What signatures call arrays: names of the types that many modules share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Positions = NDArray[np.intp]
+Array = NDArray[Any]
+"""Of any dtype: labels, float32 data."""
+DType = np.dtype[Any]
+Table: TypeAlias = Any
+"""A dense array or a sparse matrix of shape (n, D); SciPy's matrices have no static types."""
