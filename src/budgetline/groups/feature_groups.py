@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +15,12 @@ from sklearn.utils import check_random_state
 from budgetline.budgets import check_integer
 from budgetline.groups.parsing import (
     Column,
+    Costs,
+    Name,
     Requires,
     Shared,
     all_required,
+    locate,
     names_of,
     parse_costs,
     parse_groups,
@@ -26,15 +28,12 @@ from budgetline.groups.parsing import (
     parse_shared,
     places_of,
     plain_number,
-    position_of,
     positions_of,
-    some_columns,
 )
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import read_groups, write_yaml
 from budgetline.messages import shown
 
-Costs = Mapping[Any, float] | ArrayLike | None
 Remainder = Literal["error", "drop"]
 
 
@@ -140,7 +139,7 @@ class FeatureGroups:
 
     def __init__(
         self,
-        groups: Mapping[Any, Any] | Iterable[Any],
+        groups: Mapping[str, object] | Iterable[object],
         costs: Costs = None,
         *,
         remainder: Remainder = "error",
@@ -173,7 +172,9 @@ class FeatureGroups:
     # -- other ways to make groups ---------------------------------------------------------------------------
 
     @classmethod
-    def from_prefix(cls, columns: Any, sep: str = "_", costs: Costs = None, **settings: Any) -> FeatureGroups:
+    def from_prefix(
+        cls, columns: Iterable[object], sep: str = "_", costs: Costs = None, **settings: Any
+    ) -> FeatureGroups:
         """Group columns by the part of their name before the first ``sep``.
 
         Parameters
@@ -195,7 +196,7 @@ class FeatureGroups:
         return cls(groups, costs, **settings)
 
     @classmethod
-    def singletons(cls, columns: Any, costs: Costs = None, **settings: Any) -> FeatureGroups:
+    def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
         """Make every column a group of its own.
 
         Parameters
@@ -210,12 +211,14 @@ class FeatureGroups:
         >>> FeatureGroups.singletons(["age", "chol"], costs=[1, 7.27]).names
         ('age', 'chol')
         """
-        if isinstance(columns, Integral):
+        if isinstance(columns, int | np.integer):
             return cls([[d] for d in range(int(columns))], costs, **settings)
         return cls({name: [name] for name in names_of(columns)}, costs, **settings)
 
     @classmethod
-    def random_by_cost(cls, costs: ArrayLike, size: int, random_state: Any = None) -> FeatureGroups:
+    def random_by_cost(
+        cls, costs: ArrayLike, size: int, random_state: int | np.random.RandomState | None = None
+    ) -> FeatureGroups:
         """Put columns of equal cost into random groups of a given size (the paper's Yahoo! protocol).
 
         Columns are shuffled within each cost class and cut into groups of ``size``; the last group of a class
@@ -318,7 +321,7 @@ class FeatureGroups:
 
     # -- use -------------------------------------------------------------------------------------------------
 
-    def cost_of(self, groups: Iterable[Any]) -> float:
+    def cost_of(self, groups: Iterable[Name]) -> float:
         """Return the cost of buying these groups, given by name, and all that they require, shared costs once.
 
         Examples
@@ -350,24 +353,10 @@ class FeatureGroups:
         >>> FeatureGroups({"a": ["y"], "b": ["x", "z"]}).resolve(["x", "y", "z"], 3).columns[1].tolist()
         [0, 2]
         """
-        position = None if feature_names is None else dict(zip(names_of(feature_names), range(n_features), strict=True))
-        owner: dict[int, str] = {}
-        resolved = []
-        for name, columns in zip(self.names, self.columns, strict=True):
-            found = [position_of(column, name, position, n_features) for column in columns]
-            for d, column in zip(found, columns, strict=True):
-                if d in owner:
-                    raise ValueError(f"column {shown(column)} is in group {shown(owner[d])} and in group {shown(name)}")
-                owner[d] = name
-            resolved.append(np.array(found, dtype=np.intp))
-        if self.remainder == "error" and len(owner) < n_features:
-            missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
-            raise ValueError(
-                f"{some_columns(missing)} in no group; "
-                "add the missing columns to a group or pass remainder='drop' to leave them out"
-            )
+        members = zip(self.names, self.columns, strict=True)
+        columns = locate(members, feature_names, n_features, complete=self.remainder == "error")
         names = None if feature_names is None else tuple(map(str, feature_names))
-        return Layout(tuple(resolved), n_features, self, names)
+        return Layout(columns, n_features, self, names)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -382,7 +371,7 @@ class FeatureGroups:
         extra = self.remainder, tuple(self.shared.items()), tuple(self.requires.items())
         return self.names, self.columns, tuple(self.costs.tolist()), *extra
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[], FeatureGroups], tuple[()]]:
         return partial(FeatureGroups, **self._arguments()), ()  # made anew, so that costs stay read-only
 
     def __repr__(self) -> str:
@@ -390,8 +379,13 @@ class FeatureGroups:
         return f"FeatureGroups({len(self)} groups, {n_columns} columns, total cost {total:.6g})"
 
 
-def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | None, n_features: int) -> FeatureGroups:
-    """Turn an estimator's ``feature_groups`` and ``costs`` into FeatureGroups; None means one group per column."""
+def as_feature_groups(
+    groups: FeatureGroups | Mapping[str, object] | Iterable[object] | None,
+    costs: Costs,
+    feature_names: Sequence[str] | None,
+    n_features: int,
+) -> FeatureGroups:
+    """Return the groups of an estimator's ``feature_groups`` and ``costs``; None means one group per column."""
     if isinstance(groups, FeatureGroups):
         return groups if costs is None else groups.with_costs(costs)
     if groups is None:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from graphlib import CycleError, TopologicalSorter
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float, Positions
 from budgetline.groups.prices import SharedCost
 from budgetline.inputs import column_names
 from budgetline.messages import cut, shown, some
 
 Column = str | int
-Shared = Mapping[Any, tuple[float, Iterable[Any]]]
-Requires = Mapping[Any, Iterable[Any]]
+Name = str | int
+Costs = Mapping[str, float] | Mapping[int, float] | ArrayLike | None
+Shared = Mapping[str, tuple[float, Iterable[Name]]]
+Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
 MOST_REQUIRED = 10**7
 """Groups that all groups together require: a chain of them takes memory of the square of its length."""
 
 
-def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
+def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
     """Return names and columns of the groups, from a mapping, column lists or labels."""
     names, entries = _named(groups)
     if not names:
@@ -42,7 +45,7 @@ def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...]
     return names, columns
 
 
-def _named(groups: Any) -> tuple[tuple[str, ...], Collection[Any]]:
+def _named(groups: object) -> tuple[tuple[str, ...], Collection[object]]:
     """Return the names of groups, and their columns as they are given."""
     if isinstance(groups, Mapping):
         return tuple(map(str, groups)), groups.values()
@@ -65,7 +68,7 @@ def _named(groups: Any) -> tuple[tuple[str, ...], Collection[Any]]:
     return tuple(by_label), by_label.values()
 
 
-def _is_missing(label: Any) -> bool:
+def _is_missing(label: object) -> bool:
     try:
         return label is None or bool(label != label)
     except TypeError:  # the truth value of pandas' NA
@@ -77,7 +80,7 @@ def _repeated(names: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def _columns(group: str, columns: Any) -> tuple[Column, ...]:
+def _columns(group: str, columns: object) -> tuple[Column, ...]:
     """Return the columns of one group: names or positions."""
     if isinstance(columns, str | Integral):
         columns = [columns]
@@ -90,7 +93,7 @@ def _columns(group: str, columns: Any) -> tuple[Column, ...]:
     return tuple(str(column) if isinstance(column, str) else int(column) for column in columns)
 
 
-def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
     """Return finite, non-negative costs in group order, read-only."""
     if costs is None:
         costs = np.ones(len(names))
@@ -125,7 +128,7 @@ def _cost(what: str, cost: Any) -> float:
     return value
 
 
-def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
+def parse_shared(shared: object, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
     """Return the costs that groups share, from a mapping name -> (cost, groups); members in the order of the groups."""
     if not isinstance(shared, Mapping | None):
         raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shown(shared)}")
@@ -142,7 +145,7 @@ def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
     return tuple(found)
 
 
-def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+def parse_requires(requires: object, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """Return for every group those that it requires directly, from a mapping group -> groups; () if none does."""
     if not isinstance(requires, Mapping | None):
         raise TypeError(f"requires must be a mapping group -> groups, got {shown(requires)}")
@@ -158,7 +161,7 @@ def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ..
     return tuple(found.get(g, ()) for g in range(len(names))) if any(found.values()) else ()
 
 
-def _by_name(given: Mapping[Any, Any], twice: str) -> Iterable[tuple[str, Any]]:
+def _by_name(given: Mapping[object, object], twice: str) -> Iterable[tuple[str, object]]:
     """Return the entries of a mapping by name; raise an error if two keys have the same name."""
     if (repeated := _repeated(map(str, given))) is not None:
         raise ValueError(twice.format(shown(repeated)))
@@ -190,7 +193,7 @@ def places_of(names: tuple[str, ...]) -> dict[str, int]:
     return {name: g for g, name in enumerate(names)}
 
 
-def positions_of(what: str, groups: Any, place: Mapping[str, int]) -> tuple[int, ...]:
+def positions_of(what: str, groups: object, place: Mapping[str, int]) -> tuple[int, ...]:
     """Return positions of groups given by name, in the order of the groups; a single name will do."""
     if isinstance(groups, str | Integral):
         groups = [groups]
@@ -206,39 +209,62 @@ def positions_of(what: str, groups: Any, place: Mapping[str, int]) -> tuple[int,
     return tuple(sorted(found))
 
 
-def position_of(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
-    """Return the position in X of a column of a group; ``position`` has those of all names, where X has names."""
-    if isinstance(column, str):
-        if position is None:
+def locate(
+    groups: Iterable[tuple[str, tuple[Column, ...]]],
+    feature_names: Sequence[str] | None,
+    n_features: int,
+    complete: bool,
+) -> tuple[Positions, ...]:
+    """Return the positions in X of the columns of each group; if ``complete``, every column must be in a group."""
+    position = None if feature_names is None else dict(zip(names_of(feature_names), range(n_features), strict=True))
+    owner: dict[int, str] = {}
+    found = []
+    for name, columns in groups:
+        places = [_position(column, name, position, n_features) for column in columns]
+        for d, column in zip(places, columns, strict=True):
+            if d in owner:
+                raise ValueError(f"column {shown(column)} is in group {shown(owner[d])} and in group {shown(name)}")
+            owner[d] = name
+        found.append(np.array(places, dtype=np.intp))
+    if complete and len(owner) < n_features:
+        missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
+        first = some(missing, 5)
+        which = f"column {first} of X is" if len(missing) == 1 else f"{len(missing)} columns ({first}) of X are"
+        raise ValueError(
+            f"{which} in no group; add the missing columns to a group or pass remainder='drop' to leave them out"
+        )
+    return tuple(found)
+
+
+def _position(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
+    """Return the position in X of a column of a group; ``position`` has those of all names, if X has names."""
+    if isinstance(column, int):
+        if not 0 <= column < n_features:
             raise ValueError(
-                f"group {shown(group)} names column {shown(column)}, but X has no column names; "
-                "pass a data frame or give positions"
+                f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns"
             )
-        if column not in position:
-            raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X")
-        return position[column]
-    if not 0 <= column < n_features:
-        raise ValueError(f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns")
-    return column
+        return column
+    if position is None:
+        raise ValueError(
+            f"group {shown(group)} names column {shown(column)}, but X has no column names; "
+            "pass a data frame or give positions"
+        )
+    if column not in position:
+        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X")
+    return position[column]
 
 
-def some_columns(columns: list[Any], most: int = 5) -> str:
-    """Return the beginning of a sentence about columns of X."""
-    first = some(columns, most)
-    return f"column {first} of X is" if len(columns) == 1 else f"{len(columns)} columns ({first}) of X are"
-
-
-def names_of(columns: Any) -> tuple[str, ...]:
+def names_of(columns: Iterable[object]) -> tuple[str, ...]:
     """Return unique column names, of a data frame or as given."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a data frame or a list of names, got the string {shown(columns)}")
-    names = column_names(columns)
-    names = tuple(columns) if names is None else names
+    names: tuple[object, ...] = column_names(columns) or tuple(columns)
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise TypeError(f"column names must be strings, got {shown(wrong[0])}")
-    if (repeated := _repeated(names)) is not None:
+    found = tuple(map(str, names))
+    if (repeated := _repeated(found)) is not None:
         raise ValueError(f"duplicate column name {shown(repeated)}")
-    return names
+    return found
 
 
 def plain_number(value: float) -> int | float:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from budgetline.messages import CONTROLS, cut, printable, shown
+
+if TYPE_CHECKING:
+    from yaml import Node, SafeDumper, SafeLoader
 
 MOST_BYTES = 2**25
 """Of a file."""
@@ -22,7 +27,7 @@ NO_NUMBER = re.compile(r".*:|[-+]?0[0-7_]+$")
 TAG = "tag:yaml.org,2002:"
 
 
-def write_yaml(content: Any) -> str:
+def write_yaml(content: object) -> str:
     """Return plain content as YAML, texts that would be read as something else in quotes."""
     yaml = _yaml("writing")
     style = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 100}
@@ -71,35 +76,34 @@ def _read_yaml(path: Path) -> object:
         raise ValueError(f"not valid YAML: {cut(' '.join(str(error).split()))}") from error
 
 
-def _yaml(doing: str) -> Any:
+def _yaml(doing: str) -> ModuleType:
     try:
-        import yaml
+        return import_module("yaml")
     except ImportError as error:
         raise ImportError(f"{doing} YAML needs PyYAML: pip install 'budgetline[yaml]'") from error
-    return yaml
 
 
-def _dumper(yaml: Any) -> Any:
+def _dumper(yaml: Any) -> type[SafeDumper]:
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
         """Puts texts with control characters in quotes, where they can be escaped."""
 
-        def represent_text(self, text: str) -> Any:
+        def represent_text(self, text: str) -> Node:
             return self.represent_scalar(f"{TAG}str", text, style='"' if CONTROLS.search(text) else None)
 
     Dumper.add_representer(str, Dumper.represent_text)
     return Dumper
 
 
-def _loader(yaml: Any) -> Any:
+def _loader(yaml: Any) -> type[SafeLoader]:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """Refuses duplicate keys, and keeps as text what does not look like a number."""
 
         def __init__(self, text: str) -> None:
             super().__init__(text)
-            self.extents: dict[Any, tuple[int, int]] = {}
+            self.extents: dict[Node, tuple[int, int]] = {}
             self.level = 0
 
-        def get_single_node(self) -> Any:
+        def get_single_node(self) -> Node:
             root = super().get_single_node()
             size, levels = self.extents.get(root, (0, 0))
             if levels > MOST_LEVELS:
@@ -108,7 +112,7 @@ def _loader(yaml: Any) -> Any:
                 raise ValueError(f"its aliases stand for more than {MOST_REPEATED} entries")
             return root
 
-        def compose_node(self, parent: Any, index: Any) -> Any:
+        def compose_node(self, parent: Node, index: object) -> Node:
             is_alias = self.check_event(yaml.AliasEvent)
             self.level += 1
             if self.level > MOST_LEVELS:
@@ -121,11 +125,11 @@ def _loader(yaml: Any) -> Any:
                 raise ValueError(f"an entry that holds itself (line {node.start_mark.line + 1})")
             return node
 
-        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        def resolve(self, kind: type[Node], value: str, implicit: object) -> str:
             tag = super().resolve(kind, value, implicit)
             return f"{TAG}str" if tag in (f"{TAG}int", f"{TAG}float") and NO_NUMBER.match(value) else tag
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        def construct_mapping(self, node: Node, deep: bool = False) -> object:
             """PyYAML silently keeps the last of two equal keys; a group would be lost."""
             own = [(key, value) for key, value in node.value if key.tag != f"{TAG}merge"]
             keys = [self.construct_object(key, deep=True) for key, _ in own]
@@ -137,7 +141,7 @@ def _loader(yaml: Any) -> Any:
                 raise ValueError(f"duplicate key {shown(repeated[0])} (line {node.start_mark.line + 1})")
             return super().construct_mapping(node, deep)
 
-        def construct_object(self, node: Any, deep: bool = False) -> Any:
+        def construct_object(self, node: Node, deep: bool = False) -> object:
             try:
                 return super().construct_object(node, deep)
             except ValueError as error:  # an impossible date, an integer of thousands of digits
@@ -149,7 +153,7 @@ def _loader(yaml: Any) -> Any:
     return Loader
 
 
-def _extent(node: Any, known: dict[Any, tuple[int, int]]) -> tuple[int, int]:
+def _extent(node: Node, known: dict[Node, tuple[int, int]]) -> tuple[int, int]:
     """Return how many entries a node stands for, itself included, and their levels."""
     entries = node.value if isinstance(node.value, list) else []
     parts = [known[part] for entry in entries for part in (entry if isinstance(entry, tuple) else (entry,))]
