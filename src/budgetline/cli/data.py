@@ -18,8 +18,8 @@ from budgetline.data import Source, open_source
 from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
 from budgetline.data.parquet_files import parquet_schema
-from budgetline.data.roles import arrow
 from budgetline.data.sources import Chunk
+from budgetline.data.tabular import arrow
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar

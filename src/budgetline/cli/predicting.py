@@ -21,8 +21,8 @@ from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.judging import check_kind
 from budgetline.cli.screens import Screen
 from budgetline.cli.writing import check_output, saying
-from budgetline.data.roles import arrow
 from budgetline.data.sources import Chunk
+from budgetline.data.tabular import arrow
 from budgetline.files import replacing
 from budgetline.messages import shown, some
 from budgetline.persistence import load, to_onnx

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from budgetline.arrays import Positions
 from budgetline.data.marks import FilePartition, rows_about
-from budgetline.data.roles import Roles, arrow, guarded
 from budgetline.data.sources import Chunk
+from budgetline.data.tabular import Roles, arrow, guarded
 from budgetline.messages import cut, shown
 
 if TYPE_CHECKING:

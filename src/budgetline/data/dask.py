@@ -11,9 +11,8 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Positions
-from budgetline.data.frames import TablePartition
-from budgetline.data.roles import Roles
 from budgetline.data.sources import NO_TARGET, Chunk, GivenPartition, Partition, Source
+from budgetline.data.tabular import Roles, TablePartition
 from budgetline.inputs import raise_missing
 
 

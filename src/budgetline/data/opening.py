@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from glob import glob
 from os import PathLike
 from pathlib import Path
@@ -14,12 +13,11 @@ import narwhals as nw
 from budgetline.budgets import check_integer
 from budgetline.data.csv_files import CsvPartition, csv_schema
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
-from budgetline.data.frames import FragmentPartition, LazyFramePartition, TablePartition
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
-from budgetline.data.roles import Roles
 from budgetline.data.sources import Source, array_source, iterator_source, split_given
 from budgetline.data.svmlight_files import svmlight_source
+from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition
 from budgetline.messages import shown
 
 Paths = str | PathLike[str] | list[str | PathLike[str]]
@@ -94,30 +92,6 @@ def open_source(
         return _open_tuple(data, asked)
     listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
     return _open_files(data, asked) if listed or isinstance(data, str | PathLike) else _open_object(data, asked)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The arguments of :func:`open_source`, None for those that were not given."""
-
-    target: str | Iterable[str] | None
-    weight: str | None
-    qid: str | None
-    features: Iterable[str] | None
-    chunk_rows: int | None
-    file_format: str | None
-    n_features: int | None
-    zero_based: bool | None
-
-    def roles(self, names: Iterable[str]) -> Roles:
-        """Return the roles of columns with these names."""
-        return Roles.of(names, self.target, self.weight, self.qid, self.features, self.chunk_rows)
-
-    def refuse(self, why: str, *names: str) -> None:
-        """Raise an error for the first of these arguments that was given: it would be ignored."""
-        for name in names:
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
 
 
 def _open_files(data: Paths, asked: Asked) -> Source:

@@ -13,8 +13,8 @@ import numpy as np
 
 from budgetline.arrays import Array, DType, Positions
 from budgetline.data.marks import FilePartition, Mark
-from budgetline.data.roles import Roles, arrow, guarded, matrix_of
 from budgetline.data.sources import Chunk
+from budgetline.data.tabular import Roles, arrow, guarded, matrix_of
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:

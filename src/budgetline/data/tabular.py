@@ -1,22 +1,27 @@
-"""The roles of named columns, and how Arrow data become chunks by them."""
+"""Named columns and their roles: Arrow tables and datasets, data frames and polars lazy frames."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array, Positions
+from budgetline.data.marks import Mark
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 
@@ -45,39 +50,6 @@ class Roles:
     weight: str | None
     qid: str | None
     chunk_rows: int
-
-    @classmethod
-    def of(
-        cls,
-        names: Iterable[str],
-        target: str | Iterable[str] | None,
-        weight: str | None,
-        qid: str | None,
-        features: Iterable[str] | None,
-        chunk_rows: int | None,
-    ) -> Roles:
-        """Give every column its role; all that are not target, weight or query are features unless named."""
-        if target is None:
-            raise ValueError("say which column is the target: target='…'")
-        known = Counter(names)
-        target = target if isinstance(target, str) else tuple(target)
-        named = [("target", name) for name in ((target,) if isinstance(target, str) else target)]
-        named += [(role, name) for role, name in (("weight", weight), ("qid", qid)) if name is not None]
-        roles = {name: role for role, name in reversed(named)}
-        for role, name in named:
-            if roles[name] != role:
-                raise ValueError(f"column {shown(name)} cannot be both {roles[name]} and {role}")
-        # pandas keeps the labels of rows in such columns
-        plain = (name for name in known if name not in roles and not re.fullmatch(r"__index_level_\d+__", name))
-        columns = tuple(plain if features is None else features)
-        for name in (*roles, *columns):
-            if known[name] > 1:
-                raise ValueError(f"the data have {known[name]} columns {shown(name)}")
-            if name not in known:
-                raise ValueError(f"column {shown(name)} is not in the data; the columns are {some(known, 10)}")
-        if taken := sorted(roles.keys() & set(columns)):
-            raise ValueError(f"column {shown(taken[0])} cannot be a feature and something else")
-        return cls(columns, target, weight, qid, chunk_rows or chunk_rows_for(len(columns) + 1))
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -131,6 +103,51 @@ class Roles:
         return map(chunk, batches)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of ``open_source``, None for those that were not given."""
+
+    target: str | Iterable[str] | None
+    weight: str | None
+    qid: str | None
+    features: Iterable[str] | None
+    chunk_rows: int | None
+    file_format: str | None
+    n_features: int | None
+    zero_based: bool | None
+
+    def refuse(self, why: str, *names: str) -> None:
+        """Raise an error for the first of these arguments that was given: it would be ignored."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
+
+    def roles(self, names: Iterable[str]) -> Roles:
+        """Give every column its role; all that are not target, weight or query are features unless named."""
+        if self.target is None:
+            raise ValueError("say which column is the target: target='…'")
+        known = Counter(names)
+        target = self.target if isinstance(self.target, str) else tuple(self.target)
+        named = [("target", name) for name in ((target,) if isinstance(target, str) else target)]
+        named += [(role, name) for role, name in (("weight", self.weight), ("qid", self.qid)) if name is not None]
+        roles = {name: role for role, name in reversed(named)}
+        for role, name in named:
+            if roles[name] != role:
+                raise ValueError(f"column {shown(name)} cannot be both {roles[name]} and {role}")
+        # pandas keeps the labels of rows in such columns
+        plain = (name for name in known if name not in roles and not re.fullmatch(r"__index_level_\d+__", name))
+        features = tuple(plain if self.features is None else self.features)
+        for name in (*roles, *features):
+            if known[name] > 1:
+                raise ValueError(f"the data have {known[name]} columns {shown(name)}")
+            if name not in known:
+                raise ValueError(f"column {shown(name)} is not in the data; the columns are {some(known, 10)}")
+        if taken := sorted(roles.keys() & set(features)):
+            raise ValueError(f"column {shown(taken[0])} cannot be a feature and something else")
+        chunk_rows = self.chunk_rows or chunk_rows_for(len(features) + 1)
+        return Roles(features, target, self.weight, self.qid, chunk_rows)
+
+
 def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> Array:
     """Return columns of a record batch as an array (m, D), missing values as NaN."""
     pa, types = arrow(), arrow().types
@@ -173,3 +190,73 @@ def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.Record
         yield from batches
     except (OSError, arrow().ArrowException) as error:
         raise ValueError(f"{where}: {cut(str(error))}") from error
+
+
+@dataclass(frozen=True)
+class TablePartition(Partition):
+    """A data frame or Arrow table in memory, as a narwhals frame."""
+
+    frame: nw.DataFrame[Any]
+    roles: Roles
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.frame.shape[0]
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Yield slices of the table."""
+        arrow()  # before narwhals imports it, whose error names no extra
+        table = self.frame.select(self.roles.wanted(columns)).to_arrow()
+        for start in range(0, table.num_rows, self.roles.chunk_rows):
+            [batch] = table.slice(start, self.roles.chunk_rows).combine_chunks().to_batches()
+            yield self.roles.chunk(batch, columns, f"rows {start} to {start + batch.num_rows - 1}", start)
+
+
+@dataclass(frozen=True)
+class FragmentPartition(Partition):
+    """One fragment of an Arrow dataset; if it is a file of this machine, with its mark."""
+
+    fragment: pa.dataset.Fragment
+    schema: pa.Schema
+    roles: Roles
+    mark: Mark | None
+
+    @classmethod
+    def of(cls, fragment: pa.dataset.Fragment, schema: pa.Schema, roles: Roles) -> FragmentPartition:
+        """Mark the file, if there is one."""
+        local = type(getattr(fragment, "filesystem", None)).__name__ == "LocalFileSystem"
+        return cls(fragment, schema, roles, Mark.of(Path(fragment.path)) if local else None)
+
+    def anew(self) -> FragmentPartition:
+        """Return the partition of the file as it is now."""
+        return self if self.mark is None else replace(self, mark=self.mark.anew())
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Read the fragment with little read ahead: the defaults let memory grow with the data."""
+        where = str(getattr(self.fragment, "path", None) or "fragment in memory")
+        batches = self.fragment.to_batches(
+            schema=self.schema,
+            columns=self.roles.wanted(columns),
+            batch_size=self.roles.chunk_rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+        with nullcontext() if self.mark is None else self.mark.held(where):
+            for k, batch in enumerate(guarded(batches, where)):
+                yield self.roles.chunk(batch, columns, f"{where}, batch {k}")
+
+
+@dataclass(frozen=True)
+class LazyFramePartition(Partition):
+    """A polars LazyFrame, run by its streaming engine."""
+
+    frame: pl.LazyFrame
+    roles: Roles
+
+    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+        """Run the query and yield its batches."""
+        query = self.frame.select(self.roles.wanted(columns))
+        for k, frame in enumerate(query.collect_batches(chunk_size=self.roles.chunk_rows, engine="streaming")):
+            for chunk in TablePartition(nw.from_native(frame), self.roles).chunks(columns):
+                yield replace(chunk, where=f"batch {k} of the lazy frame")
