@@ -1,4 +1,4 @@
-"""What signatures call arrays: names of the types that many modules share."""
+"""Names of the array types that signatures share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 Array = NDArray[Any]
 """Of any dtype: labels, float32 data."""

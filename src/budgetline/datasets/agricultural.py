@@ -7,8 +7,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.utils import Bunch
 
+from budgetline.arrays import Float
 from budgetline.budgets import check_integer
-from budgetline.datasets.factors import FactorModel, Float, Ints, RandomState, make_generator, row_chunks
+from budgetline.datasets.factors import FactorModel, Ints, RandomState, make_generator, row_chunks
 from budgetline.groups import FeatureGroups
 
 # The paper's numbers: 328 features in 57 groups, six of size 32, the others of sizes 1 to 6; costs in

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from budgetline.arrays import Array
+from budgetline.arrays import Array, Float
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 
@@ -23,12 +23,12 @@ def read_archive(name: str) -> dict[str, Array]:
         return {key: archive[key] for key in archive.files}
 
 
-def unscale(integers: NDArray[np.int32], decimals: NDArray[np.int8]) -> NDArray[np.float64]:
+def unscale(integers: NDArray[np.int32], decimals: NDArray[np.int8]) -> Float:
     """Return the decimal numbers (n, D) stored as integers, each times ten to the number of decimals of its column.
 
     The division rounds once, so the results equal the doubles that the printed numbers denote.
     """
-    values: NDArray[np.float64] = np.ascontiguousarray(integers / 10.0**decimals)
+    values: Float = np.ascontiguousarray(integers / 10.0**decimals)
     return values
 
 
@@ -39,7 +39,7 @@ def check_option(name: str, value: object, options: tuple[str, str]) -> None:
 
 
 def make_bunch(
-    data: NDArray[np.float64],
+    data: Float,
     target: Array,
     *,
     feature_names: Sequence[str],

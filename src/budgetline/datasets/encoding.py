@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from budgetline.arrays import Float
 
 Kind = Literal["numeric", "binary", "categorical"]
 
@@ -14,10 +15,10 @@ class Column(NamedTuple):
     """One numeric column of a design matrix."""
 
     name: str
-    values: NDArray[np.float64]
+    values: Float
 
 
-def encode_feature(name: str, values: NDArray[np.float64], kind: Kind) -> list[Column]:
+def encode_feature(name: str, values: Float, kind: Kind) -> list[Column]:
     """Impute one raw feature and code it as numeric columns.
 
     A missing value becomes the median (numeric) or the most frequent value (binary, categorical), and a 0/1

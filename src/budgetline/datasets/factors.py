@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from budgetline.arrays import Float
+
 # Rows drawn at once. Part of what a seed means: another number gives other data.
 CHUNK = 4096
 
 RandomState = int | np.random.RandomState | None
-Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 

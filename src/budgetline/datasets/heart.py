@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from budgetline.arrays import Float
 from budgetline.datasets.archive import check_option, make_bunch, read_archive
 from budgetline.datasets.encoding import Column, Kind, drop_redundant, encode_feature
 
@@ -132,7 +132,7 @@ def load_heart(
     )
 
 
-def _encoded(raw: dict[str, NDArray[np.float64]], members: dict[str, tuple[str, ...]]) -> dict[str, list[Column]]:
+def _encoded(raw: dict[str, Float], members: dict[str, tuple[str, ...]]) -> dict[str, list[Column]]:
     """Return the columns of every group."""
     known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
     return {

@@ -7,8 +7,9 @@ from scipy.special import ndtr
 from scipy.stats import norm
 from sklearn.utils import Bunch
 
+from budgetline.arrays import Float
 from budgetline.budgets import check_integer
-from budgetline.datasets.factors import FactorModel, Float, Ints, RandomState, make_generator, row_chunks
+from budgetline.datasets.factors import FactorModel, Ints, RandomState, make_generator, row_chunks
 from budgetline.groups import FeatureGroups
 
 # The paper: 501 features with these seven costs and a total of about 17,000. How many features have each

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from budgetline.arrays import Float, Positions
 from budgetline.budgets import check_integer
 from budgetline.groups.parsing import (
     Column,
@@ -53,23 +54,23 @@ class Layout:
         Names of all columns of X, if it has any.
     """
 
-    columns: tuple[NDArray[np.intp], ...]
+    columns: tuple[Positions, ...]
     n_features: int
     groups: FeatureGroups
     names: tuple[str, ...] | None = None
 
     @cached_property
-    def read(self) -> NDArray[np.intp]:
+    def read(self) -> Positions:
         """Positions in X of the columns that are in groups, ascending: the columns that a fit reads."""
         return np.sort(self.by_group)
 
     @cached_property
-    def position(self) -> tuple[NDArray[np.intp], ...]:
+    def position(self) -> tuple[Positions, ...]:
         """``position[g]`` are the positions of group ``g`` among the columns that are read."""
         return tuple(np.searchsorted(self.read, columns) for columns in self.columns)
 
     @property
-    def by_group(self) -> NDArray[np.intp]:
+    def by_group(self) -> Positions:
         """Positions in X of the columns that are in groups, group after group."""
         return np.concatenate(self.columns)
 
@@ -154,7 +155,7 @@ class FeatureGroups:
         vars(self).update(names=names, columns=columns, remainder=remainder, prices=prices, _direct=direct)
 
     @property
-    def costs(self) -> NDArray[np.float64]:
+    def costs(self) -> Float:
         """Own cost of each group, shape (J,), read-only."""
         return self.prices.own
 

@@ -8,9 +8,8 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from numpy.typing import NDArray
 
-from budgetline.arrays import Array, Positions
+from budgetline.arrays import Array, Mask, Positions
 from budgetline.data.rows import Rows
 from budgetline.statistics.moments import Moments, moments_of
 
@@ -48,7 +47,7 @@ def _positions(index: Array) -> Positions:
     return np.flatnonzero(index) if index.dtype == bool else index
 
 
-def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[NDArray[np.bool_], list[Positions]] | None:
+def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[Mask, list[Positions]] | None:
     """Return which sides each cell is on, and its rows; None if cells do not pay."""
     side = np.zeros((rows.n_rows, 2 * len(sides)), dtype=bool)
     for k, split in enumerate(sides):
@@ -62,7 +61,7 @@ def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[NDArray[np.bool_],
     return patterns, [np.flatnonzero(cell.ravel() == c) for c in range(len(patterns))]
 
 
-def _total(parts: list[Moments | None], chosen: NDArray[np.bool_]) -> Moments | None:
+def _total(parts: list[Moments | None], chosen: Mask) -> Moments | None:
     found = [part for part, take in zip(parts, chosen, strict=True) if take and part is not None]
     return reduce(add, found) if found else None
 
