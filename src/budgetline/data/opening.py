@@ -29,7 +29,6 @@ SUFFIXES = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
 }
-NO_NAMES = "names a column, and the columns of these data have no names"
 OWN_PIECES = "has no effect: these data come in pieces of their own"
 FOR_FILES = "is for files"
 
@@ -98,7 +97,7 @@ def _open_files(data: Paths, asked: Asked) -> Source:
     """Open files; the first file decides which named columns there are."""
     paths, kind = files_of(data, asked.file_format)
     if kind == "svmlight":
-        asked.refuse(NO_NAMES, "target", "weight", "features")
+        asked.refuse_names("target", "weight", "features")
         asked.refuse(OWN_PIECES, "chunk_rows")
         return svmlight_source(paths, asked.n_features, bool(asked.zero_based), bool(asked.qid))
     asked.refuse("is for svmlight files", "n_features", "zero_based")
@@ -112,7 +111,7 @@ def _open_files(data: Paths, asked: Asked) -> Source:
 def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
     """Open (X, y) or (X, y, weight)."""
     asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based")
-    asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
+    asked.refuse_names("target", "weight", "qid", "features")
     X, y, weight = split_given(data, "the tuple")
     frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
     if not frame and not is_dask(X):
@@ -140,7 +139,7 @@ def _open_object(data: Any, asked: Asked) -> Source:
         roles = asked.roles(frame.columns)
         return roles.source([TablePartition(frame, roles)])
     if callable(data) or isinstance(data, Iterator):
-        asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
+        asked.refuse_names("target", "weight", "qid", "features")
         asked.refuse(OWN_PIECES, "chunk_rows")
         return iterator_source(data)
     if hasattr(data, "shape"):

@@ -122,6 +122,11 @@ class Asked:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
 
+    def refuse_names(self, *roles: str) -> None:
+        """Raise an error if columns are named: those of the data have no names."""
+        if given := [role for role in roles if getattr(self, role) is not None]:
+            raise ValueError(f"{given[0]}= names a column, and the columns of these data have no names")
+
     def roles(self, names: Iterable[str]) -> Roles:
         """Give every column its role; all that are not target, weight or query are features unless named."""
         if self.target is None:
