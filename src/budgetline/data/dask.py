@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -14,6 +14,11 @@ from budgetline.arrays import Positions
 from budgetline.data.sources import NO_TARGET, Chunk, GivenPartition, Partition, Source
 from budgetline.data.tabular import Roles, TablePartition
 from budgetline.inputs import raise_missing
+
+Collection: TypeAlias = Any
+"""A dask array, data frame or series; dask is imported only if it is used."""
+Client: TypeAlias = Any
+"""A dask.distributed.Client."""
 
 
 def is_dask(data: object) -> bool:
@@ -36,7 +41,7 @@ class DaskPartition(Partition):
     ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
     """
 
-    data: Any
+    data: Collection
     number: int
     names: tuple[str, ...] | None
     n_features: int
@@ -57,7 +62,7 @@ class DaskPartition(Partition):
 class DaskFrame:
     """The partitions of a dask data frame, of which a pass reads only the columns that it needs."""
 
-    frame: Any
+    frame: Collection
     roles: Roles
 
     def reading(self, columns: Positions | None) -> list[DaskPartition]:
@@ -70,7 +75,7 @@ class DaskFrame:
         return iter(self.reading(None))
 
 
-def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
+def dask_source(X: Collection, y: Collection, weight: Collection = None) -> Source:
     """Return a source of a dask array or data frame X (n, D), and y (n,) or (n, P) and weights like it."""
     if y is None:
         raise ValueError(NO_TARGET)
@@ -90,7 +95,7 @@ def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
     return Source(given, D, names, shape)
 
 
-def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
+def _delayed_like(X: Collection, part: Collection, name: str) -> list[Collection]:
     """Return the partitions of a dask series or frame that belong to those of X."""
     if part is None:
         return [None] * X.npartitions
@@ -100,7 +105,7 @@ def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
     return list(part.to_delayed(optimize_graph=False))
 
 
-def _chunked_like(X: Any, part: Any, name: str) -> list[Any]:
+def _chunked_like(X: Collection, part: Collection, name: str) -> list[Collection]:
     """Return the rows of an array that belong to the chunks of X."""
     if part is None:
         return [None] * len(X.chunks[0])

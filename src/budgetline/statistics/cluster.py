@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 from budgetline.arrays import Positions
-from budgetline.data.dask import DaskFrame, DaskPartition
+from budgetline.data.dask import Client, DaskFrame, DaskPartition
 from budgetline.data.sources import ArrayPartition, Partition, Source
 from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up
 
 
 def sum_with_dask(
-    source: Source, statistic: Statistic[S], columns: Positions | None, client: Any, memory: Checkpoint
+    source: Source, statistic: Statistic[S], columns: Positions | None, client: Client, memory: Checkpoint
 ) -> S | None:
     """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
     dask = _dask()

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite
 
 from budgetline.arrays import Array, Float, Positions
-from budgetline.data.dask import is_distributed
+from budgetline.data.dask import Client, is_distributed
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.inputs import check_known, check_labels, check_target
@@ -38,7 +38,7 @@ def sum_over(
     statistic: Statistic[S],
     columns: Positions | None,
     *,
-    client: Any = None,
+    client: Client = None,
     progress: Progress = None,
     checkpoint: str | PathLike[str] | None = None,
 ) -> S | None:
@@ -107,7 +107,7 @@ class Passes:
     """
 
     source: Source
-    client: Any = None
+    client: Client = None
     progress: Progress = None
     count: int = 0
     first: Tallied[Any] | None = field(default=None, repr=False)
