@@ -108,23 +108,23 @@ def check_interpolation(interpolation: object) -> None:
         raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
 
 
-def check_number(name: str, value: object, *, finite: bool = False, **bounds: float) -> float:
+def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
     """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
 
-    Neither NaN nor a bool is a number.
+    Neither NaN nor a bool is a number. ``kind`` is what the error calls it.
 
     Examples
     --------
     >>> from budgetline.budgets import check_number
     >>> check_number("fraction", 1, gt=0, le=1)
     1.0
-    >>> check_number("stop", "all", ge=0, finite=True)
+    >>> check_number("stop", "all", "cost", ge=0, finite=True)
     Traceback (most recent call last):
-    ValueError: stop must be a finite number ≥ 0, got 'all'
+    ValueError: stop must be a finite cost ≥ 0, got 'all'
     """
     number = number_of(value)
     if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
-        raise ValueError(f"{name} must be a {'finite ' if finite else ''}number{_words(bounds)}, got {shown(value)}")
+        raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")
     return number
 
 
@@ -181,7 +181,7 @@ def floats_of(values: object) -> Float:
 
 def check_stop(stop: object) -> float:
     """Return a stopping cost, a finite number ≥ 0."""
-    return check_number("stop", stop, ge=0, finite=True)
+    return check_number("stop", stop, "cost", ge=0, finite=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -268,8 +268,8 @@ def test_gains_times_shares_add_up_to_the_area():
         (([0.0, np.nan], [1.0]), "the value of subset 1 is nan"),
         (([0.0, 1.0], [-1.0]), "the cost of element 0 must be finite and not negative, got -1.0"),
         (([0.0], []), "1 to 18 elements"),
-        (([0.0, 1.0], [1.0], -2.0), "stop must be a finite number ≥ 0, got -2.0"),
-        (([0.0, 1.0], [1.0], np.nan), "stop must be a finite number ≥ 0, got nan"),
+        (([0.0, 1.0], [1.0], -2.0), "stop must be a finite cost ≥ 0, got -2.0"),
+        (([0.0, 1.0], [1.0], np.nan), "stop must be a finite cost ≥ 0, got nan"),
         (([0.0, 1.0], [1.0], 1.0, "spline"), "interpolation must be 'step' or 'linear', got 'spline'"),
     ],
 )

@@ -243,7 +243,7 @@ def test_only_classifiers_of_this_library(binary):
 
 @pytest.mark.parametrize("below", [0, 1, -0.1, 1.5, np.nan, True, "0.1", None])
 def test_thresholds_out_of_range(binary, below):
-    with pytest.raises(ValueError, match="below must be a number > 0 and < 1"):
+    with pytest.raises(ValueError, match="below must be between 0 and 1"):
         EarlyExit.learn(*binary, below=below)
 
 

@@ -260,7 +260,7 @@ class Frame:
         ({"sample_inputs": Frame()}, TypeError, "sample_inputs must be a sequence of inputs .*, got Frame"),
         ({"sample_inputs": "text"}, TypeError, "sample_inputs must be .*, got str"),
         ({"sample_inputs": {"x": 1}}, TypeError, "sample_inputs must be .*, got dict"),
-        ({"quantile": 0}, ValueError, "quantile must be a number > 0 and ≤ 1, got 0"),
+        ({"quantile": 0}, ValueError, r"quantile must be a number in \(0, 1\], got 0"),
         ({"quantile": 95}, ValueError, r"quantile must be .*, got 95"),
         ({"quantile": float("nan")}, ValueError, r"quantile must be .*, got nan"),
         ({"repeats": 0}, ValueError, "repeats must be an integer ≥ 1, got 0"),

@@ -126,10 +126,15 @@ def chunks_of(source: Source, columns: NDArray[np.intp] | None = None) -> Iterat
 def gathered(files: Files, source: Source, screen: Screen) -> Table:
     """Read everything."""
     chunks = []
-    with make_bar(screen.progress, "rows", source.about_rows) as bar:
+    bar = make_bar(screen.progress, "rows", source.about_rows)
+    try:
         for chunk in chunks_of(source):
             chunks.append(chunk)
-            bar.update(chunk.n_rows)
+            if bar is not None:
+                bar.update(chunk.n_rows)
+    finally:
+        if bar is not None:
+            bar.close()
     if not chunks:
         raise Refused(f"{files.place} holds no rows")
     y = np.concatenate([chunk.y for chunk in chunks])

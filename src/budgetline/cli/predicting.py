@@ -136,13 +136,17 @@ def _blocks(
     else:
         source = files.source(n_features=int(model.n_features_in_))
         table = lambda chunk: chunk.X  # noqa: E731
-    with make_bar(screen.progress, "rows", source.about_rows) as bar:
+    bar = make_bar(screen.progress, "rows", source.about_rows)
+    with ExitStack() as stack:
+        if bar is not None:
+            stack.callback(bar.close)
         chunk = None
         for chunk in chunks_of(source):
             with refusing(chunk.where):
                 block = np.asarray(method(table(chunk), **choice))
             yield block
-            bar.update(chunk.n_rows)
+            if bar is not None:
+                bar.update(chunk.n_rows)
         if chunk is None:
             raise Refused(f"{files.place} holds no rows")
 

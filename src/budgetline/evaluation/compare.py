@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from budgetline.evaluation.timeliness import check_fraction, oracle_curve, plate
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_model
-from budgetline.progress import Bar, Progress, make_bar
+from budgetline.progress import Progress, make_bar
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, frame_of, text_table
@@ -151,7 +151,8 @@ def compare(
     judge = _Judge(as_metric(metric), fraction, _check_names(estimators, reference, oracles), oracles, interpolation)
     data = _Data(X := indexable(X)[0], y, sample_weight, qid)
     folds = _folds(data, splits_of(_example(estimators), X, y, cv, qid), estimators)
-    with make_bar(progress, "fits", len(folds) * len(estimators)) as bar:
+    bar = make_bar(progress, "fits", len(folds) * len(estimators))
+    with nullcontext() if bar is None else bar:
         results = [judge.fold(k, estimators, data, fold, bar) for k, fold in enumerate(folds)]
     curves = {name: BudgetCurve.mean([r[1][name] for r in results]) for name in results[0][1]}
     return Comparison(tuple(row for rows, _ in results for row in rows), curves, judge.metric.name)
@@ -173,14 +174,15 @@ class _Judge:
             check_fraction(self.fraction)
 
     def fold(
-        self, number: int, estimators: Mapping[str, Any], data: _Data, fold: _Fold, bar: Bar
+        self, number: int, estimators: Mapping[str, Any], data: _Data, fold: _Fold, bar: Any
     ) -> tuple[list[dict[str, Any]], dict[str, BudgetCurve]]:
         """Fit all methods on one fold; return their rows of the table and their curves."""
         models, curves, seconds = {}, {}, {}
         for name, estimator in estimators.items():
             models[name], seconds[name] = _fit(estimator, data, fold)
             curves[name] = _curve(models[name], data, fold, self.metric)
-            bar.update()
+            if bar is not None:
+                bar.update()
         self._check_losses(models)
         curves |= {f"{name} oracle": oracle_curve(curves[name]) for name in self.oracles}
         fraction = plateau(models[self.reference]) if self.fraction == "plateau" else self.fraction

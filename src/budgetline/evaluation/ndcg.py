@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetline.budgets import check_integer, number_of
+from budgetline.budgets import number_of
 from budgetline.messages import shown
 
 Float = NDArray[np.float64]
@@ -92,7 +93,7 @@ def _check(rel: Float, scores: NDArray[Any], qid: NDArray[Any], k: Any, empty: A
         raise ValueError("scores hold NaN or infinity")
     if not np.all(fits := (rel >= 0) & (rel <= 500)):
         raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
-    if k is not None:
-        check_integer("k", k, ge=1)
+    if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
+        raise ValueError(f"k must be a whole number ≥ 1 or None, got {shown(k)}")
     if empty != "skip" and not np.isfinite(number_of(empty)):
         raise ValueError(f"empty must be 'skip' or a number, got {shown(empty)}")

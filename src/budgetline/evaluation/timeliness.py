@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.budgets import SLACK, Interpolation, Rates, check_interpolation, check_number, check_stop, unit_of
+from budgetline.budgets import SLACK, Interpolation, Rates, check_interpolation, check_stop, number_of, unit_of
 from budgetline.evaluation.curve import BudgetCurve
+from budgetline.messages import shown
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
@@ -153,9 +154,10 @@ def oracle_curve(curve: Any) -> BudgetCurve:
     )
 
 
-def check_fraction(fraction: object) -> None:
+def check_fraction(fraction: Any) -> None:
     """Raise an error unless α is a share of the improvement."""
-    check_number("fraction", fraction, ge=0, le=1)
+    if not 0 <= number_of(fraction) <= 1:
+        raise ValueError(f"fraction must be a number from 0 to 1, got {shown(fraction)}")
 
 
 def _left_limit(curve: BudgetCurve, T: float) -> float:

@@ -143,7 +143,7 @@ class Prices:
         return found
 
     def out_of_order(self, order: Sequence[int]) -> tuple[int, int] | None:
-        """Return the first group of an order that comes before one that it requires, and that one; None if there is none."""
+        """Return the first group of an order that comes before one that it requires, and the latter; None if none."""
         before: set[int] = set()
         for g in order if any(self.requires) else ():
             if lacking := [h for h in self.requires[g] if h not in before]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, get_args
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import check_number
+from budgetline.budgets import number_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.runtime.answer import Fault
@@ -53,7 +54,7 @@ def steps_of(
         extractor = as_extractor(name, extractors[name], mode)
         own = layout.columns[g]
         columns = Columns(own, None if names is None else tuple(str(names[d]) for d in own))
-        time = check_number(f"seconds of group {shown(name)}", (seconds or {}).get(name, 0.0), ge=0, finite=True)
+        time = _check_seconds(name, (seconds or {}).get(name, 0.0))
         shared = tuple((k, item.cost) for k, item in enumerate(prices.shared) if g in item.members)
         required = tuple(place[h] for h in prices.requires[g]) if prices.requires else ()
         settled = (extractor and extractor.mode) or mode
@@ -80,15 +81,35 @@ def as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
     return extractor
 
 
-def check_deadline(deadline: object) -> float | None:
+def _check_seconds(name: str, seconds: Any) -> float:
+    if not 0 <= number_of(seconds) < np.inf:
+        raise ValueError(f"seconds of group {shown(name)} must be a finite number ≥ 0, got {shown(seconds)}")
+    return float(seconds)
+
+
+def check_deadline(deadline: Any) -> float | None:
     """Return a deadline in seconds from now; None means there is none."""
-    seconds = np.inf if deadline is None else check_number("deadline", deadline)
-    return None if seconds == np.inf else seconds
+    if deadline is None:
+        return None
+    if np.isnan(number_of(deadline)):
+        raise ValueError(f"deadline must be a number of seconds, got {shown(deadline)}")
+    return None if float(deadline) == np.inf else float(deadline)
 
 
-def check_budget(budget: object) -> float:
+def check_budget(budget: Any) -> float:
     """Return a budget in cost units; infinite if there is none."""
-    return np.inf if budget is None else check_number("budget", budget, ge=0)
+    if budget is None:
+        return np.inf
+    if not number_of(budget) >= 0:
+        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {shown(budget)}")
+    return float(budget)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return an integer ≥ 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be an integer ≥ 1, got {shown(value)}")
+    return int(value)
 
 
 def check_raws(raws: Any, name: str = "raws") -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
-from budgetline.budgets import check_integer, check_number
+from budgetline.budgets import number_of
+from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 
 Float = NDArray[np.float64]
@@ -76,8 +78,10 @@ class EarlyExit:
         if not is_classifier(model):
             raise TypeError(f"early exit is for classifiers of budgetline, got {type(model).__name__}")
         found = as_model(model)
-        check_number("below", below, gt=0, lt=1)
-        check_integer("n_samples", n_samples, ge=1)
+        if not 0 < number_of(below) < 1:
+            raise ValueError(f"below must be between 0 and 1, got {shown(below)}")
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer ≥ 1, got {shown(n_samples)}")
         scores = np.stack([s.reshape(len(s), -1) for s in found.staged_scores(X)])
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)

@@ -6,13 +6,13 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import check_integer, check_number
+from budgetline.budgets import number_of
 from budgetline.inputs import column_names
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
@@ -63,9 +63,10 @@ class Extractor:
             raise ValueError(f"mode must be one of {some(get_args(Mode))}, got {shown(self.mode)}")
         if self.mode not in (None, "async") and is_async(self.function):
             raise ValueError(f"an async function runs in mode 'async', not {shown(self.mode)}")
-        check_integer("retries", self.retries, ge=0)
-        if self.timeout is not None:
-            check_number("timeout", self.timeout, gt=0)
+        if isinstance(self.retries, bool) or not isinstance(self.retries, Integral) or self.retries < 0:
+            raise ValueError(f"retries must be an integer ≥ 0, got {shown(self.retries)}")
+        if self.timeout is not None and not number_of(self.timeout) > 0:
+            raise ValueError(f"timeout must be a number of seconds > 0, got {shown(self.timeout)}")
 
 
 def is_async(function: Any) -> bool:

@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
+from numbers import Integral
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from budgetline.budgets import check_integer, check_number
+from budgetline.budgets import number_of
 from budgetline.groups.parsing import parse_costs
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
 from budgetline.runtime.calls import raised
-from budgetline.runtime.checks import as_extractor, check_raws
+from budgetline.runtime.checks import as_extractor, check_count, check_raws
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Extractor
 from budgetline.runtime.lanes import AsyncLane
@@ -203,9 +204,9 @@ def profile_costs(
     check_raws(sample_inputs, "sample_inputs")
     subjects = _subjects(extractors)
     money = None if costs is None else _money(costs, extractors, subjects)
-    level, warmup = check_number("quantile", quantile, gt=0, le=1), check_integer("warmup", warmup, ge=0)
+    level, warmup = _check_level(quantile), _check_warmup(warmup)
     size = _check_batch_size(batch_size, len(sample_inputs), subjects)
-    schedule = _schedule(subjects, len(sample_inputs), check_integer("repeats", repeats, ge=1), warmup)
+    schedule = _schedule(subjects, len(sample_inputs), check_count("repeats", repeats), warmup)
     now = time.perf_counter if clock is None else clock.now
     taken = _timed(schedule, subjects, sample_inputs, size, now, progress)
     return CostProfile(tuple(_summary(name, *taken[name], size, level) for name in subjects), level, money)
@@ -232,12 +233,24 @@ def _money(costs: Any, extractors: Mapping[str, Any], subjects: Mapping[str, Ext
     return dict(zip(names, parse_costs(costs, names).tolist(), strict=True))
 
 
+def _check_level(quantile: Any) -> float:
+    if not 0 < number_of(quantile) <= 1:
+        raise ValueError(f"quantile must be a number in (0, 1], got {shown(quantile)}")
+    return float(quantile)
+
+
+def _check_warmup(warmup: Any) -> int:
+    if isinstance(warmup, bool) or not isinstance(warmup, Integral) or warmup < 0:
+        raise ValueError(f"warmup must be an integer ≥ 0, got {shown(warmup)}")
+    return int(warmup)
+
+
 def _check_batch_size(size: Any, n: int, subjects: Mapping[str, Extractor]) -> int:
     if size is None:
         return n
     if not any(extractor.batch for extractor in subjects.values()):
         raise ValueError(f"batch_size={shown(size)}, but no extractor has batch=True")
-    if check_integer("batch_size", size, ge=1) > n:
+    if check_count("batch_size", size) > n:
         raise ValueError(f"batch_size={size} needs as many sample inputs, there are {n}")
     return int(size)
 

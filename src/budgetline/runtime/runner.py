@@ -11,10 +11,10 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import check_integer
 from budgetline.runtime.answer import Answer
 from budgetline.runtime.checks import (
     check_budget,
+    check_count,
     check_deadline,
     check_known,
     check_model,
@@ -101,16 +101,16 @@ class AnytimeRunner:
     ) -> None:
         self._model = check_model(model)
         self._clock = Clock() if clock is None else clock
-        workers = check_integer("workers", workers, ge=1)
+        workers = check_count("workers", workers)
         steps = steps_of(self._model, extractors, mode, seconds)
         models = Models(self._model.stages, [step.columns.positions for step in steps], self._clock)
         if early_exit is not None:
             early_exit.check(self._model)
         self._work = Work(steps, models, self._respond, workers, early_exit, self._clock, Estimate())
         self._positions = {step.name: j for j, step in enumerate(steps)}
-        self._threads = ThreadLane(self._clock, check_integer("max_abandoned", max_abandoned, ge=1))
+        self._threads = ThreadLane(self._clock, check_count("max_abandoned", max_abandoned))
         sent = {j: (s.extractor, s.columns) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
-        size = workers if processes is None else check_integer("processes", processes, ge=1)
+        size = workers if processes is None else check_count("processes", processes)
         self._processes = ProcessLane(self._clock, sent, size if sent else 0)
         self._loop = AsyncLane(self._clock)
         self._lanes: dict[Mode, Lane] = {"thread": self._threads, "process": self._processes, "async": self._loop}

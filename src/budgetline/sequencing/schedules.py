@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.budgets import SLACK, check_integer, check_number
+from budgetline.budgets import SLACK, number_of
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown, some
 
@@ -80,8 +80,8 @@ class Doubling:
     literal: bool = False
 
     def __post_init__(self) -> None:
-        if self.c_min is not None:
-            check_number("c_min", self.c_min, gt=0, finite=True)
+        if self.c_min is not None and not 0 < number_of(self.c_min) < np.inf:
+            raise ValueError(f"c_min must be a positive number, got {shown(self.c_min)}")
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the affordable groups; if there are none, the cheapest (or, as printed, nothing)."""
@@ -181,7 +181,8 @@ class RandomOrder:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        check_integer("random_state", self.random_state, ge=0)
+        if not isinstance(self.random_state, Integral) or self.random_state < 0:
+            raise ValueError(f"random_state must be a whole number ≥ 0, got {shown(self.random_state)}")
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the first remaining group of the order drawn."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from budgetline.arrays import Array, DType, Float, Positions
+from budgetline.arrays import DType, Float, Positions
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.inputs import (
@@ -199,9 +199,22 @@ class Moments:
         """
         arrays, fields = decode(data, "moments", where)
         try:
-            return _restored(arrays, fields)
+            _check_fields(fields)
+            names = fields["feature_names"]
+            found = cls(
+                fields["n_samples"],
+                float(fields["weight"]),
+                arrays["mean"],
+                arrays["mean_low"],
+                arrays["scatter"],
+                tuple(fields["target_shape"]),
+                None if names is None else tuple(names),
+                float(fields["eps"]),
+            )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{where} does not hold moments: {shown(error, 300)}") from error
+        found._check_whole(where)
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the moments to a file, in full or not at all.
@@ -297,26 +310,31 @@ class Moments:
             left, right = next((p, q) for p, q in zip(a, b, strict=False) if p != q)
             raise ValueError(f"moments have different columns: {shown(left)} and {shown(right)}")
 
+    def _check_whole(self, where: str) -> None:
+        """Raise an error if moments from a file do not fit together."""
+        k = self.mean.size
+        if sum(self.target_shape) > k:
+            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
+        shapes = self.mean.shape == self.mean_low.shape == (k,) and self.scatter.shape == (k, k)
+        names = self.feature_names is None or len(self.feature_names) == self.n_features
+        arrays = (self.mean, self.mean_low, self.scatter)
+        numbers = all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays)
+        sizes = self.n_samples >= 1 and 0 < self.weight < np.inf and 0 < self.eps < np.inf and self.n_features >= 0
+        if not (shapes and names and numbers and sizes and all(p > 0 for p in self.target_shape)):
+            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
+
     def __repr__(self) -> str:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
 
 
-def _restored(arrays: dict[str, Array], fields: dict[str, Any]) -> Moments:
-    """Return the moments of a file, after checking types and shapes."""
-    names, shape = fields["feature_names"], fields["target_shape"]
-    numbers = type(fields["n_samples"]) is int and all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
+def _check_fields(fields: dict[str, Any]) -> None:
+    """Raise an error unless fields from a file are of the types that were written."""
+    shape, names = fields["target_shape"], fields["feature_names"]
+    numbers = all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
+    shapes = isinstance(shape, list) and len(shape) <= 1 and all(type(p) is int for p in shape)
     texts = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
-    if not (numbers and texts and isinstance(shape, list) and all(type(p) is int for p in shape)):
+    if not (type(fields["n_samples"]) is int and numbers and shapes and texts):
         raise TypeError("its fields are of other types")
-    parts = arrays["mean"], arrays["mean_low"], arrays["scatter"]
-    weight, eps, k = float(fields["weight"]), float(fields["eps"]), parts[0].size
-    D = k - (shape[0] if shape else 1)
-    whole = [part.shape for part in parts] == [(k,), (k,), (k, k)] and len(shape) <= 1 and all(p > 0 for p in shape)
-    finite = all(part.dtype == np.float64 and np.isfinite(part).all() for part in parts)
-    positive = fields["n_samples"] >= 1 and 0 < weight < np.inf and 0 < eps < np.inf
-    if not (whole and finite and positive and D >= 0 and (names is None or len(names) == D)):
-        raise ValueError("its parts do not fit together")
-    return Moments(fields["n_samples"], weight, *parts, tuple(shape), None if names is None else tuple(names), eps)
 
 
 def moments_of(
