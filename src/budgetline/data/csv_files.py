@@ -90,7 +90,5 @@ def _reader(path: Path, wanted: list[str] | None, numbers: list[str]) -> pa.csv.
     convert = csv.ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(numbers, pa.float64()))
     try:
         return csv.open_csv(path, csv.ReadOptions(block_size=CSV_BLOCK), convert_options=convert)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, KeyError, pa.ArrowException) as error:
         raise ValueError(f"{path} cannot be read as CSV: {cut(str(error))}") from error

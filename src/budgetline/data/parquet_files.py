@@ -176,7 +176,5 @@ def _opened(path: Path) -> pa.parquet.ParquetFile:
     pa = arrow()
     try:
         return import_module("pyarrow.parquet").ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path} is not a Parquet file, or it is damaged: {cut(str(error))}") from error

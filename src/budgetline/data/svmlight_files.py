@@ -64,8 +64,6 @@ class SvmlightPartition(FilePartition):
             text = BytesIO(_lines(self.path, self.start, self.stop))
             X, y, qid = load_svmlight_file(text, n_features=self.n_features, zero_based=self.zero_based, query_id=True)
             return X, y, qid
-        except FileNotFoundError:
-            raise FileNotFoundError(f"{self.path} does not exist") from None
         except (OSError, ValueError, OverflowError) as error:
             raise ValueError(f"{self.where}: {cut(str(error))}") from error
 
