@@ -39,15 +39,15 @@ def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
 
 
 def unit_of(cost: float) -> float:
-    """Return the power of two of the size of a cost: dividing by it changes no digit, and leaves nothing large."""
+    """Return the largest power of two that is not above a cost > 0: dividing by it rounds nothing."""
     return math.ldexp(1.0, math.frexp(cost)[1] - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Values per cost, mantissa·2^exponent: the quotients of numbers of any size, which a float may not hold.
+    """Values per cost as mantissa·2^exponent: quotients of numbers of any size, which a float may not hold.
 
-    What is free has an infinite rate of the sign of its value.
+    At cost 0 the rate is infinite, with the sign of the value.
 
     Attributes
     ----------
@@ -82,23 +82,23 @@ class Rates:
         return cls(sign, np.where(endless, ENDLESS, exponent), np.where(small, 2 * quotient, quotient))
 
     def order(self) -> Positions:
-        """Return the positions of falling rates; of equal ones the first comes first."""
+        """Return the positions in the order of falling rates; ties keep their order."""
         return np.lexsort((-self.mantissa, -self.sign * self.exponent, -self.sign))
 
     def relative(self) -> Float:
-        """Return the rates in a unit, a power of two, in which the best is of the size of 1."""
+        """Return the rates in a unit, a power of two, in which the best is about 1."""
         up, down = self.exponent[self.sign > 0], self.exponent[self.sign < 0]
         unit = up.max() if up.size else down.min(initial=ENDLESS)
         with np.errstate(over="ignore"):
             return np.asarray(np.ldexp(self.mantissa, self.exponent - unit))
 
     def key(self, k: int) -> tuple[float, float, float]:
-        """Return what compares as the k-th rate does."""
+        """Return a key that compares as the k-th rate does."""
         return float(self.sign[k]), float(self.sign[k] * self.exponent[k]), float(self.mantissa[k])
 
 
 def rate(value: float, cost: float) -> tuple[float, float, float]:
-    """Return what compares as value per cost does, whatever their size."""
+    """Return a key that compares as value per cost does, whatever their size."""
     return Rates.of(np.array([value]), np.array([cost])).key(0)
 
 
@@ -186,7 +186,7 @@ def check_stop(stop: object) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """Which budgets there will be: uniform from 0 to ``stop``, or a sample of them.
+    """The distribution of budgets: uniform from 0 to ``stop``, or a sample.
 
     The mean over budgets of a curve that starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for
     step j (interpolation "step"), or the mean of that share over the step (interpolation "linear").

@@ -1,4 +1,4 @@
-"""Standardised columns on demand: what wide and sparse tables offer instead of a D × D matrix."""
+"""Standardised columns on demand: used for wide and sparse tables instead of a D × D matrix."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Tallies: what a pass saw of the data, so that later passes over them can be held to it.
+"""Tallies: what a pass saw of the data, to check later passes against.
 
-Every row has a hash of its features, target and weight; a tally adds them up modulo 2⁶⁴. The sum is exact and does not
-depend on the order of the rows, nor on how they are cut into chunks. So a source that changes between two passes shows,
-whatever it is: a function that starts another iterator, a query, a task that is computed again, an array that is mapped
-from a file.
+Every row has a hash of its features, target and weight; a tally adds them up modulo 2⁶⁴. The sum is exact and depends
+neither on the order of the rows nor on the chunks. So every change of a source between two passes is noticed, be it a
+function that starts another iterator, a query, a task that is computed again, or an array that is mapped from a file.
 """
 
 from __future__ import annotations
