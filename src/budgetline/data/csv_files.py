@@ -36,11 +36,6 @@ class CsvPartition(FilePartition):
         """Number of rows, estimated from the length of the first lines."""
         return rows_about(self.path)
 
-    @property
-    def where(self) -> str:
-        """The file."""
-        return str(self.path)
-
     def fingerprint(self) -> str:
         """Return a text that identifies the contents of the file, and what is read of it."""
         return f"{self.mark.text(self.where)} {self.roles}"

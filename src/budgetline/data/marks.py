@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -93,9 +92,9 @@ class FilePartition(Partition):
         return self.mark.path
 
     @property
-    @abstractmethod
     def where(self) -> str:
-        """The file and the part, for errors."""
+        """The file, or the part of it, for errors."""
+        return str(self.path)
 
     def anew(self) -> Self:
         """Return the partition of the file as it is now, cut as before."""

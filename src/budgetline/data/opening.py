@@ -22,12 +22,9 @@ from budgetline.messages import shown
 
 Paths = str | PathLike[str] | list[str | PathLike[str]]
 SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
     ".csv": "csv",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
 }
 OWN_PIECES = "has no effect: these data come in pieces of their own"
 FOR_FILES = "is for files"

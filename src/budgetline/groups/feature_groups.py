@@ -381,10 +381,7 @@ class FeatureGroups:
 
 
 def as_feature_groups(
-    groups: FeatureGroups | Mapping[str, object] | Iterable[object] | None,
-    costs: Costs,
-    feature_names: Sequence[str] | None,
-    n_features: int,
+    groups: FeatureGroups | Iterable[object] | None, costs: Costs, feature_names: Sequence[str] | None, n_features: int
 ) -> FeatureGroups:
     """Return the groups of an estimator's ``feature_groups`` and ``costs``; None means one group per column."""
     if isinstance(groups, FeatureGroups):
