@@ -14,7 +14,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -26,14 +25,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.budgets import floats_of, number_of
 from budgetline.messages import cut, shown, some
 
-Float = NDArray[np.float64]
-Array = NDArray[Any]
-"""Numbers or labels of any type."""
-Table = Any
-"""An array or sparse matrix of shape (n, D), or a narwhals data frame of n rows."""
+Frame = nw.DataFrame[Any]
 
 
 def column_names(X: object) -> tuple[str, ...] | None:
@@ -74,7 +70,7 @@ def _class_named(name: str) -> type[BaseEstimator]:
     return type(name, (BaseEstimator,), {})
 
 
-def check_table(X: object, known: KnownColumns | None = None, estimator: object = None) -> Table:
+def check_table(X: object, known: KnownColumns | None = None, estimator: object = None) -> Table | Frame:
     """Check that X is a table, with the known columns if there are any.
 
     Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. Errors name the estimator, if it is given.
@@ -100,7 +96,7 @@ def _array(X: object, estimator: object) -> Table:
         raise
 
 
-def numbers_of(table: Table, columns: NDArray[np.intp] | None = None) -> Table:
+def numbers_of(table: Table | Frame, columns: Positions | None = None) -> Table:
     """Return columns of a checked table as an array (or sparse matrix) of numbers; None means all.
 
     Arrays are returned as they are when all columns are asked for. Frames are converted column by column, so
@@ -165,7 +161,7 @@ def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
         raise ValueError(f"Input {name} contains {what}, first in row {first + int(where[0])}")
 
 
-def _missing(array: Array) -> NDArray[np.bool_]:
+def _missing(array: Array) -> Mask:
     """Return which entries are missing."""
     if array.dtype.kind in "fcmM":
         return np.asarray(array != array)  # NaN and NaT alone differ from themselves
@@ -181,7 +177,7 @@ def _is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
-def check_labels(y: object, n_samples: int) -> tuple[Array, NDArray[np.intp]]:
+def check_labels(y: object, n_samples: int) -> tuple[Array, Positions]:
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
     labels = _labels(y, n_samples)
     assert_all_finite(labels, input_name="y")
@@ -197,7 +193,7 @@ def check_labels(y: object, n_samples: int) -> tuple[Array, NDArray[np.intp]]:
     return classes, codes.astype(np.intp)
 
 
-def check_known(y: object, n_samples: int, classes: Array) -> NDArray[np.intp]:
+def check_known(y: object, n_samples: int, classes: Array) -> Positions:
     """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
     labels = _labels(y, n_samples).tolist()
     number = {label: k for k, label in enumerate(classes.tolist())}
@@ -242,18 +238,19 @@ def check_weight(sample_weight: object, n_samples: int) -> Float | None:
     return weight
 
 
-def prediction_table(known: KnownColumns, X: object, columns: NDArray[np.intp]) -> Table:
+def prediction_table(known: KnownColumns, X: object, columns: Positions) -> Table:
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
     The other columns are not read: expensive ones may not have been computed, hold NaN, or be missing from a frame.
     """
-    names, labels = column_names(X), [str(d) if known.names is None else known.names[d] for d in columns]
-    if known.names is None or names is None or not set(labels) <= set(names) < set(known.names):
+    labels = [str(d) if known.names is None else known.names[d] for d in columns]
+    frame, names = _frame(X), column_names(X)
+    if known.names is None or frame is None or names is None or not set(labels) <= set(names) < set(known.names):
         table = check_table(X, known)
     else:  # a frame without columns that are not needed
         if list(names) != [name for name in known.names if name in set(names)]:
             raise ValueError("The feature names should match those that were passed during fit: their order differs")
-        table, position = _not_empty(_frame(X)), {name: k for k, name in enumerate(names)}
+        table, position = _not_empty(frame), {name: k for k, name in enumerate(names)}
         columns = np.array([position[label] for label in labels], dtype=np.intp)
     everything = np.array_equal(columns, np.arange(table.shape[1]))
     return check_finite(numbers_of(table, None if everything else columns), labels)
@@ -325,14 +322,14 @@ def check_finite(array: Table, labels: Sequence[str]) -> Table:
     return array
 
 
-def _not_empty(frame: Table) -> Table:
+def _not_empty(frame: Frame) -> Frame:
     for axis, what in enumerate(("sample", "feature")):
         if frame.shape[axis] < 1:
             raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return frame
 
 
-def _frame(X: object) -> Table | None:
+def _frame(X: object) -> Frame | None:
     if isinstance(X, nw.DataFrame):
         return X
     native = nw.from_native(X, pass_through=True)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
+from budgetline.arrays import Float
 from budgetline.data.sources import Source
 from budgetline.evaluation.curve import BudgetCurve, explained_share
 from budgetline.evaluation.held_out import HeldOut
@@ -20,9 +21,6 @@ from budgetline.inputs import raise_missing
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.statistics.moments import Moments
-
-Float = NDArray[np.float64]
-
 
 OF_PREDICTIONS: dict[str, Callable[..., float]] = {
     "explained": mean_squared_error,

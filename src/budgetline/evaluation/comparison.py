@@ -11,11 +11,11 @@ from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 from sklearn.utils import indexable
 
+from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.data.rows import Rows
 from budgetline.evaluation.budget_curves import budget_curve
@@ -212,8 +212,8 @@ class _Fold:
 
     number: int
     samples: Samples
-    train: NDArray[np.intp]
-    test: NDArray[np.intp]
+    train: Positions
+    test: Positions
     moments: tuple[Moments, Moments] | None = None
     seconds: float = 0.0
 

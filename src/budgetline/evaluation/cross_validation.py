@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import column_or_1d
 
+from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation
 from budgetline.evaluation.budget_curves import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
@@ -92,7 +92,7 @@ class Samples:
             cv = GroupKFold(5 if cv is None else cv) if cv is None or isinstance(cv, Integral) else cv
         return list(check_cv(cv, self.y, classifier=stratified).split(self.X, self.y, queries))
 
-    def take(self, rows: NDArray[np.intp]) -> Samples:
+    def take(self, rows: Positions) -> Samples:
         """Return some of the rows; a number as the weight is that of all."""
         return Samples(*(part if part is None or isinstance(part, Real) else _rows(part, rows)
                          for part in (self.X, self.y, self.weight, self.qid)))  # fmt: skip
@@ -108,7 +108,7 @@ class Samples:
         return budget_curve(model, self.X, self.y, metric=metric, sample_weight=self.weight, qid=self.qid)
 
 
-def _rows(table: object, index: NDArray[np.intp]) -> object:
+def _rows(table: object, index: Positions) -> object:
     if hasattr(table, "take") and type(table).__module__.startswith("pyarrow"):
         return table.take(index)  # older scikit-learn cannot index its tables
     return _safe_indexing(table, index)

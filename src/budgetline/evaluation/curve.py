@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
+from budgetline.arrays import Float
 from budgetline.budgets import Interpolation, affordable, check_interpolation, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import as_model
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import Backend, frame_of, text_table
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from budgetline.inputs import Array, Table, check_weight, raise_missing
+from budgetline.arrays import Array, Float, Table
+from budgetline.inputs import check_weight, raise_missing
 from budgetline.model.anytime import AnytimeModel, model_and_table
 from budgetline.model.stages import RowFunction
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

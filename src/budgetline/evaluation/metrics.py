@@ -10,19 +10,16 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
+from budgetline.arrays import Array, Float, Mask
 from budgetline.evaluation.curve import explained_share
 from budgetline.evaluation.held_out import HeldOut, StageView
 from budgetline.evaluation.ndcg import ndcg_score
-from budgetline.inputs import Array
 from budgetline.messages import shown
 from budgetline.model.stages import RowFunction
 from budgetline.sequencing.candidates import TIE
-
-Float = NDArray[np.float64]
 
 
 class Label(NamedTuple):
@@ -192,7 +189,7 @@ def _area(view: StageView) -> float:
     return float(roc_auc_score(truth, scores, sample_weight=held.weight, **several))
 
 
-def _two_values(held: HeldOut) -> tuple[NDArray[np.bool_], float]:
+def _two_values(held: HeldOut) -> tuple[Mask, float]:
     """Return which rows have the larger of the two values of y, and the point halfway between them."""
     values = np.unique(held.targets)
     if held.targets.shape[1] > 1 or values.size != 2:

@@ -6,13 +6,11 @@ from numbers import Integral
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import number_of
-from budgetline.inputs import Array
 from budgetline.messages import shown
-
-Float = NDArray[np.float64]
 
 
 def ndcg_score(
@@ -66,7 +64,7 @@ def ndcg_score(
     return float(values[relevant].mean())
 
 
-def _dcg(gains: Float, scores: Float, query: NDArray[np.intp], k: int | None) -> Float:
+def _dcg(gains: Float, scores: Float, query: Positions, k: int | None) -> Float:
     """Return the DCG of every query, shape (Q,)."""
     order = np.lexsort((-scores, query))
     query, scores, gains = query[order], scores[order], gains[order]

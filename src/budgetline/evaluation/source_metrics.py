@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.evaluation.held_out import HeldOut
@@ -16,8 +16,6 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import located, sum_over
 from budgetline.statistics.sums import add_up
-
-Float = NDArray[np.float64]
 
 GATHER_BYTES = 1 << 31
 """Scores of all rows and stages are kept, for metrics that need them, up to this size."""
