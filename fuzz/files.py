@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from truth import Problem
 
 import budgetline
 from budgetline import (
@@ -35,7 +36,6 @@ from budgetline import (
 )
 from budgetline.files import decode, encode
 from fuzz.trials import Case
-from optimality.truth import Problem
 
 MOST_MEMORY = 3 * 10**8
 MOST_BYTES = 40_000
