@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder, Moments
 from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.gram import Gram
 from budgetline.optimality import all_subsets
 from budgetline.optimality import exact_order as exact
 from budgetline.optimality.all_subsets import subset_values

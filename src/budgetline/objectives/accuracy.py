@@ -15,7 +15,7 @@ from scipy.linalg import qr
 
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.objectives.coefficients import solve_normal
-from budgetline.objectives.least_squares import Factor
+from budgetline.objectives.factors import Factor
 from budgetline.statistics.columns import StandardisedColumns
 
 Float = NDArray[np.float64]

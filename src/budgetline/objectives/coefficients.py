@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, lstsq, solve_triangular
 
-from budgetline.objectives.least_squares import Factor
+from budgetline.objectives.factors import Factor
 
 Float = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.objectives.blocks import whiten
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.gram import Gram
 
 Float = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ def subset_values(gram: Gram, sizes: NDArray[np.intp]) -> Float:
     --------
     >>> import numpy as np
     >>> from budgetline.optimality.all_subsets import subset_values
-    >>> from budgetline.objectives.least_squares import Gram
+    >>> from budgetline.objectives.gram import Gram
     >>> gram = Gram(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0], [0.0]]), np.array([2.0]))
     >>> subset_values(gram, np.array([1, 1])).round(4).tolist()
     [0.0, 0.5, 0.0, 0.6667]
@@ -60,7 +60,7 @@ def subset_values(gram: Gram, sizes: NDArray[np.intp]) -> Float:
     turns = np.argsort(-sizes, kind="stable")
     ends = np.cumsum(sizes)
     columns = np.concatenate([np.arange(ends[g] - sizes[g], ends[g]) for g in turns])
-    A = np.concatenate([gram.C[np.ix_(columns, columns)], gram.gradient[columns]], axis=1)
+    A = np.concatenate([gram.C[np.ix_(columns, columns)], gram.b[columns]], axis=1)
     values = np.empty(2**J)
     waiting = [(0, A[None], np.zeros(1, dtype=np.intp), np.zeros(1))]
     while waiting:

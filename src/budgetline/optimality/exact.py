@@ -12,7 +12,7 @@ from budgetline.budgets import Demand, Interpolation, affordable, floats_of, num
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.messages import shown
 from budgetline.model.linear import warn_from_moments
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.gram import Gram
 from budgetline.optimality.all_subsets import subset_values
 from budgetline.optimality.exact_order import best_order, sets_by_cost
 from budgetline.sequencing.sequence import GroupSequence

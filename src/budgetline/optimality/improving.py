@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from budgetline.budgets import Demand, Interpolation, rate
 from budgetline.objectives.blocks import whiten
 from budgetline.objectives.families import SquaredError
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.gram import Gram
 from budgetline.optimality.all_subsets import MOST_GROUPS, subset_values
 from budgetline.optimality.exact_order import best_order
 from budgetline.optimality.quadratic import Quadratic

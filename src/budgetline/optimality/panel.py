@@ -13,7 +13,9 @@ from budgetline.budgets import SLACK, number_of
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.groups.prices import Mask
 from budgetline.messages import printable, shown
-from budgetline.objectives.least_squares import Gram, LeastSquares
+from budgetline.objectives.factors import BlockCholesky
+from budgetline.objectives.gram import Gram
+from budgetline.objectives.least_squares import LeastSquares
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING
 from budgetline.optimality.quadratic import Quadratic
@@ -174,7 +176,7 @@ def _greedy(problem: Quadratic, included: Mask, excluded: Mask, budget: float, c
     """Return the greedy set that fills the budget."""
     gram = Gram(problem.C, problem.b, np.full(1, 2 * problem.null_value))
     order, _ = greedy_order(
-        LeastSquares(gram, problem.sizes, "fr"),
+        LeastSquares(BlockCholesky(gram), problem.sizes, "fr"),
         problem.prices,
         _Conditional(included, excluded),
         Limits(max_cost=budget),
@@ -225,5 +227,5 @@ def _ordered(problem: Quadratic, chosen: Mask) -> list[int]:
     """Return a set in the order in which greedy would buy it."""
     gram = Gram(problem.C, problem.b, np.full(1, 2 * problem.null_value))
     only = _Conditional(np.zeros_like(chosen), ~chosen)
-    order, _ = greedy_order(LeastSquares(gram, problem.sizes, "fr"), problem.prices, only, Limits())
+    order, _ = greedy_order(LeastSquares(BlockCholesky(gram), problem.sizes, "fr"), problem.prices, only, Limits())
     return [int(g) for g in order]

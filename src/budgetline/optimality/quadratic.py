@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 
 from budgetline.groups import FeatureGroups
 from budgetline.groups.prices import Mask, Prices
-from budgetline.objectives.least_squares import EPS, Gram
+from budgetline.objectives.gram import EPS, Gram
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -54,7 +54,7 @@ class Quadratic:
     @classmethod
     def of(cls, gram: Gram, sizes: Ints, groups: FeatureGroups, alpha: float, eps: float = EPS) -> Quadratic:
         """Return the problem of a Gram matrix whose columns are in group order."""
-        return cls(gram.C, gram.gradient, sizes, groups, float(gram.target_variance.sum() / 2), alpha, eps)
+        return cls(gram.C, gram.b, sizes, groups, float(gram.target_variance.sum() / 2), alpha, eps)
 
     @property
     def prices(self) -> Prices:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from budgetline.budgets import Rates, unit_of
-from budgetline.objectives.least_squares import EPS
+from budgetline.objectives.gram import EPS
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.quadratic import Quadratic
 
