@@ -8,12 +8,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import reference
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import budgetline
-import reference
 from budgetline import (
     AnytimeClassifier,
     AnytimeClassifierCV,

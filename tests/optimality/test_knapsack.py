@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from random_prices import cost_of, mask_of, random_conditions, random_prices, with_required
+from price_lists import cost_of, mask_of, random_conditions, random_prices, with_required
 
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.optimality.knapsack import Knapsack

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from random_prices import cost_of, mask_of, random_conditions, random_prices, with_required
+from price_lists import cost_of, mask_of, random_conditions, random_prices, with_required
 
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.verifier import _covered, _Price

@@ -18,9 +18,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
-from budgetline.data.dask import sum_with_dask
 from budgetline.data.tabular import ParquetPartition
 from budgetline.estimators import streaming
+from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.passes import ChunkMoments, sum_over
 from budgetline.statistics.sums import tree_sum
 

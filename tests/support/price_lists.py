@@ -1,4 +1,4 @@
-"""Random prices with shared costs and requirements, and what sets cost by the definition."""
+"""Random prices, and what sets cost by definition."""
 
 import numpy as np
 
