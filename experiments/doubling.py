@@ -12,9 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from page import BLUE, GREY, ORANGE, Page, panels, run
 
-from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments, best_sets
+from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural, make_yahoo
 from budgetline.evaluation import timeliness
+from budgetline.optimality.exact import exact_frontier
 
 SCHEDULES = ("greedy", "doubling")
 STYLES = {"greedy": {"color": ORANGE, "linestyle": "--"}, "doubling": {"color": BLUE}}
@@ -73,7 +74,7 @@ def problem(groups: int, decades: float, seed: int) -> tuple[Moments, FeatureGro
 def solve(moments: Moments, groups: FeatureGroups) -> Run:
     """Run both schedules and find the best sets at every budget at which something changes."""
     sequences = {s: AnytimeRegressor(groups, alpha=1e-6, schedule=s).fit_moments(moments).sequence_ for s in SCHEDULES}
-    sets = best_sets(moments, groups, alpha=1e-6)
+    sets = exact_frontier(moments, groups, alpha=1e-6)
     lowest, total = groups.costs.min(), groups.costs.sum()
     spent = np.concatenate([s.cumulative_costs for s in sequences.values()])
     # just before each purchase, and on a grid

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +31,35 @@ Float = NDArray[np.float64]
 BARRIERS = (1.0, 0.1, 0.01, 0.001)
 MOST_ROUNDS = 60
 MARGINS = (1e-7, 1e-4, 0.1)
-"""Δ is made smaller by the first of these shares that lets M ⪰ 0 survive rounding."""
+"""Δ is reduced by the first of these shares at which M ⪰ 0 survives rounding."""
 WORST_BLOCK = 1e10
-"""A Δ_g of a larger condition number cannot be told from a singular one."""
+"""A Δ_g with a larger condition number cannot be told from a singular one."""
 SINGULAR = 1e-10
 """Below this smallest eigenvalue of the whitened C no useful Δ exists."""
 LEAST_WEIGHT = 1e-3
-"""Weights start at this at least: what is zero stays zero, and what is small grows slowly."""
+"""Weights start at this at least: zero weights stay zero, and small ones grow slowly."""
 POWER = 0.85
-"""½ climbs at every step; up to 1 is faster and, with the best dual kept, as safe."""
+"""½ climbs at every step; powers up to 1 are faster and, as the best dual is kept, as safe."""
 
 
-def separate(problem: Quadratic, deadline: float) -> tuple[list[Float] | None, float]:
-    """Return blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, as large as they get by ``deadline``, and γ.
+class Separation(NamedTuple):
+    """Blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, none where there is no useful Δ; and γ, as far as it is known."""
 
-    Maximises Σ log det Δ_g + τ log det(C − Δ) for decreasing τ, in coordinates in which C_g = I. Where the maximum is,
+    blocks: tuple[Float, ...]
+    gamma: float
+
+
+def separate(problem: Quadratic, deadline: float) -> Separation:
+    """Return blocks Δ_g as large as they get by ``deadline``, a time of ``time.monotonic``, and γ.
+
+    Maximises Σ log det Δ_g + τ log det(C − Δ) for decreasing τ, in coordinates in which C_g = I. At the maximum
     Δ_g⁻¹ = τ [(C − Δ)⁻¹]_g; every step goes to the geometric mean of both sides, or part of the way. Without a positive
     smallest eigenvalue γ there is no Δ.
     """
+    if problem.rounding is None:
+        return Separation((), 0.0)
     parts = [slice(a, a + s) for a, s in zip(problem.starts, problem.sizes, strict=True)]
-    roots = []
-    for part in parts:
-        try:
-            roots.append(np.linalg.cholesky(problem.C[part, part]))
-        except np.linalg.LinAlgError:
-            return None, 0.0
+    roots = [np.linalg.cholesky(problem.C[part, part]) for part in parts]
     C = problem.C.copy()
     for part, L in zip(parts, roots, strict=True):
         C[part] = solve_triangular(L, C[part], lower=True, check_finite=False)
@@ -62,24 +67,24 @@ def separate(problem: Quadratic, deadline: float) -> tuple[list[Float] | None, f
     C = (C + C.T) / 2
     gamma = float(np.linalg.eigvalsh(C)[0])
     if gamma < SINGULAR:
-        return None, max(gamma, 0.0)
+        return Separation((), max(gamma, 0.0))
     blocks = _climb(C, [np.eye(s) * gamma / 2 for s in problem.sizes], parts, deadline)
     outside = [L @ block @ L.T for L, block in zip(roots, blocks, strict=True)]
     if any(np.linalg.cond(block) > WORST_BLOCK for block in outside):
-        return None, gamma
-    return _shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma
+        return Separation((), gamma)
+    return Separation(_shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma)
 
 
-def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> list[Float] | None:
-    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded."""
+def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> tuple[Float, ...]:
+    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded; () if none is."""
     margin = 8 * len(problem.C) * EPS * problem.spectrum[-1]
     for share in MARGINS:
         M = problem.C.copy()
         for part, block in zip(parts, blocks, strict=True):
             M[part, part] -= (1 - share) * block
         if np.linalg.eigvalsh(M)[0] >= margin:
-            return [(1 - share) * block for block in blocks]
-    return None
+            return tuple((1 - share) * block for block in blocks)
+    return ()
 
 
 def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -> list[Float]:
@@ -130,7 +135,7 @@ def _mean_with_inverse(D: Float, X: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """One u, and what it says about all budgets: the bound is ``constant`` + the knapsack of ``v``.
+    """One u, and what follows for all budgets: the bound is ``constant`` + the knapsack of ``v``.
 
     Attributes
     ----------
@@ -145,14 +150,14 @@ class Dual:
     v: Float
 
     def bounds(self, knapsack: Knapsack, budgets: Float) -> Float:
-        """Return the bound at every budget for sets that go with a knapsack."""
+        """Return the bound at every budget for the sets of a knapsack."""
         return self.constant + knapsack.most(self.v, budgets)
 
 
 class Relaxation:
     """The perspective relaxation for one Δ."""
 
-    def __init__(self, problem: Quadratic, blocks: list[Float]) -> None:
+    def __init__(self, problem: Quadratic, blocks: tuple[Float, ...]) -> None:
         self._starts, self._labels = problem.starts, problem.labels
         self._roots = [np.linalg.cholesky(block) for block in blocks]
         M = problem.C.copy()
@@ -184,7 +189,7 @@ class Relaxation:
         return u
 
     def from_solution(self, w: Float) -> Dual:
-        """Return the dual of u = w(S), in the coordinates of C and b: free where w(S) is known."""
+        """Return the dual of u = w(S), given in the coordinates of C and b."""
         inside = np.empty_like(w)
         for a, L in zip(self._starts, self._roots, strict=True):
             part = slice(a, a + len(L))
@@ -207,7 +212,7 @@ class Relaxation:
     def solve(
         self, knapsack: Knapsack, budget: float, start: Float | None, *, rounds: int, enough: float, gap: float
     ) -> tuple[Dual, Float]:
-        """Return the best dual found for a budget, and the weights z (J,) that belong to it.
+        """Return the best dual found for a budget, and its weights z (J,).
 
         Ends when the bound is at most ``enough``, within ``gap`` of the relaxation's value, or after ``rounds``.
         """
@@ -244,7 +249,7 @@ def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left:
     if not priced.any() or cost[priced].sum() <= left:
         result[priced] = 1.0
         return result
-    # Σ c min(1, t·base) = left: of the groups in the order in which they reach 1, the first so many are at 1
+    # Σ c min(1, t·base) = left: sorted by when they reach 1, the first k groups are at 1
     unit = unit_of(float(cost[priced].max()))
     c, left = cost[priced] / unit, left / unit
     base = np.maximum(z[priced] * Rates.of(v[priced], cost[priced]).relative() ** POWER, 1e-300)
