@@ -1,6 +1,7 @@
 """What may be certified and what not: models, pipelines, frames, few groups, strange targets, wrong arguments."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -55,8 +56,7 @@ def without_moments(**settings):
     target = wide @ np.random.default_rng(2).standard_normal(40)
     groups = [list(range(8 * k, 8 * k + 8)) for k in range(5)]
     model = AnytimeRegressor(groups, [1, 2, 3, 4, 5.0], alpha=0.1, **settings).fit(wide, target)
-    if hasattr(model, "moments_"):
-        del model.moments_
+    model.model_ = replace(model.model_, moments=None)
     return model, wide, target, groups
 
 

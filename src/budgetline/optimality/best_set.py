@@ -14,8 +14,6 @@ from budgetline.budgets import SLACK, number_of
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.groups.prices import Mask
 from budgetline.messages import printable, shown
-from budgetline.objectives.factors import BlockCholesky
-from budgetline.objectives.least_squares import LeastSquares
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING, check_time_limit
 from budgetline.optimality.knapsack import filled
@@ -23,7 +21,6 @@ from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import Separation, separate
 from budgetline.optimality.search import Search
 from budgetline.progress import Progress, TimeLimit
-from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.statistics.moments import Moments
 from budgetline.tables import rounded_down
 from budgetline.threads import one_blas_thread
@@ -195,14 +192,14 @@ class _Task:
         problem = self.problem
         search = Search(problem, np.array([self.budget]), self.included, self.excluded, separation)
         for cost_sensitive in (True, False):
-            schedule, limits = _OnlyAllowed(self.included, self.excluded), Limits(max_cost=self.budget)
+            schedule = _OnlyAllowed(self.included, self.excluded)
             start = np.zeros_like(self.included)
-            start[_greedy(problem, schedule, limits, cost_sensitive)] = True
+            start[problem.greedy(schedule, self.budget, cost_sensitive=cost_sensitive)] = True
             search.know(self._exchanged(start, deadline))
         search.run(deadline, CLOSED * search.everything, clock.tick)
         chosen = search.sets[0]
         assert chosen is not None
-        certificate = search.certificate(_greedy(problem, _OnlyAllowed(np.zeros_like(chosen), ~chosen), Limits()))
+        certificate = search.certificate(problem.greedy(_OnlyAllowed(np.zeros_like(chosen), ~chosen)))
         value, bound = float(search.values[0]), float(certificate.bounds[0])
         optimal = bound <= value + (CLOSED + 2 * (problem.rounding or 0.0)) * search.everything
         explained = value / problem.null_value if problem.null_value > 0 else 0.0
@@ -234,10 +231,3 @@ class _Task:
                 if not (tried[out] or (tried & self.excluded).any() or prices.cost(tried) > self.budget * (1 + SLACK)):
                     cheapest = np.argsort(prices.marginal(tried), kind="stable").tolist()
                     yield filled(prices, tried, self.excluded, self.budget, cheapest)
-
-
-def _greedy(problem: Quadratic, schedule: _OnlyAllowed, limits: Limits, cost_sensitive: bool = True) -> list[int]:
-    """Return the groups that greedy buys, in order."""
-    objective = LeastSquares(BlockCholesky(problem.gram), problem.sizes, "fr")
-    order, _ = greedy_order(objective, problem.prices, schedule, limits, cost_sensitive=cost_sensitive)
-    return [int(g) for g in order]

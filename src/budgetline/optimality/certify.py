@@ -11,17 +11,14 @@ from numpy.typing import NDArray
 from budgetline.budgets import affordable, floats_of, number_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
-from budgetline.model.linear import fit_moments
-from budgetline.model.recipe import Recipe
-from budgetline.objectives.families import SquaredError
+from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.proof import Proof
-from budgetline.optimality.quadratic import Quadratic, alpha_of, fitted_model
+from budgetline.optimality.quadratic import Quadratic, model_of
 from budgetline.optimality.relaxation import separate
 from budgetline.optimality.search import Search
 from budgetline.progress import Progress, TimeLimit
-from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import FixedOrder, Greedy, as_schedule
+from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
@@ -87,11 +84,11 @@ def certify(
     limit = check_time_limit(time_limit)
     if isinstance(subject, Moments):
         problem = Quadratic.of_moments(subject, feature_groups, costs, alpha)
-        return _certified(problem, _order_of(sequence, problem, subject), budgets, limit, progress)
-    model = fitted_model(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
-    if not isinstance(model._family, SquaredError):
+        return _certified(problem, _order_of(sequence, problem), budgets, limit, progress)
+    model = model_of(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
+    if not model.squared_error:
         return _of_other_loss(model, budgets)
-    return _certified(Quadratic.of_model(model), model.order_.tolist(), budgets, limit, progress)
+    return _certified(Quadratic.of_model(model), model.sequence.order.tolist(), budgets, limit, progress)
 
 
 def check_time_limit(time_limit: Any) -> float:
@@ -126,23 +123,21 @@ def _certified(problem: Quadratic, order: list[int], budgets: Any, limit: float,
         return search.certificate(order)
 
 
-def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic, moments: Moments) -> list[int]:
+def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic) -> list[int]:
     """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
     groups = problem.groups
     if isinstance(sequence, str):
         raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
-    if sequence is not None:
-        names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
-        fixed: Any = as_schedule(FixedOrder(tuple(map(str, names))), groups.names, groups.prices)
-        return list(fixed.groups)
-    layout = groups.resolve(moments.feature_names, moments.n_features)
-    recipe = Recipe(layout.columns, groups.names, groups.prices, "fr", Greedy(), Limits(), True, problem.alpha)
-    return [int(g) for g in fit_moments(moments, recipe)[0].sequence.order]
+    if sequence is None:
+        with one_blas_thread():
+            return problem.greedy(Greedy())
+    names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
+    return FixedOrder(tuple(map(str, names))).positions(groups.names, groups.prices)
 
 
-def _of_other_loss(model: Any, budgets: Any) -> Certificate:
+def _of_other_loss(model: AnytimeModel, budgets: Any) -> Certificate:
     """Return the certificate of a generalised linear model: F of all groups is the only bound."""
-    sequence, groups = model.sequence_, model.feature_groups_
+    sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
         raise ValueError("the sequence was ended early, so what all groups explain is not known: fit all of them")
     J = len(groups)
@@ -151,7 +146,7 @@ def _of_other_loss(model: Any, budgets: Any) -> Certificate:
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
     none = np.zeros(J, dtype=bool)
     return Certificate(
-        groups, sequence.order, values, alpha_of(model), model._family.loss, grid, achieved,
+        groups, sequence.order, values, model.alpha, model.family.loss, grid, achieved,
         np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
         Proof.trivial(J),
     )  # fmt: skip

@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
-from budgetline.evaluation.stages import innermost
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Mask, Prices
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.linear import LARGEST_GRAM, warn_from_moments
-from budgetline.objectives.families import SquaredError
+from budgetline.objectives.factors import BlockCholesky
 from budgetline.objectives.gram import EPS, Gram
+from budgetline.objectives.least_squares import LeastSquares
+from budgetline.objectives.subsets import LinearSubset
+from budgetline.sequencing.loop import Limits, greedy_order
+from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
@@ -61,8 +63,8 @@ class Quadratic:
         """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
         if isinstance(subject, Moments):
             return cls.of_moments(subject, feature_groups, costs, alpha)
-        model = fitted_model(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
-        if not isinstance(model._family, SquaredError):
+        model = model_of(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
+        if not model.squared_error:
             raise ValueError("only squared error can be searched exactly: for other losses every set takes a refit")
         return cls.of_model(model)
 
@@ -79,26 +81,24 @@ class Quadratic:
         return cls._from(moments, layout.columns, groups, float(alpha))
 
     @classmethod
-    def of_model(cls, model: Any) -> Quadratic:
+    def of_model(cls, model: AnytimeModel) -> Quadratic:
         """Return the problem of a fitted model of squared error, from its moments or its factor."""
-        groups: FeatureGroups = model.feature_groups_
-        layout = groups.resolve(getattr(model, "feature_names_in_", None), model.n_features_in_)
-        alpha = alpha_of(model)
-        used = np.sort(layout.used)
-        if hasattr(model, "moments_"):
-            columns = tuple(np.searchsorted(used, c) for c in layout.columns)
-            return cls._from(model.moments_, columns, groups, alpha)
-        factor = model.staged_model_.subset.factor
-        if factor.columns.size < used.size or not factor.kept.all():
+        layout = model.layout
+        if model.moments is not None:
+            return cls._from(model.moments, layout.position, model.groups, model.alpha)
+        subset = model.stages.subset
+        assert isinstance(subset, LinearSubset)
+        factor = subset.factor
+        if factor.columns.size < layout.read.size or not factor.kept.all():
             raise ValueError(
                 "the model does not know the covariance of all groups (it was ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
-        _check_width(used.size)
-        place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.used)]
+        _check_width(layout.read.size)
+        place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.by_group)]
         U = factor.U[:, place]
-        gram = Gram(U.T @ U, U.T @ factor.z, np.array([2 * float(model.sequence_.null_value)]))
-        return cls(gram, np.array([c.size for c in layout.columns], dtype=np.intp), groups, alpha)
+        gram = Gram(U.T @ U, U.T @ factor.z, np.array([2 * model.sequence.null_value]))
+        return cls(gram, np.array([c.size for c in layout.columns], dtype=np.intp), model.groups, model.alpha)
 
     @classmethod
     def _from(cls, moments: Moments, columns: tuple[Ints, ...], groups: FeatureGroups, alpha: float) -> Quadratic:
@@ -167,6 +167,12 @@ class Quadratic:
         """Return F(S) of the groups of a mask (J,)."""
         return float(np.sum(self.b * self.solution(mask)) / 2)
 
+    def greedy(self, schedule: Schedule, max_cost: float | None = None, *, cost_sensitive: bool = True) -> list[int]:
+        """Return the groups that greedy ``fr`` buys, in order."""
+        objective = LeastSquares(BlockCholesky(self.gram), self.sizes, "fr")
+        order, _ = greedy_order(objective, self.prices, schedule, Limits(max_cost), cost_sensitive=cost_sensitive)
+        return [int(g) for g in order]
+
     def prefix_values(self, order: list[int]) -> Float:
         """Return F of every prefix of an order, without the empty one, from one factorisation."""
         try:
@@ -195,22 +201,11 @@ class Quadratic:
         return L, z, columns, np.cumsum(self.sizes[order])
 
 
-def fitted_model(subject: Any, **of_moments: Any) -> Any:
-    """Return the fitted estimator inside pipelines and searches; nothing may be given that goes with moments."""
+def model_of(subject: Any, **of_moments: Any) -> AnytimeModel:
+    """Return a fitted model; nothing may be given that goes with moments."""
     if given := [name for name, value in of_moments.items() if value is not None]:
         raise TypeError(f"{given[0]} goes with moments; a model has its own")
-    model = innermost(subject)
-    if not isinstance(model, BaseEstimator):
-        raise TypeError(f"a fitted model or Moments are needed, got {type(subject).__name__}")
-    check_is_fitted(model)
-    if not hasattr(model, "staged_model_"):
-        raise TypeError(f"{type(model).__name__} has no stages: a fitted estimator of budgetline is needed")
-    return model
-
-
-def alpha_of(model: Any) -> float:
-    """Return the ridge constant of a fitted model, chosen or given."""
-    return float(model.alpha_ if hasattr(model, "alpha_") else model.alpha)
+    return as_model(subject)
 
 
 def _check_width(n_columns: int) -> None:

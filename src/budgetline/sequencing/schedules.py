@@ -125,13 +125,18 @@ class FixedOrder:
             raise ValueError(f"group {shown(twice)} is listed twice in the order")
         object.__setattr__(self, "groups", groups)
 
-    def among(self, names: Sequence[str | int]) -> FixedOrder:
-        """Return the same order as positions among ``names``; what is a name is not taken for a position."""
-        position: dict[str | int, str | int] = {name: g for g, name in enumerate(names)}
+    def positions(self, names: Sequence[str | int], prices: Prices) -> list[int]:
+        """Return the order as positions among ``names``, checked against requirements; a name is never a position."""
+        place = {name: g for g, name in enumerate(names)}
+        found: list[int] = []
         for g in self.groups:
-            if g not in position and (isinstance(g, str) or not 0 <= g < len(names)):
+            if g not in place and (isinstance(g, str) or not 0 <= g < len(names)):
                 raise ValueError(f"group {shown(g)} of the fixed order is not one of the {len(names)} groups")
-        return FixedOrder([position.get(g, g) for g in self.groups])
+            found.append(place[g] if g in place else int(g))
+        if wrong := prices.out_of_order(found):
+            g, h = (shown(names[k]) for k in wrong)
+            raise ValueError(f"the fixed order has group {g}, which requires {h}, without {h} before it")
+        return found
 
     def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
         """Return the first remaining group of the order."""
@@ -201,10 +206,6 @@ def as_schedule(schedule: Any, names: Sequence[str | int], prices: Prices) -> Sc
         return cast(Schedule, SCHEDULES[schedule]())
     if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
         raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {shown(schedule)}")
-    if not isinstance(schedule, FixedOrder):
-        return cast(Schedule, schedule)
-    fixed = schedule.among(names)
-    if wrong := prices.out_of_order(cast(tuple[int, ...], fixed.groups)):
-        g, h = (shown(names[k]) for k in wrong)
-        raise ValueError(f"the fixed order has group {g}, which requires {h}, without {h} before it")
-    return fixed
+    if isinstance(schedule, FixedOrder):
+        return FixedOrder(schedule.positions(names, prices))
+    return cast(Schedule, schedule)
