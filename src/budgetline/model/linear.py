@@ -1,4 +1,4 @@
-"""From statistics to a staged linear model: run the loop, see whether the digits can be trusted, mend them if not."""
+"""From statistics to a staged linear model: run the loop, check the conditioning, refine if needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Float = NDArray[np.float64]
 
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 SMALL_GRAM, LARGEST_GRAM = 1000, 8192
-"""Up to so many columns the D × D matrix is always formed, or formed even if it is not small beside X."""
+"""Up to this many columns the D × D matrix is always formed, or formed even if it is not small compared with X."""
 FREE_REFINEMENT = 10**8
 """Refinement is always worth its time below this many multiplications (well under a second)."""
 
@@ -50,10 +50,7 @@ class _Run:
 
 
 def fit_rows(rows: Rows, recipe: Recipe, names: Sequence[str] | None = None) -> tuple[StagedModel, Moments | None]:
-    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide.
-
-    Also return the moments, where there were any.
-    """
+    """Fit from data in memory: from moments, or from columns on demand where X is wide; and return the moments."""
     rows, exponent = rows.rescaled()
     model, moments = _fit_rescaled(rows, recipe, names)
     return model, None if moments is None else moments.scaled(exponent)
@@ -108,7 +105,7 @@ def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
 
 
 def gram_fits(rows: Rows, recipe: Recipe) -> bool:
-    """Say whether the D × D matrix is the way: it is small, or X is tall and most of its columns may be chosen."""
+    """Tell whether to form the D × D matrix: it is small, or X is tall and most of its columns may be chosen."""
     n, D = rows.n_rows, rows.n_columns
     if D <= SMALL_GRAM:
         return True

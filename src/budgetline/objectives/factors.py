@@ -49,41 +49,14 @@ class Factor:
     column_ends: Ints
 
 
-class Factorisation:
-    """What both factorisations share: b, and the groups chosen so far. Columns are in group-major order.
-
-    Attributes
-    ----------
-    b : array of shape (D, P)
-        The gradient at the empty set.
-    target_variance : array of shape (P,)
-        Σ w y²/Σ w of each centred target.
-    """
+class _Chosen:
+    """The groups chosen so far, b (D, P) and the variances (P,) of the targets. Columns are in group-major order."""
 
     def __init__(self, b: Float, target_variance: Float) -> None:
         self.b, self.target_variance = b, target_variance
         self._columns: list[Ints] = []
         self._kept: list[NDArray[np.bool_]] = []
         self._z: list[Float] = []
-
-    def rounding(self) -> Float:
-        """Estimate the rounding error of the gradient of every column, shape (D,), for targets of deviation one."""
-        raise NotImplementedError
-
-    def blocks(self, columns: Ints) -> Float:
-        """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
-        raise NotImplementedError
-
-    def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Choose adjacent ``columns``: return the new rows (m, D) of P and the new z (m, P)."""
-        raise NotImplementedError
-
-    def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Return the Schur complement (s, s) of any columns after those chosen, and their gradient (s, P).
-
-        ``r`` (D, P) is the gradient of all columns. The result may be in units of what is left of each column.
-        """
-        raise NotImplementedError
 
     def factor(self) -> Factor:
         """Return the factor of everything chosen."""
@@ -104,8 +77,13 @@ class Factorisation:
         self._z.append(z)
 
 
-class BlockCholesky(Factorisation):
-    """Rows of P from C itself: col = C_g· − P_g'P, then P_new = L⁻¹ col."""
+class BlockCholesky(_Chosen):
+    """Rows of P from C itself: col = C_g· − P_g'P, then P_new = L⁻¹ col.
+
+    Parameters
+    ----------
+    gram : Gram
+    """
 
     def __init__(self, gram: Gram) -> None:
         super().__init__(gram.b, gram.target_variance)
@@ -115,15 +93,18 @@ class BlockCholesky(Factorisation):
         self._rank = 0
 
     def rounding(self) -> Float:
-        """Return the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, where p was the pivot."""
+        """Estimate the rounding error of the gradient of every column, shape (D,), for targets of deviation one.
+
+        It is the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, where p was the pivot.
+        """
         return self._error
 
     def blocks(self, columns: Ints) -> Float:
-        """Return C_g of groups of one size."""
+        """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
         return self._gram.blocks(columns)
 
     def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Choose columns: return the new rows of P and the new z."""
+        """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         here, k = slice(columns[0], columns[-1] + 1), self._rank
         col = self._gram.C[here] - self._P[:k, here].T @ self._P[:k]
         kept = independent(col[:, here])
@@ -139,7 +120,10 @@ class BlockCholesky(Factorisation):
         return rows, z
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Return C_A − P_A'P_A and r_A of columns A."""
+        """Return the Schur complement (s, s) of columns A after those chosen, C_A − P_A'P_A, and their gradient (s, P).
+
+        ``r`` (D, P) is the gradient of all columns.
+        """
         P = self._P[: self._rank, columns]
         return self._gram.C[np.ix_(columns, columns)] - P.T @ P, r[columns]
 
@@ -147,7 +131,7 @@ class BlockCholesky(Factorisation):
         return self._P[: self._rank, columns]
 
 
-class GramSchmidt(Factorisation):
+class GramSchmidt(_Chosen):
     """Rows of P from the data, by block Gram–Schmidt with reorthogonalisation.
 
     The columns of [A; √λ I], with A standardised, are made orthonormal group by group; the new rows are q'A. Nothing of
@@ -176,15 +160,15 @@ class GramSchmidt(Factorisation):
         self._U = np.zeros((0, 0), order="F")
 
     def blocks(self, columns: Ints) -> Float:
-        """Return C_g of groups of one size, from a few columns at a time."""
+        """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
         return diagonal_blocks(self.A, self.order, columns, self.alpha)
 
     def rounding(self) -> Float:
-        """Return the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
+        """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
         return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivot))
 
     def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Choose columns: return the new rows of P and the new z."""
+        """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         size, T, k = columns.size, self._T, self._k
         # 1. orthogonalise against what was chosen
         upper, lower, above = self._orthogonal(columns)
@@ -219,7 +203,7 @@ class GramSchmidt(Factorisation):
         return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise[columns], size, 0.0)
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Return V'V and V'Y of what is left of columns, in units of its size: however little it is, it counts."""
+        """Return V'V and V'Y of what is left of columns, in units of its size: it counts, however little it is."""
         block, own, size = self.residual(columns)
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
@@ -243,6 +227,9 @@ class GramSchmidt(Factorisation):
 
     def _triangle(self, columns: Ints) -> Float:
         return self._U[: self._k, : self._T].copy()
+
+
+Factorisation = BlockCholesky | GramSchmidt
 
 
 def diagonal_blocks(A: StandardisedColumns, order: Ints, columns: Ints, alpha: float) -> Float:

@@ -80,20 +80,10 @@ def subset_values(gram: Gram, sizes: Ints) -> Float:
 
 
 def _eliminate(A: Float, size: int) -> tuple[Float, Float]:
-    """Leave out, and choose, the first ``size`` columns.
+    """Leave out, and choose, the first ``size`` columns of A = [M | r] of B subsets, shape (B, d, d + P).
 
-    Parameters
-    ----------
-    A : array of shape (B, d, d + P)
-        [M | r] of B subsets.
-    size : int
-
-    Returns
-    -------
-    array of shape (2B, d − size, d − size + P)
-        Left out, then chosen.
-    array of shape (B,)
-        What choosing them adds to F.
+    Returns A without them, left out and then chosen, shape (2B, d − size, d − size + P), and what choosing them adds
+    to F, shape (B,).
     """
     B, d = A.shape[:2]
     left = d - size
@@ -107,16 +97,7 @@ def _eliminate(A: Float, size: int) -> tuple[Float, Float]:
 
 
 def subset_costs(prices: Prices) -> Float:
-    """Return the cost of every subset, shape (2^J,), without what it requires and lacks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.groups.prices import Prices, SharedCost
-    >>> from budgetline.optimality.all_subsets import subset_costs
-    >>> subset_costs(Prices(np.array([1.0, 2.0]), (SharedCost("draw", 5.0, (0, 1)),))).tolist()
-    [0.0, 6.0, 7.0, 8.0]
-    """
+    """Return the cost of every subset, shape (2^J,), without what it requires and lacks."""
     total = np.zeros(1)
     for cost in prices.own:
         total = np.concatenate([total, total + cost])
@@ -126,16 +107,7 @@ def subset_costs(prices: Prices) -> Float:
 
 
 def complete_subsets(prices: Prices) -> NDArray[np.bool_]:
-    """Return which subsets hold what they require, shape (2^J,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.groups.prices import Prices
-    >>> from budgetline.optimality.all_subsets import complete_subsets
-    >>> complete_subsets(Prices(np.array([1.0, 2.0]), (), ((), (0,)))).tolist()
-    [True, True, False, True]
-    """
+    """Return which subsets hold what they require, shape (2^J,)."""
     subsets = np.arange(2**prices.own.size)
     complete = np.ones(subsets.size, dtype=bool)
     for g, required in enumerate(prices.requires):

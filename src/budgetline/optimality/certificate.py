@@ -14,9 +14,8 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.groups import FeatureGroups
-from budgetline.messages import shown
+from budgetline.messages import name_of, shown
 from budgetline.optimality.certificate_file import read_certificate, write_certificate
-from budgetline.optimality.condition import MOST_NAMES, condition_of
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
@@ -27,6 +26,8 @@ Float = NDArray[np.float64]
 HEADER = ("budget", "achieved", "bound", "certified")
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Shares of the total cost that a printed certificate shows."""
+MOST_NAMES = 3
+"""Where there is little room, this many groups are named, and the others counted."""
 FORMER_LOSSES = {"Logistic": "log_loss", "Softmax": "log_loss", "Poisson": "poisson", "ConvexLoss": "convex"}
 """Losses in files of earlier versions, which had the names of classes."""
 
@@ -100,7 +101,7 @@ class Certificate:
     @property
     def condition(self) -> str:
         """Which sets the bounds are about, such as "with age and without blood"; "" for all sets."""
-        return condition_of(self.feature_groups.names, self.included, self.excluded)
+        return self._condition(None)
 
     @property
     def ratios(self) -> Float:
@@ -297,7 +298,17 @@ class Certificate:
 
     @property
     def _short_condition(self) -> str:
-        return condition_of(self.feature_groups.names, self.included, self.excluded, MOST_NAMES)
+        return self._condition(MOST_NAMES)
+
+    def _condition(self, most: int | None) -> str:
+        """Return "with a and without b, c", with no more than ``most`` names of each kind, the others counted."""
+        parts = []
+        for word, mask in (("with", self.included), ("without", self.excluded)):
+            if mask.any():
+                names = [name_of(self.feature_groups.names[g]) for g in np.flatnonzero(mask).tolist()]
+                more = len(names) - len(names[:most])
+                parts.append(f"{word} {', '.join(names[:most])}" + (f" and {more} more" if more else ""))
+        return " and ".join(parts)
 
     def _header(self) -> list[str]:
         """Return the header of the printed table, which names the sets that the bound is about."""

@@ -111,16 +111,6 @@ class Quadratic:
         return problem
 
     @property
-    def C(self) -> Float:
-        """C, shape (D, D)."""
-        return self.gram.C
-
-    @property
-    def b(self) -> Float:
-        """The gradient at the empty set, shape (D, P)."""
-        return self.gram.b
-
-    @property
     def null_value(self) -> float:
         """R(∅)."""
         return self.gram.null_value
@@ -131,9 +121,9 @@ class Quadratic:
         return self.groups.prices
 
     @property
-    def starts(self) -> Ints:
-        """The first column of every group."""
-        return np.asarray(np.cumsum(self.sizes) - self.sizes)
+    def parts(self) -> list[slice]:
+        """The columns of every group."""
+        return [slice(int(end - size), int(end)) for end, size in zip(np.cumsum(self.sizes), self.sizes, strict=True)]
 
     @property
     def labels(self) -> Ints:
@@ -143,7 +133,7 @@ class Quadratic:
     @cached_property
     def spectrum(self) -> Float:
         """Eigenvalues of C, increasing."""
-        return np.asarray(np.linalg.eigvalsh(self.C), dtype=np.float64)
+        return np.asarray(np.linalg.eigvalsh(self.gram.C), dtype=np.float64)
 
     @cached_property
     def rounding(self) -> float | None:
@@ -152,20 +142,20 @@ class Quadratic:
         An error of E in C changes F by ½ tr w'Ew ≤ ‖E‖ F/λ_min(C).
         """
         least = float(self.spectrum[0])
-        noise = ROUNDINGS * max(self.gram.eps, EPS) * len(self.C)
+        noise = ROUNDINGS * max(self.gram.eps, EPS) * len(self.gram.C)
         return max(LEAST_ROUNDING, noise / least) if least * MOST_ROUNDING > noise else None
 
     def solution(self, mask: Mask) -> Float:
         """Return w(S), shape (D, P), zero outside the groups of the mask (J,)."""
-        w = np.zeros_like(self.b)
+        w = np.zeros_like(self.gram.b)
         columns = np.flatnonzero(mask[self.labels])
         if columns.size:
-            w[columns] = _solve(self.C[np.ix_(columns, columns)], self.b[columns])
+            w[columns] = _solve(self.gram.C[np.ix_(columns, columns)], self.gram.b[columns])
         return w
 
     def value(self, mask: Mask) -> float:
         """Return F(S) of the groups of a mask (J,)."""
-        return float(np.sum(self.b * self.solution(mask)) / 2)
+        return float(np.sum(self.gram.b * self.solution(mask)) / 2)
 
     def greedy(self, schedule: Schedule, max_cost: float | None = None, *, cost_sensitive: bool = True) -> list[int]:
         """Return the groups that greedy ``fr`` buys, in order."""
@@ -187,17 +177,16 @@ class Quadratic:
         L, z, columns, ends = self._factored(order)
         for stage in stages:
             k = ends[stage - 1]
-            w = np.zeros_like(self.b)
+            w = np.zeros_like(self.gram.b)
             w[columns[:k]] = solve_triangular(L[:k, :k], z[:k], lower=True, trans=1, check_finite=False)
             yield w
 
     def _factored(self, order: list[int]) -> tuple[Float, Float, Ints, Ints]:
         """Return L with LL' = C and z = L⁻¹b of the columns of an order, these columns, and where each group ends."""
-        starts = self.starts
-        parts = [np.arange(starts[g], starts[g] + self.sizes[g]) for g in order]
-        columns = np.concatenate([np.empty(0, dtype=np.intp), *parts])
-        L = np.linalg.cholesky(self.C[np.ix_(columns, columns)])
-        z = solve_triangular(L, self.b[columns], lower=True, check_finite=False)
+        parts, every = self.parts, np.arange(len(self.gram.C))
+        columns = np.concatenate([every[:0], *(every[parts[g]] for g in order)])
+        L = np.linalg.cholesky(self.gram.C[np.ix_(columns, columns)])
+        z = solve_triangular(L, self.gram.b[columns], lower=True, check_finite=False)
         return L, z, columns, np.cumsum(self.sizes[order])
 
 

@@ -14,6 +14,7 @@ Coordinates are those in which Δ = I.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,12 +59,11 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
     """
     if problem.rounding is None:
         return Separation((), 0.0)
-    parts = [slice(a, a + s) for a, s in zip(problem.starts, problem.sizes, strict=True)]
-    roots = [np.linalg.cholesky(problem.C[part, part]) for part in parts]
-    C = problem.C.copy()
+    parts, C = problem.parts, problem.gram.C.copy()
+    roots = [_root(C[part, part]) for part in parts]
     for part, L in zip(parts, roots, strict=True):
-        C[part] = solve_triangular(L, C[part], lower=True, check_finite=False)
-        C[:, part] = solve_triangular(L, C[:, part].T, lower=True, check_finite=False).T
+        C[part] = _solved(L, C[part])
+        C[:, part] = _solved(L, C[:, part].T).T
     C = (C + C.T) / 2
     gamma = float(np.linalg.eigvalsh(C)[0])
     if gamma < SINGULAR:
@@ -77,14 +77,20 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
 
 def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> tuple[Float, ...]:
     """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded; () if none is."""
-    margin = 8 * len(problem.C) * EPS * problem.spectrum[-1]
+    C = problem.gram.C
     for share in MARGINS:
-        M = problem.C.copy()
-        for part, block in zip(parts, blocks, strict=True):
-            M[part, part] -= (1 - share) * block
-        if np.linalg.eigvalsh(M)[0] >= margin:
-            return tuple((1 - share) * block for block in blocks)
+        shrunk = tuple((1 - share) * block for block in blocks)
+        if np.linalg.eigvalsh(_less(C, shrunk, parts))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
+            return shrunk
     return ()
+
+
+def _less(C: Float, blocks: Sequence[Float], parts: list[slice]) -> Float:
+    """Return C − blockdiag(blocks)."""
+    M = C.copy()
+    for part, block in zip(parts, blocks, strict=True):
+        M[part, part] -= block
+    return M
 
 
 def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -> list[Float]:
@@ -113,9 +119,7 @@ def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -
 
 def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> tuple[float, Float]:
     """Return Σ log det Δ_g + τ log det(C − Δ), −inf outside, and (C − Δ)⁻¹."""
-    M = C.copy()
-    for part, block in zip(parts, blocks, strict=True):
-        M[part, part] -= block
+    M = _less(C, blocks, parts)
     try:
         L = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
@@ -127,7 +131,7 @@ def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> t
 
 def _mean_with_inverse(D: Float, X: Float) -> Float:
     """Return the geometric mean of D and X⁻¹."""
-    L = np.linalg.cholesky(D)
+    L = _root(D)
     spectrum, V = np.linalg.eigh(L.T @ X @ L)
     LV = L @ V
     return np.asarray((LV / np.sqrt(spectrum)) @ LV.T)
@@ -158,20 +162,18 @@ class Relaxation:
     """The perspective relaxation for one Δ."""
 
     def __init__(self, problem: Quadratic, blocks: tuple[Float, ...]) -> None:
-        self._starts, self._labels = problem.starts, problem.labels
-        self._roots = [np.linalg.cholesky(block) for block in blocks]
-        M = problem.C.copy()
-        for a, block in zip(self._starts, blocks, strict=True):
-            M[a : a + len(block), a : a + len(block)] -= block
-        self.M = self._whiten(self._whiten(M).T)
-        self.b = self._whiten(problem.b)
+        self._parts, self._labels = problem.parts, problem.labels
+        self._starts = [part.start for part in self._parts]
+        self._roots = [_root(block) for block in blocks]
+        M = _less(problem.gram.C, blocks, self._parts)
+        self.M = self._by_group(_solved, self._by_group(_solved, M).T)
+        self.b = self._by_group(_solved, problem.gram.b)
 
-    def _whiten(self, A: Float) -> Float:
-        """Return blockdiag(L_g⁻¹) A, with Δ_g = L_g L_g'."""
+    def _by_group(self, of: Callable[[Float, Float], Float], A: Float) -> Float:
+        """Return of(L_g, A_g) for every group, with Δ_g = L_g L_g'."""
         result = np.empty_like(A)
-        for a, L in zip(self._starts, self._roots, strict=True):
-            part = slice(a, a + len(L))
-            result[part] = solve_triangular(L, A[part], lower=True, check_finite=False)
+        for part, L in zip(self._parts, self._roots, strict=True):
+            result[part] = of(L, A[part])
         return result
 
     def dual_at(self, w: Float) -> Dual:
@@ -182,19 +184,11 @@ class Relaxation:
 
     def outside(self, dual: Dual) -> Float:
         """Return u in the coordinates of C and b."""
-        u = np.empty_like(dual.w)
-        for a, L in zip(self._starts, self._roots, strict=True):
-            part = slice(a, a + len(L))
-            u[part] = solve_triangular(L, dual.w[part], lower=True, trans=1, check_finite=False)
-        return u
+        return self._by_group(lambda L, w: solve_triangular(L, w, lower=True, trans=1, check_finite=False), dual.w)
 
     def from_solution(self, w: Float) -> Dual:
         """Return the dual of u = w(S), given in the coordinates of C and b."""
-        inside = np.empty_like(w)
-        for a, L in zip(self._starts, self._roots, strict=True):
-            part = slice(a, a + len(L))
-            inside[part] = L.T @ w[part]
-        return self.dual_at(inside)
+        return self.dual_at(self._by_group(lambda L, own: L.T @ own, w))
 
     def weighted(self, z: Float) -> tuple[Float, float]:
         """Return w = (M + I/z)⁻¹ b and φ(z); groups of weight 0 are out."""
@@ -233,6 +227,16 @@ class Relaxation:
             z = _spend(z, dual.v, knapsack, may, left)
         assert best is not None
         return best, best_z
+
+
+def _root(block: Float) -> Float:
+    """Return L, lower triangular with LL' = block."""
+    return np.asarray(np.linalg.cholesky(block), dtype=np.float64)
+
+
+def _solved(L: Float, a: Float) -> Float:
+    """Return L⁻¹a."""
+    return np.asarray(solve_triangular(L, a, lower=True, check_finite=False))
 
 
 def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left: float) -> Float:
