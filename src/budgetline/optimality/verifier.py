@@ -188,7 +188,7 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     _need(B and np.all(np.diff(certificate.budgets) > 0) and certificate.budgets[0] >= 0, "budgets must increase")
     _need(
         certificate.achieved.shape == certificate.bounds.shape == (B,),
-        "achieved, bounds must have one entry per budget",
+        "achieved, bounds must have an entry per budget",
     )
     _need(certificate.included.shape == certificate.excluded.shape == (J,), "included, excluded must have J entries")
     _need(not proof.duals.size or proof.duals.shape[1:] == shape, "duals do not have the shape of b")
