@@ -1,6 +1,6 @@
 """Exact sequences and sets against brute force that shares no code: refits from the data, permutations, itertools."""
 
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ from budgetline.datasets import load_heart
 from budgetline.groups.prices import Prices
 from budgetline.objectives.gram import Gram
 from budgetline.optimality import all_subsets, best_sequence
-from budgetline.optimality.all_subsets import best_subsets, subset_values
-from budgetline.optimality.exact import Frontier, exact_frontier
+from budgetline.optimality.all_subsets import subset_values
+from budgetline.optimality.exact import best_values
 
 INTERPOLATIONS = ("step", "linear")
 
@@ -23,13 +23,6 @@ INTERPOLATIONS = ("step", "linear")
 def best_order(values, costs, stop=None, interpolation="step"):
     demand = Demand.of(float(np.sum(costs)), stop, None, None, interpolation)
     return all_subsets.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
-
-
-def best_sets(values, costs):
-    """Costs, values and subsets of the best sets."""
-    values = np.asarray(values)
-    budgets, subsets = best_subsets(values, Prices.of(costs))
-    return budgets, values[subsets], subsets
 
 
 def additive(gains):
@@ -263,50 +256,6 @@ def test_gains_times_shares_add_up_to_the_area():
             assert mean * stop == pytest.approx(area_of(order, values, costs, stop, interpolation))
 
 
-# -- the best sets -------------------------------------------------------------------------------------------
-
-
-def best_within(budget, values, costs):
-    J = len(costs)
-    sets = (S for size in range(J + 1) for S in combinations(range(J), size))
-    return max(values[sum(1 << g for g in S)] for S in sets if sum(costs[g] for g in S) <= budget + 1e-9)
-
-
-@pytest.mark.parametrize("costs", COSTS)
-@pytest.mark.parametrize("monotone", [True, False])
-def test_sets_are_the_best_at_every_budget(costs, monotone):
-    rng = np.random.default_rng(9)
-    values, price = table(rng, 5, monotone), np.array(COSTS[costs])
-    budgets, best, subsets = best_sets(values, price)
-    assert (budgets[0], best[0], subsets[0]) == (0.0, values[0], 0)
-    assert np.all(np.diff(budgets[1:]) > 0)
-    assert np.all(np.diff(best) > 0)
-    np.testing.assert_array_equal(best, values[subsets])
-    np.testing.assert_allclose(budgets, [sum(price[g] for g in range(5) if S >> g & 1) for S in subsets])
-    for budget in [0.0, *rng.uniform(0, price.sum() + 1, size=20), *budgets]:
-        found = best[budgets <= budget + 1e-9][-1]
-        assert found == best_within(budget, values, price)
-
-
-def test_rounding_makes_no_new_sets():
-    # 0.1 + 0.2 is more than 0.3 in binary, and the last value is larger by rounding only
-    values = [0.0, 1.0, 1.0, 4.0, 3.0, 4.0, 4.0, 4.0 + 1e-15]
-    budgets, best, subsets = best_sets(values, [0.1, 0.2, 0.3])
-    assert subsets.tolist() == [0, 1, 3]
-    assert best.tolist() == [0.0, 1.0, 4.0]
-    np.testing.assert_allclose(budgets, [0.0, 0.1, 0.3])
-
-
-def test_of_equal_sets_the_smallest_counts():
-    assert best_sets([0.0, 2.0, 0.0, 2.0], [1.0, 0.0])[2].tolist() == [0, 1]
-    assert best_sets([0.0, 2.0, 2.0, 3.0], [1.0, 1.0])[2].tolist() == [0, 1, 3]
-
-
-def test_free_elements_follow_the_empty_set():
-    budgets, best, subsets = best_sets([0.0, 1.0, 2.0, 3.0], [0.0, 1.0])
-    assert (budgets.tolist(), best.tolist(), subsets.tolist()) == ([0.0, 0.0, 1.0], [0.0, 1.0, 3.0], [0, 1, 3])
-
-
 # -- from moments --------------------------------------------------------------------------------------------
 
 RIVALS = [
@@ -336,12 +285,11 @@ def test_greedy_never_beats_it(interpolation, share, seed):
     costs = np.exp(rng.uniform(0, 4, size=6))
     stop = share * costs.sum()
     best = best_sequence(Moments.of(X, Y), groups, costs, stop=stop, interpolation=interpolation)
-    sets = exact_frontier(Moments.of(X, Y), groups, costs)
     for rival in RIVALS:
         sequence = AnytimeRegressor(groups, costs, **rival).fit(X, Y).sequence_
         assert curve_area(sequence, stop, interpolation) <= curve_area(best, stop, interpolation) * (1 + 1e-9)
-        for cost, value in zip(sequence.cumulative_costs, np.cumsum(sequence.gains), strict=True):
-            assert value <= sets.at(cost)[0] * (1 + 1e-9)
+        most = best_values(Moments.of(X, Y), groups, costs, budgets=sequence.cumulative_costs)
+        assert np.all(np.cumsum(sequence.gains) <= most * (1 + 1e-9))
 
 
 def test_the_sequence_is_an_ordinary_one():
@@ -380,24 +328,28 @@ def test_columns_in_no_group_and_names():
     truth = reference.sequence(X.to_numpy(), y, [[3], [1, 0]], [5, 1], alpha=0)
     assert best.groups == ("early", "late")
     np.testing.assert_allclose(best.gains, truth["gains"], rtol=1e-9)
-    sets = exact_frontier(Moments.of(X, y), groups, {"late": 1, "early": 5}, alpha=0)
+    swapped = best_values(Moments.of(X, y), groups, {"late": 1, "early": 5}, budgets=[0.9, 1, 5.9, 6], alpha=0)
+    late = reference.sequence(X.to_numpy(), y, [[3], [1, 0]], [1, 5], alpha=0)["gains"]
     # of y, d explains more than a and b together
-    assert sets.groups == ((), ("late",), ("late", "early"))
-    assert sets.costs.tolist() == [0.0, 1.0, 6.0]
+    np.testing.assert_allclose(swapped, [0, late[0], late[0], sum(late)], rtol=1e-9)
 
 
-def test_the_frontier_at_a_budget():
-    sets = Frontier(np.array([0.0, 0.3, 2.0]), np.array([0.0, 1.0, 1.5]), ((), ("a",), ("a", "b")), 2.0)
-    assert sets.at(0) == (0.0, ())
-    assert sets.at(0.3 * (1 - 1e-15)) == (1.0, ("a",))
-    assert sets.at(np.inf) == (1.5, ("a", "b"))
-    with pytest.raises(ValueError, match="budget must be ≥ 0, got -1"):
-        sets.at(-1)
-    with pytest.raises(TypeError, match="moments must be Moments, got ndarray"):
-        exact_frontier(np.eye(3))
+@pytest.mark.parametrize("alpha", [1e-5, 0.1])
+def test_best_values_are_those_of_all_sets(alpha):
+    rng = np.random.default_rng(9)
+    groups = LAYOUTS["unequal"]
+    X, Y = problem(rng, groups, P=2)
+    costs = np.array([0.1, 0.2, 0.0, 0.3, 2.0])  # 0.1 + 0.2 is more than 0.3 in binary
+    truth = refitted(X, Y, groups, alpha)
+    spent = np.array([sum(costs[g] for g in range(5) if S >> g & 1) for S in range(32)])
+    budgets = [0.0, 0.3, *spent, *rng.uniform(0, 3, size=20)]
+    found = best_values(Moments.of(X, Y), groups, costs, budgets=budgets, alpha=alpha)
+    np.testing.assert_allclose(found, [truth[spent <= budget + 1e-9].max() for budget in budgets], rtol=1e-8)
+    with pytest.raises(ValueError, match="budgets must not be negative"):
+        best_values(Moments.of(X, Y), groups, costs, budgets=[1, -1])
 
 
 def test_a_constant_target_explains_nothing():
     moments = Moments.of(np.eye(3), np.ones(3))
     assert best_sequence(moments).explained.tolist() == [0.0, 0.0, 0.0]
-    assert exact_frontier(moments).groups == ((),)
+    assert best_values(moments, budgets=[0, 3]).tolist() == [0.0, 0.0]

@@ -1,4 +1,4 @@
-"""Values, costs, best order and best sets of all 2^J subsets of J ≤ 18 groups, exactly.
+"""Values and costs of all 2^J subsets of J ≤ 18 groups, and the best of all orders.
 
 A subset is an integer whose bit g says whether group g is in it; tables have one entry per subset, in this order.
 
@@ -181,46 +181,3 @@ def _best_means(values: Float, total: Float, demand: Demand, complete: NDArray[n
             best[S] = np.maximum(best[S], gained + best[T])
         best[level[~complete[level]]] = -np.inf
     return best
-
-
-def best_subsets(values: Float, prices: Prices) -> tuple[Float, Ints]:
-    """Return the best subset at every budget: each is better than all others that cost no more.
-
-    Better means by more than 1e-12 of max |F|, and costs within 1e-12 are equal. Of several sets as good at the same
-    cost, the one with the fewest groups counts, then the lowest integer. Only sets that hold what they require count.
-
-    Parameters
-    ----------
-    values : array of shape (2^J,)
-        F of every subset.
-    prices : Prices
-
-    Returns
-    -------
-    costs : array of shape (K,)
-        Increasing. The empty set at cost 0 is always the first, even where free groups improve on it.
-    subsets : int array of shape (K,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.groups.prices import Prices
-    >>> from budgetline.optimality.all_subsets import best_subsets
-    >>> [column.tolist() for column in best_subsets(np.array([0, 2, 1, 3.0]), Prices.of([1, 2]))]
-    [[0.0, 1.0, 3.0], [0, 1, 3]]
-    """
-    total = subset_costs(prices)
-    subsets = np.flatnonzero(complete_subsets(prices))
-    subsets = subsets[np.lexsort((np.bitwise_count(subsets), total[subsets]))]
-    F = values[subsets]
-    # 1. those above everything before them; 2. by more than rounding; 3. the last of those that cost the same
-    subsets = subsets[np.maximum.accumulate(np.concatenate([[-np.inf], F[:-1]])) < F]
-    slack = TIE * np.abs(values).max()
-    kept = [0]
-    for S in subsets.tolist():
-        if values[S] > values[kept[-1]] + slack:
-            kept.append(S)
-    subsets = np.array(kept, dtype=np.intp)
-    dearer = np.append(total[subsets[1:]] > total[subsets[:-1]] * (1 + TIE), True)
-    dearer[0] = True
-    return total[subsets[dearer]], subsets[dearer]

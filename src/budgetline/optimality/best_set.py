@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK, number_of
 from budgetline.groups.parsing import places_of, positions_of
-from budgetline.groups.prices import Mask
+from budgetline.groups.prices import Float, Mask
 from budgetline.messages import printable, shown
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING, check_time_limit
@@ -78,7 +77,7 @@ def best_set(
 ) -> BestSet: ...  # fmt: skip
 @overload
 def best_set(
-    moments: Moments, feature_groups: Any = ..., costs: Any = ..., *, budget: Sequence[float],
+    moments: Moments, feature_groups: Any = ..., costs: Any = ..., *, budget: Sequence[float] | Float,
     include: Iterable[str] = ..., exclude: Iterable[str] = ..., alpha: float = ..., time_limit: float = ...,
     progress: Progress = ...,
 ) -> tuple[BestSet, ...]: ...  # fmt: skip
@@ -87,7 +86,7 @@ def best_set(
     feature_groups: Any = None,
     costs: Any = None,
     *,
-    budget: float | Sequence[float],
+    budget: float | Sequence[float] | Float,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
     alpha: float = 1e-5,
@@ -169,7 +168,7 @@ class _OnlyAllowed:
     included: Mask
     excluded: Mask
 
-    def allowed(self, costs: NDArray[np.float64], remaining: Mask, spent: float) -> Mask:
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         first = remaining & self.included
         return first if first.any() else remaining & ~self.excluded
 

@@ -1,8 +1,7 @@
-"""best_sequence: the optimal order of up to 18 groups; and the exact frontier, the best set at every budget."""
+"""The truth for at most 18 groups: the best of all orders, and the value of the best set at any budget."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from budgetline.budgets import Demand, Interpolation, affordable, floats_of
 from budgetline.messages import shown
-from budgetline.optimality.all_subsets import best_order, best_subsets, subset_values
+from budgetline.optimality.all_subsets import best_order, complete_subsets, subset_costs, subset_values
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -81,52 +80,28 @@ def best_sequence(
     return _sequence(problem, values, best_order(values, problem.prices, demand))
 
 
-@dataclass(frozen=True, eq=False)
-class Frontier:
-    """The best set of groups at every budget: entry k is the best from its cost up to that of entry k + 1.
+def best_values(
+    moments: Moments, feature_groups: Any = None, costs: Any = None, *, budgets: Any, alpha: float = 1e-5
+) -> Float:
+    """Return F of the best set of groups at each budget, from the values of all sets; other parameters as above.
 
-    Attributes
-    ----------
-    costs, values : float arrays of shape (K,)
-        Both increase; the first entry is the empty set at cost 0. ``values`` are F on the training data.
-    groups : tuple of K tuples of str
-        Names of the groups, in the order in which they were given.
-    null_value : float
-        R(∅), the risk without any group.
-    """
-
-    costs: Float
-    values: Float
-    groups: tuple[tuple[str, ...], ...]
-    null_value: float
-
-    def at(self, budget: float) -> tuple[float, tuple[str, ...]]:
-        """Return F and the groups of the best set that costs no more than ``budget``."""
-        if not floats_of(budget) >= 0:
-            raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
-        k = int(affordable(self.costs, budget)) - 1
-        return float(self.values[k]), self.groups[k]
-
-
-def exact_frontier(moments: Moments, feature_groups: Any = None, costs: Any = None, *, alpha: float = 1e-5) -> Frontier:
-    """Return the best sets of at most 18 groups at every budget; parameters as in :func:`best_sequence`.
-
-    The sets need not contain each other, so no sequence has to reach them all: they bound what any sequence can.
+    No sequence has to reach them all, as the best sets need not contain each other.
 
     Examples
     --------
     >>> from budgetline import Moments
-    >>> from budgetline.optimality.exact import exact_frontier
+    >>> from budgetline.optimality.exact import best_values
     >>> moments = Moments.of([[1, 1], [1, -1], [-1, 1], [-1, -1.0]], [3, 1, -1, -3.0])
-    >>> sets = exact_frontier(moments, {"a": [0], "b": [1]}, {"a": 3, "b": 1}, alpha=0)
-    >>> sets.costs.tolist(), sets.values.round(6).tolist(), sets.at(3.5)[1]
-    ([0.0, 1.0, 3.0, 4.0], [0.0, 0.5, 2.0, 2.5], ('a',))
+    >>> best_values(moments, {"a": [0], "b": [1]}, {"a": 3, "b": 1}, budgets=[0, 1, 3.5, 4], alpha=0).round(6).tolist()
+    [0.0, 0.5, 2.0, 2.5]
     """
     problem = Quadratic.of_moments(moments, feature_groups, costs, alpha)
-    values = _all_values(problem)
-    budgets, subsets = best_subsets(values, problem.prices)
-    names = tuple(tuple(name for g, name in enumerate(problem.groups.names) if S >> g & 1) for S in subsets.tolist())
-    return Frontier(budgets, values[subsets], names, problem.null_value)
+    if not np.all(floats_of(budgets) >= 0):
+        raise ValueError(f"budgets must not be negative, got {shown(budgets)}")
+    complete = complete_subsets(problem.prices)
+    total, values = subset_costs(problem.prices)[complete], _all_values(problem)[complete]
+    order = np.argsort(total)
+    return np.asarray(np.maximum.accumulate(values[order])[affordable(total[order], budgets) - 1])
 
 
 def _sequence(problem: Quadratic, values: Float, order: NDArray[np.intp]) -> GroupSequence:
