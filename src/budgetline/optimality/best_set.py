@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
@@ -72,19 +72,19 @@ class BestSet:
 
 @overload
 def best_set(
-    moments: Moments, feature_groups: Any = ..., costs: Any = ..., *, budget: float, include: Iterable[str] = ...,
+    moments: Moments, feature_groups: object = ..., costs: object = ..., *, budget: float, include: Iterable[str] = ...,
     exclude: Iterable[str] = ..., alpha: float = ..., time_limit: float = ..., progress: Progress = ...,
 ) -> BestSet: ...  # fmt: skip
 @overload
 def best_set(
-    moments: Moments, feature_groups: Any = ..., costs: Any = ..., *, budget: Sequence[float] | Float,
+    moments: Moments, feature_groups: object = ..., costs: object = ..., *, budget: Sequence[float] | Float,
     include: Iterable[str] = ..., exclude: Iterable[str] = ..., alpha: float = ..., time_limit: float = ...,
     progress: Progress = ...,
 ) -> tuple[BestSet, ...]: ...  # fmt: skip
 def best_set(
     moments: Moments,
-    feature_groups: Any = None,
-    costs: Any = None,
+    feature_groups: object = None,
+    costs: object = None,
     *,
     budget: float | Sequence[float] | Float,
     include: Iterable[str] = (),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from budgetline.budgets import affordable, floats_of, number_of
 from budgetline.groups import FeatureGroups
@@ -35,13 +34,13 @@ SEPARATING = 0.5
 
 
 def certify(
-    subject: Any,
-    feature_groups: Any = None,
-    costs: Any = None,
+    subject: object,
+    feature_groups: object = None,
+    costs: object = None,
     *,
     sequence: GroupSequence | Sequence[str] | None = None,
     alpha: float | None = None,
-    budgets: Any = None,
+    budgets: ArrayLike | None = None,
     time_limit: float = 5.0,
     progress: Progress = None,
 ) -> Certificate:
@@ -84,21 +83,24 @@ def certify(
     limit = check_time_limit(time_limit)
     if isinstance(subject, Moments):
         problem = Quadratic.of_moments(subject, feature_groups, costs, alpha)
-        return _certified(problem, _order_of(sequence, problem), budgets, limit, progress)
-    model = model_of(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
-    if not model.squared_error:
-        return _of_other_loss(model, budgets)
-    return _certified(Quadratic.of_model(model), model.sequence.order.tolist(), budgets, limit, progress)
+        order = _order_of(sequence, problem)
+    else:
+        model = model_of(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
+        order = model.sequence.order.tolist()
+        if not model.squared_error:
+            return _of_other_loss(model, certified_budgets(model.groups, order, budgets))
+        problem = Quadratic.of_model(model)
+    return _certified(problem, order, certified_budgets(problem.groups, order, budgets), limit, progress)
 
 
-def check_time_limit(time_limit: Any) -> float:
+def check_time_limit(time_limit: object) -> float:
     """Return a number of seconds."""
     if not number_of(time_limit) >= 0:
         raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {shown(time_limit)}")
-    return float(time_limit)
+    return number_of(time_limit)
 
 
-def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> Float:
+def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLike | None) -> Float:
     """Return the budgets of a certificate: every prefix, just before it, an even grid, and those asked for."""
     prices = groups.prices
     spent = np.cumsum(prices.steps(order))
@@ -113,8 +115,7 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> 
     return np.asarray(found)
 
 
-def _certified(problem: Quadratic, order: list[int], budgets: Any, limit: float, progress: Progress) -> Certificate:
-    grid = certified_budgets(problem.groups, order, budgets)
+def _certified(problem: Quadratic, order: list[int], grid: Float, limit: float, progress: Progress) -> Certificate:
     none = np.zeros(problem.sizes.size, dtype=bool)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Search(problem, grid, none, none, separate(problem, clock.start + SEPARATING * clock.limit))
@@ -135,13 +136,12 @@ def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic
     return FixedOrder(tuple(map(str, names))).positions(groups.names, groups.prices)
 
 
-def _of_other_loss(model: AnytimeModel, budgets: Any) -> Certificate:
+def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     """Return the certificate of a generalised linear model: F of all groups is the only bound."""
     sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
         raise ValueError("the sequence was ended early, so what all groups explain is not known: fit all of them")
     J = len(groups)
-    grid = certified_budgets(groups, sequence.order.tolist(), budgets)
     values = np.cumsum(sequence.gains)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
     none = np.zeros(J, dtype=bool)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from budgetline.budgets import Demand, Interpolation, affordable, floats_of
 from budgetline.messages import shown
@@ -19,14 +17,14 @@ Float = NDArray[np.float64]
 
 
 def best_sequence(
-    subject: Any,
-    feature_groups: Any = None,
-    costs: Any = None,
+    subject: object,
+    feature_groups: object = None,
+    costs: object = None,
     *,
     alpha: float | None = None,
     stop: float | None = None,
-    budgets: Any = None,
-    weights: Any = None,
+    budgets: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     interpolation: Interpolation = "step",
 ) -> GroupSequence:
     """Find the order of at most 18 groups that explains most, on average over the budgets that you expect.
@@ -81,7 +79,7 @@ def best_sequence(
 
 
 def best_values(
-    moments: Moments, feature_groups: Any = None, costs: Any = None, *, budgets: Any, alpha: float = 1e-5
+    moments: Moments, feature_groups: object = None, costs: object = None, *, budgets: ArrayLike, alpha: float = 1e-5
 ) -> Float:
     """Return F of the best set of groups at each budget, from the values of all sets; other parameters as above.
 

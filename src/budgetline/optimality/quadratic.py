@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +58,7 @@ class Quadratic:
     alpha: float
 
     @classmethod
-    def of(cls, subject: Any, feature_groups: Any, costs: Any, alpha: float | None) -> Quadratic:
+    def of(cls, subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
         """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
         if isinstance(subject, Moments):
             return cls.of_moments(subject, feature_groups, costs, alpha)
@@ -69,7 +68,7 @@ class Quadratic:
         return cls.of_model(model)
 
     @classmethod
-    def of_moments(cls, moments: Moments, feature_groups: Any, costs: Any, alpha: float | None) -> Quadratic:
+    def of_moments(cls, moments: Moments, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
         """Return the problem of moments and a user's groups and costs."""
         if not isinstance(moments, Moments):
             raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
@@ -190,7 +189,7 @@ class Quadratic:
         return L, z, columns, np.cumsum(self.sizes[order])
 
 
-def model_of(subject: Any, **of_moments: Any) -> AnytimeModel:
+def model_of(subject: object, **of_moments: object) -> AnytimeModel:
     """Return a fitted model; nothing may be given that goes with moments."""
     if given := [name for name, value in of_moments.items() if value is not None]:
         raise TypeError(f"{given[0]} goes with moments; a model has its own")

@@ -56,14 +56,14 @@ def verify(certificate: Any, moments: Any) -> None:
     _check_bounds(certificate, _dual_terms(certificate, C, b, label, largest), price, near)
 
 
-def _need(holds: Any, why: str) -> None:
+def _need(holds: object, why: str) -> None:
     if not holds:
         raise ValueError(f"the certificate does not hold: {why}")
 
 
-def _at_least(claimed: float, found: float, near: float, certificate: Any) -> bool:
+def _raised(claimed: float, found: float, near: float, null_value: float) -> bool:
     """Tell whether a bound is what was found and not below it: bounds are raised by what rounding may take away."""
-    return bool(-TOLERANCE * certificate.null_value <= claimed - found <= near)
+    return bool(-TOLERANCE * null_value <= claimed - found <= near)
 
 
 def _check_types(certificate: Any) -> None:
@@ -92,21 +92,20 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
     """Return C and b of standardised columns, group after group, R(∅), and the sizes of the groups."""
     names = moments.feature_names
     D = moments.scatter.shape[0] - max(1, int(np.prod(moments.target_shape, dtype=int)))
-    columns: list[Any] = []
-    every = [column for group in certificate.feature_groups.columns for column in group]
+    columns: list[int] = []
+    groups: list[list[str | int]] = [list(group) for group in certificate.feature_groups.columns]
+    every = [column for group in groups for column in group]
     if len(every) == D and all(isinstance(column, int) and column >= 0 for column in every):
         # moments of the grouped columns alone: positions count among these
         place = {column: k for k, column in enumerate(sorted(every))}
-        groups: list[list[Any]] = [[place[column] for column in group] for group in certificate.feature_groups.columns]
-    else:
-        groups = [list(group) for group in certificate.feature_groups.columns]
+        groups = [[place[column] for column in group] for group in groups]
     for group in groups:
         for column in group:
-            known = (
-                column in names if names and isinstance(column, str) else isinstance(column, int) and 0 <= column < D
-            )
+            if names and isinstance(column, str) and column in names:
+                column = names.index(column)
+            known = isinstance(column, int) and 0 <= column < D
             _need(known, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
-            columns.append(names.index(column) if names and isinstance(column, str) else int(column))
+            columns.append(int(column))
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]
     constant = ~(variance > (CONSTANT * EPS * np.abs(moments.mean[columns])) ** 2)
@@ -157,7 +156,8 @@ class _Price:
             home[hubs[k][1]] = k
         items = [(rest[g], v[g]) for g in np.flatnonzero(may & (home < 0))]
         for k, (cost, _) in enumerate(hubs):
-            members = sorted(np.flatnonzero(may & (home == k)), key=lambda g: _rate(rest[g], v[g]), reverse=True)
+            members: list[int] = np.flatnonzero(may & (home == k)).tolist()
+            members.sort(key=lambda g: _rate(rest[g], v[g]), reverse=True)
             sums = [(cost + rest[members[: i + 1]].sum(), v[members[: i + 1]].sum()) for i in range(len(members))]
             if sums:
                 opening = max(range(len(sums)), key=lambda i: _rate(*sums[i]))
@@ -169,7 +169,7 @@ class _Price:
         return float(total)
 
 
-def _rate(cost: Any, value: Any) -> tuple[float, float]:
+def _rate(cost: float, value: float) -> tuple[float, float]:
     """Return value per cost for comparisons, as exponent and mantissa: no float may hold the quotient."""
     if cost <= 0 or value <= 0:
         return (np.inf if cost <= 0 else -np.inf), 0.0
@@ -212,7 +212,10 @@ def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp],
     bought = np.isin(np.arange(J), certificate.order)
     _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
     _need(not (bought & outside).any(), "order has an excluded group")
-    _need(_at_least(certificate.everything, F(~outside), near, certificate), "everything is not F of all groups")
+    _need(
+        _raised(certificate.everything, F(~outside), near, certificate.null_value),
+        "everything is not F of all groups",
+    )
     gamma, share = _gamma(C, label), near / max(certificate.null_value, 1e-300)
     _need(abs(certificate.gamma - gamma) <= 1e-6 * gamma + 1e-10 + share, "gamma is not the smallest eigenvalue")
     prefixes = [np.isin(np.arange(J), certificate.order[:j]) for j in range(certificate.order.size + 1)]
@@ -282,7 +285,7 @@ def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Pr
         own[k] = np.max(values, initial=-np.inf)
     expected = np.minimum(np.minimum.accumulate(own[::-1])[::-1], certificate.everything)
     for k, budget in enumerate(certificate.budgets):
-        follows = _at_least(certificate.bounds[k], expected[k], near, certificate)
+        follows = _raised(certificate.bounds[k], expected[k], near, certificate.null_value)
         _need(follows, f"the bound at budget {budget:g} does not follow from its leaves")
 
 
