@@ -157,7 +157,7 @@ class _Price:
         items = [(rest[g], v[g]) for g in np.flatnonzero(may & (home < 0))]
         for k, (cost, _) in enumerate(hubs):
             members: list[int] = np.flatnonzero(may & (home == k)).tolist()
-            members.sort(key=lambda g: _rate(rest[g], v[g]), reverse=True)
+            members.sort(key=lambda g: _rate(float(rest[g]), float(v[g])), reverse=True)
             sums = [(cost + rest[members[: i + 1]].sum(), v[members[: i + 1]].sum()) for i in range(len(members))]
             if sums:
                 opening = max(range(len(sums)), key=lambda i: _rate(*sums[i]))
