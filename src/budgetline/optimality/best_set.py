@@ -132,13 +132,13 @@ def best_set(
     limit = check_time_limit(time_limit)
     problem = Quadratic.of_moments(moments, feature_groups, costs, alpha)
     conditions = _conditions(problem, include, exclude)
-    tasks = [_Task(problem, *conditions, _amount(each)) for each in np.atleast_1d(given).tolist()]
+    searches = [_SetSearch(problem, *conditions, _amount(each)) for each in np.atleast_1d(given).tolist()]
     found = []
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         separation = separate(problem, clock.start + SEPARATING * clock.limit)
-        for k, task in enumerate(tasks):
+        for k, search in enumerate(searches):
             now = time.monotonic()
-            found.append(task.solve(separation, now + (clock.end - now) / (len(tasks) - k), clock))
+            found.append(search.solve(separation, now + (clock.end - now) / (len(searches) - k), clock))
     return tuple(found) if given.ndim else found[0]
 
 
@@ -174,7 +174,7 @@ class _OnlyAllowed:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class _SetSearch:
     """The search for the best set with some groups and without others, for one budget."""
 
     problem: Quadratic
