@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -45,20 +45,6 @@ class Leaf:
     z: Float
 
 
-@dataclass(eq=False)
-class Budget:
-    """The leaves of one budget, worst first, and whether its relaxation has been solved."""
-
-    amount: float
-    leaves: list[tuple[float, int, Leaf]] = field(default_factory=list)
-    solved: bool = False
-
-    @property
-    def worst(self) -> Leaf:
-        """The leaf with the largest bound, which is the bound at this budget."""
-        return self.leaves[0][2]
-
-
 class Search:
     """Bounds at increasing budgets, for sets that contain ``included`` and nothing of ``excluded``.
 
@@ -88,21 +74,22 @@ class Search:
         self.values = np.full(budgets.size, -np.inf)
         self.know(included)
         self._knapsack = Knapsack(problem.prices, included, excluded)
-        self._turn = count()
-        self._budgets: list[Budget] = []
+        self._turn, self._solved = count(), np.zeros(budgets.size, dtype=bool)
+        # the leaves of every budget, as a heap with the worst first
+        self._leaves: list[list[tuple[float, int, Leaf]]] = []
         if separation.blocks:
             self._relaxation = Relaxation(problem, separation.blocks)
             first = self._relaxation.from_solution(problem.solution(included))
             z = np.zeros(problem.sizes.size)
-            for amount, bound in zip(budgets, first.bounds(self._knapsack, budgets).tolist(), strict=True):
-                self._budgets.append(Budget(float(amount)))
-                self._push(self._budgets[-1], Leaf(included, excluded, first, bound, z))
+            for k, bound in enumerate(first.bounds(self._knapsack, budgets).tolist()):
+                self._leaves.append([])
+                self._push(k, Leaf(included, excluded, first, bound, z))
 
     def bounds(self) -> Float:
         """Return the bound at every budget: at most that of any larger budget, and of all groups."""
-        if not self._budgets:
+        if not self._leaves:
             return np.full(self._grid.size, self.everything)
-        own = np.array([entry.worst.bound for entry in self._budgets])
+        own = np.array([self._worst(k).bound for k in range(self._grid.size)])
         return np.minimum(np.minimum.accumulate(own[::-1])[::-1], self.everything)
 
     def follow(self, order: list[int], deadline: float) -> None:
@@ -112,7 +99,7 @@ class Search:
             prefix = prefix.copy()
             prefix[g] = True
             self.know(prefix, value)
-        if self._budgets and order:
+        if self._leaves and order:
             # some of many are enough: neighbours give nearly the same bounds
             stages = np.unique(np.linspace(1, len(order), min(len(order), MOST_PREFIXES)).round().astype(int)).tolist()
             for w in self._problem.prefix_solutions(order, stages):
@@ -130,15 +117,14 @@ class Search:
     def run(self, deadline: float, gap: float, tick: Callable[[], object] = lambda: None) -> None:
         """Work on the budget with the largest gap until all are below ``gap``, or until ``deadline``."""
         closed = np.zeros(self._grid.size, dtype=bool)  # what is left there is rounding
-        while self._budgets and time.monotonic() < deadline:
+        while self._leaves and time.monotonic() < deadline:
             tick()
             gaps = np.where(closed, -np.inf, self.bounds() - self.values)
             k = int(np.argmax(gaps))
             if gaps[k] <= gap:
                 return
-            entry = self._budgets[k]
-            if not entry.solved:
-                self._solve_root(entry, gap)
+            if not self._solved[k]:
+                self._solve_root(k, gap)
             elif not self._split(k, gap):
                 closed[k] = True
 
@@ -158,9 +144,9 @@ class Search:
     def _proof(self) -> Proof:
         """Return Δ, the leaves of all budgets, and the duals that they use."""
         J = self._problem.sizes.size
-        if not self._budgets:
+        if not self._leaves:
             return Proof.trivial(J)
-        leaves = [(k, leaf) for k, entry in enumerate(self._budgets) for _, _, leaf in entry.leaves]
+        leaves = [(k, leaf) for k, heap in enumerate(self._leaves) for _, _, leaf in heap]
         used = {id(leaf.dual): leaf.dual for _, leaf in leaves}
         number = {key: k for k, key in enumerate(used)}
         return Proof(
@@ -172,58 +158,56 @@ class Search:
             np.array([leaf.excluded for _, leaf in leaves], dtype=bool).reshape(-1, J),
         )
 
-    def _push(self, entry: Budget, leaf: Leaf) -> None:
-        heapq.heappush(entry.leaves, (-leaf.bound, next(self._turn), leaf))
+    def _push(self, k: int, leaf: Leaf) -> None:
+        heapq.heappush(self._leaves[k], (-leaf.bound, next(self._turn), leaf))
+
+    def _worst(self, k: int) -> Leaf:
+        """Return the leaf with the largest bound, which is the bound at budget k."""
+        return self._leaves[k][0][2]
 
     def _offer(self, dual: Dual) -> None:
         """Use a dual at the budgets that are not split yet, where it is better than theirs."""
-        bounds = dual.bounds(self._knapsack, self._grid)
-        for entry, bound in zip(self._budgets, bounds.tolist(), strict=True):
-            if len(entry.leaves) == 1 and bound < entry.worst.bound:
-                leaf = replace(entry.worst, dual=dual, bound=bound)
-                entry.leaves = []
-                self._push(entry, leaf)
+        for k, bound in enumerate(dual.bounds(self._knapsack, self._grid).tolist()):
+            if len(self._leaves[k]) == 1 and bound < (old := self._worst(k)).bound:
+                self._leaves[k] = []
+                self._push(k, replace(old, dual=dual, bound=bound))
 
-    def _solve_root(self, entry: Budget, gap: float) -> None:
-        """Solve the relaxation of a budget, and offer its dual to all."""
-        entry.solved = True
-        solved = [other for other in self._budgets if other.solved and other is not entry and len(other.leaves) == 1]
-        nearest = min(solved, key=lambda other: abs(other.amount - entry.amount), default=None)
-        start = None if nearest is None else nearest.worst.z
-        dual, z = self._relaxation.solve(
-            self._knapsack, entry.amount, start, rounds=ROOT_ROUNDS, enough=-np.inf, gap=gap / 4
-        )
+    def _solve_root(self, k: int, gap: float) -> None:
+        """Solve the relaxation of a budget, starting from the nearest one that is solved, and offer its dual to all."""
+        amount = float(self._grid[k])
+        solved = [j for j in np.flatnonzero(self._solved).tolist() if len(self._leaves[j]) == 1]
+        nearest = min(solved, key=lambda j: abs(self._grid[j] - amount), default=None)
+        start = None if nearest is None else self._worst(nearest).z
+        self._solved[k] = True
+        dual, z = self._relaxation.solve(self._knapsack, amount, start, rounds=ROOT_ROUNDS, enough=-np.inf, gap=gap / 4)
         self._offer(dual)
-        bound, turn, leaf = entry.leaves[0]
-        entry.leaves[0] = (bound, turn, replace(leaf, z=z))
-        self._round(z, entry.amount, *self._root)
+        bound, turn, leaf = self._leaves[k][0]
+        self._leaves[k][0] = (bound, turn, replace(leaf, z=z))
+        self._round(z, amount, *self._root)
 
     def _split(self, k: int, gap: float) -> bool:
         """Split the worst leaf of a budget; return whether it could be."""
-        entry = self._budgets[k]
-        leaf = entry.worst
-        g = self._group_to_split(leaf, entry.amount)
+        leaf, amount, grid = self._worst(k), float(self._grid[k]), self._grid[k : k + 1]
+        g = self._group_to_split(leaf, amount)
         if g is None:
             return False
-        heapq.heappop(entry.leaves)
-        prices, grid = self._problem.prices, np.array([entry.amount])
+        heapq.heappop(self._leaves[k])
+        prices = self._problem.prices
         inside = leaf.included | prices.closure([g])
         outside = leaf.excluded.copy()
         outside[[g, *prices.dependents.get(g, ())]] = True
         for included, excluded in ((inside, leaf.excluded), (leaf.included, outside)):
             knapsack = Knapsack(prices, included, excluded)
-            if (included & excluded).any() or knapsack.spent > entry.amount * (1 + SLACK):
+            if (included & excluded).any() or knapsack.spent > amount * (1 + SLACK):
                 continue
             enough = float(self.values[k]) + gap / 2
-            dual, z = self._relaxation.solve(
-                knapsack, entry.amount, leaf.z, rounds=LEAF_ROUNDS, enough=enough, gap=gap / 4
-            )
+            dual, z = self._relaxation.solve(knapsack, amount, leaf.z, rounds=LEAF_ROUNDS, enough=enough, gap=gap / 4)
             bound, inherited = (float(d.bounds(knapsack, grid)[0]) for d in (dual, leaf.dual))
             if inherited < bound:
                 dual, bound = leaf.dual, inherited
-            self._push(entry, Leaf(included, excluded, dual, bound, z))
+            self._push(k, Leaf(included, excluded, dual, bound, z))
             if bound > self.values[k]:
-                self._round(z, entry.amount, included, excluded)
+                self._round(z, amount, included, excluded)
         return True
 
     def _group_to_split(self, leaf: Leaf, amount: float) -> int | None:
