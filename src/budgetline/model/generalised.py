@@ -14,7 +14,7 @@ from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import GeneralisedLinear
-from budgetline.objectives.least_squares import EPS, Gram
+from budgetline.objectives.gram import EPS, Gram
 from budgetline.objectives.newton import Problem
 from budgetline.objectives.streamed import StreamedGeneralisedLinear, Sums
 from budgetline.objectives.subsets import QuadraticSubset

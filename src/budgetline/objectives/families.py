@@ -33,6 +33,9 @@ Float = NDArray[np.float64]
 class Family(Protocol):
     """What the objective needs of a family."""
 
+    loss: str
+    """Name of the loss."""
+
     def check(self, Y: Float, weight: Float) -> None:
         """Raise an error if targets (n, P) with weights (n,) are not of this family."""
         ...
@@ -106,6 +109,8 @@ def _check_single(Y: Float) -> None:
 class SquaredError(_Plain):
     """φ(η) = ½‖η‖²."""
 
+    loss = "squared_error"
+
     def start(self, mean: Float) -> Float:
         """Return the mean."""
         return mean
@@ -138,6 +143,8 @@ class SquaredError(_Plain):
 class Logistic(_Plain):
     """φ(η) = log(1 + e^η), targets 0 and 1."""
 
+    loss = "log_loss"
+
     def start(self, mean: Float) -> Float:
         """Return the log odds."""
         return np.log(mean) - np.log1p(-mean)
@@ -165,6 +172,8 @@ class Logistic(_Plain):
 
 class Softmax:
     """φ(η) = log Σ_k e^{(Bη)_k}; targets are indicators of P classes."""
+
+    loss = "log_loss"
 
     def __init__(self, n_classes: int) -> None:
         raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
@@ -218,6 +227,8 @@ class Softmax:
 
 class Poisson(_Plain):
     """φ(η) = e^η, targets are counts (any numbers ≥ 0)."""
+
+    loss = "poisson"
 
     def check(self, Y: Float, weight: Float) -> None:
         """Refuse negative targets, and targets that are all zero."""
@@ -275,6 +286,8 @@ class ConvexLoss(_Plain):
     >>> bool(np.allclose(own.coef_, AnytimeRegressor(loss="poisson", alpha=0).fit(X, y).coef_))
     True
     """
+
+    loss = "convex"
 
     def __init__(
         self,

@@ -28,8 +28,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.budgets import Rates, rate
 from budgetline.data.rows import CHUNK_BYTES
-from budgetline.objectives.blocks import SizeClass, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.least_squares import columns_of, diagonal_blocks, grown
+from budgetline.objectives.blocks import (
+    SizeClass,
+    columns_of,
+    nested_squares,
+    score_tests,
+    size_classes,
+    whitened_gradients,
+)
+from budgetline.objectives.factors import diagonal_blocks, grown
 from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.objectives.subsets import Expansion, QuadraticSubset

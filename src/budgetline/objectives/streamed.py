@@ -22,9 +22,9 @@ from scipy.linalg import cho_solve, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.data.sources import Chunk
-from budgetline.objectives.blocks import nested_squares, score_tests, size_classes, whitened_gradients
+from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.families import Family
-from budgetline.objectives.least_squares import Gram, columns_of
+from budgetline.objectives.gram import Gram
 from budgetline.objectives.newton import factored, hessian
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.objectives.subsets import Expansion, QuadraticSubset

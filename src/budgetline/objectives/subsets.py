@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from budgetline.objectives.coefficients import subset_coefficients
+from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import Family
-from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.newton import factored
 
 Float = NDArray[np.float64]

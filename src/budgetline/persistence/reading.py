@@ -16,8 +16,8 @@ from budgetline.groups.plain import groups_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
+from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax, SquaredError
-from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
 from budgetline.persistence.parts import Parts, entries_of
 from budgetline.persistence.settings import from_plain
