@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,9 +12,11 @@ from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.sources import Source
 from budgetline.estimators.classification import Classification, family_of
 from budgetline.estimators.streaming import check_many_passes, forget, open_stream
-from budgetline.model.generalised import fit_generalised, fit_generalised_source
+from budgetline.model.generalised import fit_generalised
 from budgetline.progress import Progress
 from budgetline.statistics.passes import ChunkLabels
+from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.source_engine import SourceEngine
 
 
 class AnytimeClassifier(Classification):
@@ -111,7 +112,8 @@ class AnytimeClassifier(Classification):
         if is_dask(X):
             return self.fit_source(dask_source(X, y, sample_weight))
         data, classes, family = self._prepare(X, y, sample_weight, self.alpha)
-        self._finish(fit_generalised(data.rows, data.recipe, family, self.tol, data.used_names), data, classes)
+        engine = RowsEngine.of(data.rows, data.recipe.by_group, family, data.used_names)
+        self._finish(fit_generalised(engine, data.recipe, family, self.tol), data, classes)
         forget(self, "n_passes_")
         return self
 
@@ -151,9 +153,9 @@ class AnytimeClassifier(Classification):
         labels = stream.total(ChunkLabels(), np.empty(0, dtype=np.intp)).classes()
         family = family_of(labels.size)
         shape = () if labels.size == 2 else (labels.size,)
-        evaluate = partial(stream.model_sums, family, labels)
         moments = stream.moments(shape, labels)
-        model = fit_generalised_source(evaluate, moments, recipe, family, self.tol)
+        engine = SourceEngine(stream.passes, stream.columns, moments, recipe.by_group, family, labels)
+        model = fit_generalised(engine, recipe, family, self.tol)
         self._warn_if_rounded(model, moments, layout, source.feature_names)
         self._keep(model, layout, source.feature_names, shape)
         self.classes_, self.n_passes_ = labels, stream.passes.count

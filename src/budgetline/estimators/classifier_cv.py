@@ -17,6 +17,7 @@ from budgetline.model.generalised import fit_generalised
 from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Family
 from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.rows_engine import RowsEngine
 
 Float = NDArray[np.float64]
 
@@ -120,7 +121,8 @@ class AnytimeClassifierCV(Classification):
         recipes = [replace(data.recipe, alpha=float(a)) for a in alphas]
         scores = np.array([[self._held_out(rows, recipe, family, *split) for split in splits] for recipe in recipes])
         best = choose_alpha(alphas, scores, self.one_standard_error)
-        self._finish(fit_generalised(rows, recipes[best], family, self.tol, data.used_names), data, classes)
+        engine = RowsEngine.of(rows, data.recipe.by_group, family, data.used_names)
+        self._finish(fit_generalised(engine, recipes[best], family, self.tol), data, classes)
         self.cv_scores_, self.alpha_ = scores, float(alphas[best])
         return self
 
@@ -128,5 +130,6 @@ class AnytimeClassifierCV(Classification):
         self, rows: Rows, recipe: Recipe, family: Family, train: NDArray[np.intp], test: NDArray[np.intp]
     ) -> float:
         """Fit on the rows ``train``; return the mean over budgets of the explained fraction on ``test``."""
-        model = fit_generalised(rows.take(train), recipe, family, self.tol)
+        engine = RowsEngine.of(rows.take(train), recipe.by_group, family)
+        model = fit_generalised(engine, recipe, family, self.tol)
         return mean_explained(recipe, model.sequence, held_out_losses(model, family, rows.take(test)))

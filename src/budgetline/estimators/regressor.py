@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -16,11 +15,13 @@ from budgetline.estimators.regression import Regression
 from budgetline.estimators.streaming import FromMoments, Stream, check_many_passes
 from budgetline.groups import Layout
 from budgetline.messages import shown
-from budgetline.model.generalised import fit_generalised, fit_generalised_source
+from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.statistics.moments import Moments
+from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.source_engine import SourceEngine
 
 
 class AnytimeRegressor(FromMoments):
@@ -154,7 +155,8 @@ class AnytimeRegressor(FromMoments):
             model, moments = fit_rows(data.rows, data.recipe, data.used_names)
         else:
             tol = 1e-10 if self.tol is None else self.tol
-            model = fit_generalised(data.rows, data.recipe, family, tol, data.used_names)
+            engine = RowsEngine.of(data.rows, data.recipe.by_group, family, data.used_names)
+            model = fit_generalised(engine, data.recipe, family, tol)
         self._warn_if_rounded(model, data.rows, data.layout, data.names)
         self._keep(model, data.layout, data.names, data.target_shape)
         self._family = family
@@ -170,8 +172,8 @@ class AnytimeRegressor(FromMoments):
         check_many_passes(stream.source, recipe)
         family = self._new_family()
         moments = stream.moments(stream.source.target_shape)
-        evaluate = partial(stream.model_sums, family, None)
-        model = fit_generalised_source(evaluate, moments, recipe, family, 1e-10 if self.tol is None else self.tol)
+        engine = SourceEngine(stream.passes, stream.columns, moments, recipe.by_group, family)
+        model = fit_generalised(engine, recipe, family, 1e-10 if self.tol is None else self.tol)
         self._warn_if_rounded(model, moments, layout, stream.source.feature_names)
         self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
         self._family = family

@@ -15,13 +15,9 @@ from budgetline.estimators.regression import Regression
 from budgetline.groups import Layout
 from budgetline.inputs import check_table
 from budgetline.model.recipe import Recipe
-from budgetline.objectives.families import Family
-from budgetline.objectives.streamed import ModelSums, Sums
 from budgetline.progress import Progress
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import ChunkMoments, Passes, sum_over
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,13 +56,6 @@ class Stream:
         found: Moments = _not_none(
             sum_over(source, statistic, self.columns, client=client, progress=progress, checkpoint=checkpoint)
         )
-        return found
-
-    def model_sums(self, family: Family, classes: Any, theta: Float, first: bool, moments: Moments) -> Sums:
-        """Return risk, gradient and Hessian of a model."""
-        mean, scale, _ = moments.standardisation()
-        statistic = ModelSums(family, theta, mean, scale, moments.weight, classes, first)
-        found: Sums = self.total(statistic, self.columns)
         return found
 
 

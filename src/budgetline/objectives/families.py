@@ -24,54 +24,25 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
-Float = NDArray[np.float64]
+from budgetline.statistics.engines import Float, Loss
 
 
-class Family(Protocol):
-    """What the objective needs of a family."""
-
-    def check(self, Y: Float, weight: Float) -> None:
-        """Raise an error if targets (n, P) with weights (n,) are not of this family."""
-        ...
-
-    def internal(self, Y: Float) -> Float:
-        """Return targets (n, Q) for the internal scores."""
-        ...
+class Family(Loss, Protocol):
+    """What the objective and the model need of a loss."""
 
     def external(self, V: Float) -> Float:
         """Turn internal coefficients or levels (…, Q) into those of the user's scores (…, P)."""
-        ...
 
     def start(self, mean: Float) -> Float:
         """Return the levels (Q,) of the intercept-only model from mean internal targets (Q,)."""
-        ...
-
-    def value(self, eta: Float) -> Float:
-        """Return φ of scores (n, Q), shape (n,)."""
-        ...
-
-    def mean(self, eta: Float) -> Float:
-        """Return ∇φ, shape (n, Q)."""
-        ...
-
-    def curvature(self, eta: Float) -> Float:
-        """Return ∇²φ, shape (n, Q, Q)."""
-        ...
-
-    def saturated(self, Y: Float) -> Float:
-        """Return inf_η φ(η) − y'η for internal targets (n, Q), shape (n,): the loss of a model that knows y."""
-        ...
 
     def excess(self, scores: Float, Y: Float) -> Float:
-        """Return the loss of the user's scores (n, K, P) of K models less that of one that knows y (n, P): (n, K)."""
-        ...
+        """Return the loss of the user's scores (n, K, P) of K models less the saturated one's for y (n, P): (n, K)."""
 
     def prediction(self, scores: Float) -> Float:
         """Return E[y | x] from the user's scores (n, P)."""
-        ...
 
 
 class _Plain:

@@ -16,8 +16,8 @@ from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.messages import shown
 from budgetline.model.linear import LARGEST_GRAM, fit_moments, warn_from_moments
 from budgetline.model.recipe import Recipe
+from budgetline.model.subsets import LinearSubset
 from budgetline.objectives.least_squares import Gram
-from budgetline.objectives.subsets import LinearSubset
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder, Greedy, as_schedule

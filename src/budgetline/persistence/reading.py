@@ -16,9 +16,10 @@ from budgetline.groups import Layout
 from budgetline.groups.plain import groups_of
 from budgetline.messages import shown
 from budgetline.model.stages import StagedModel
+from budgetline.model.subsets import LinearSubset, QuadraticSubset, Subset
 from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax
+from budgetline.objectives.glm import Expansion
 from budgetline.objectives.least_squares import Factor
-from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
 from budgetline.persistence.parts import Parts, entries_of
 from budgetline.persistence.settings import from_plain
 from budgetline.persistence.writing import ESTIMATORS, LARGEST_RATIO, SMALL, Model, unfolded

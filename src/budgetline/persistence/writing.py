@@ -18,8 +18,8 @@ from budgetline.estimators import (
 from budgetline.estimators.base import SequenceEstimator
 from budgetline.groups.plain import plain_groups
 from budgetline.model.stages import StagedModel
+from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.families import ConvexLoss
-from budgetline.objectives.subsets import LinearSubset, QuadraticSubset
 from budgetline.persistence.settings import NotPlainError, to_plain
 
 KIND = "model"
