@@ -46,10 +46,10 @@ class Family(Loss, Protocol):
 
 
 class _Plain:
-    """A family whose internal scores are the user's."""
+    """A family whose internal scores are the user's, for any targets."""
 
     value: Callable[[Float], Float]
-
+    mean: Callable[[Float], Float]
     saturated: Callable[[Float], Float]
 
     def excess(self, scores: Float, Y: Float) -> Float:
@@ -67,6 +67,10 @@ class _Plain:
     def external(self, V: Float) -> Float:
         """Return the coefficients."""
         return V
+
+    def prediction(self, scores: Float) -> Float:
+        """Return ∇φ."""
+        return self.mean(scores)
 
 
 def _check_single(Y: Float) -> None:
@@ -101,10 +105,6 @@ class SquaredError(_Plain):
         """Return ½‖y − η‖², without the cancellation that the difference of losses would bring."""
         return np.asarray(((scores - Y[:, None]) ** 2).sum(axis=2) / 2)
 
-    def prediction(self, scores: Float) -> Float:
-        """Return the scores."""
-        return scores
-
 
 class Logistic(_Plain):
     """φ(η) = log(1 + e^η), targets 0 and 1."""
@@ -128,10 +128,6 @@ class Logistic(_Plain):
     def saturated(self, Y: Float) -> Float:
         """Return zero: a certain answer costs nothing."""
         return np.zeros(len(Y))
-
-    def prediction(self, scores: Float) -> Float:
-        """Return the probability."""
-        return np.asarray(expit(scores))
 
 
 class Softmax:
@@ -218,10 +214,6 @@ class Poisson(_Plain):
         """Return y − y log y."""
         return np.asarray(Y[:, 0] - xlogy(Y[:, 0], Y[:, 0]))
 
-    def prediction(self, scores: Float) -> Float:
-        """Return e^score."""
-        return np.exp(scores)
-
 
 class ConvexLoss(_Plain):
     """A generalised linear model given by its own convex φ, for one target.
@@ -290,10 +282,6 @@ class ConvexLoss(_Plain):
                 below = np.where(outside, middle < self.at, np.asarray(self.derivative(middle)) < y)
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             return np.asarray(self.phi(low) - y * low, dtype=np.float64)
-
-    def prediction(self, scores: Float) -> Float:
-        """Return φ'."""
-        return self.mean(scores)
 
 
 LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}

@@ -133,7 +133,7 @@ class GeneralisedLinear:
             return self._rule.joint_scores(
                 columns - 1, ends, r, lambda: with_ridge(covariance(columns[None]), fit.alpha)[0]
             )
-        H = with_ridge(fit.hessian.blocks(columns[None]), fit.alpha)
+        H = with_ridge(fit.point.blocks(columns[None]), fit.alpha)
         K = self._explained(columns)
         v = whitened_gradients(H, K.reshape(len(K), -1).T[None], r[columns - 1].reshape(1, -1))
         return nested_squares(v[0], ends * r.shape[1])
@@ -172,16 +172,16 @@ class GeneralisedLinear:
             point = self._kept[stage - 1] if self._keeps else self._engine.at(columns, theta)
             fit = Fit.at(columns, theta, fit.alpha, point)
         fit = fit.widened(self._fit.columns)
-        return Expansion(stage, fit.square(), fit.theta.ravel(), fit.gradient().ravel())
+        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient().ravel())
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q); what the tolerance of the refits cannot tell from zero is zero."""
-        r = self._fit.point.gradient(None)
+        r = self._fit.slopes
         return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
     def _explained(self, others: Ints | None) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
-        cross = self._fit.hessian.cross(self._fit.columns, others)
+        cross = self._fit.point.cross(self._fit.columns, others)
         K = solve_triangular(self._fit.factor[0], cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
@@ -210,7 +210,7 @@ class GeneralisedLinear:
         """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
         r, K, fit = self._gradient(), self._explained(None), self._fit
         scores = np.empty(self._sizes.size)
-        for c in size_classes(self._sizes, lambda columns: with_ridge(fit.hessian.blocks(1 + columns), fit.alpha)):
+        for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
             count = len(c.groups)
             k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, -1, len(K))
             scores[c.groups] = score_tests(c.blocks, k, r[c.columns].reshape(count, -1))
@@ -222,7 +222,7 @@ class GeneralisedLinear:
         if self._warned or (lowest > 1e-7 * highest and highest > 1e-7):
             return
         # A sample far out is saturated, too; the optimum is at infinity only if the curvature has gone in a direction.
-        before, now = (fit.widened(self._fit.columns).square() for fit in (self.null, self._fit))
+        before, now = (fit.widened(self._fit.columns).hessian() for fit in (self.null, self._fit))
         values, vectors = np.linalg.eigh(before)
         there = values > 1e-10 * values[-1]  # columns that repeat others have no curvature from the start
         unit = vectors[:, there] / np.sqrt(values[there])

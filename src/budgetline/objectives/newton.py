@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.statistics.engines import Engine, Float, Hessian, Ints, Point
+from budgetline.statistics.engines import Engine, Float, Ints, Point
 
 Solver = Callable[[Float], Float]
 """Maps a gradient to H⁻¹ gradient, both of the shape of θ."""
@@ -54,6 +54,11 @@ class Fit:
         more = np.zeros((columns.size - self.columns.size, self.theta.shape[1]))
         return replace(self, columns=columns, theta=np.vstack([self.theta, more]))
 
+    @cached_property
+    def slopes(self) -> Float:
+        """Minus the gradient of the risk without the ridge, for all columns of X, shape (D, Q)."""
+        return self.point.gradient(None)
+
     def gradient(self) -> Float:
         """Return the gradient of the risk, shape (k, Q)."""
         gradient = -self.point.gradient(self.columns)
@@ -61,18 +66,13 @@ class Fit:
         return gradient
 
     @cached_property
-    def hessian(self) -> Hessian:
-        """The Hessian of the risk, for any columns, without the ridge."""
-        return self.point.hessian()
-
-    @cached_property
     def factor(self) -> tuple[Float, bool]:
-        """The Cholesky factor of ``square()``."""
-        return factored(self.square())
+        """The Cholesky factor of the Hessian."""
+        return factored(self.hessian())
 
-    def square(self, score: int | None = None) -> Float:
-        """Return the Hessian of the model's columns, shape (kQ, kQ), or the part (k, k) of one score."""
-        H = self.hessian.square(self.columns, score)
+    def hessian(self, score: int | None = None) -> Float:
+        """Return the Hessian of the risk, shape (kQ, kQ), or only the part (k, k) of one score."""
+        H = self.point.hessian(self.columns, score)
         return with_ridge(H, self.alpha, len(H) // self.columns.size)
 
 
@@ -141,12 +141,12 @@ def _solver(engine: Engine, fit: Fit) -> Solver:
 
 def _conjugate_gradients(fit: Fit) -> Solver:
     """Return a solver that leaves a small part of the gradient, the smaller the nearer the optimum."""
-    shape, hessian = fit.theta.shape, fit.hessian
-    factors = [factored(fit.square(q)) for q in range(shape[1])]
+    shape, size = fit.theta.shape, fit.theta.size
+    factors = [factored(fit.hessian(q)) for q in range(shape[1])]
 
     def multiply(p: Float) -> Float:
         V = p.reshape(shape)
-        product = hessian.multiply(fit.columns, V)
+        product = fit.point.product(fit.columns, V)
         product[1:] += fit.alpha * V[1:]
         return product.ravel()
 
@@ -154,7 +154,6 @@ def _conjugate_gradients(fit: Fit) -> Solver:
         scores = zip(factors, residual.reshape(shape).T, strict=True)
         return np.column_stack([cho_solve(factor, score, check_finite=False) for factor, score in scores]).ravel()
 
-    size = fit.theta.size
     H, M = (LinearOperator((size, size), matvec=f, dtype=np.float64) for f in (multiply, precondition))
 
     def solve(gradient: Float) -> Float:

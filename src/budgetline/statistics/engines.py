@@ -5,8 +5,9 @@ Z = [1, X standardised], n × (1 + D), holds the intercept as column 0 and then 
 
     risk = Σ ω (φ(η) − y'η),    gradient = Z'ω(y − ∇φ(η)),    H = Σ ω ∇²φ(η) ⊗ zz'.
 
-Weights ω sum to one; there is no ridge. Rows of H are ordered as ``θ.ravel()``. A gradient is asked for at every point,
-a Hessian only where it is needed. ``None`` in place of columns means all columns of X, without the intercept.
+Weights ω sum to one; there is no ridge. Rows of H are ordered as ``θ.ravel()``. ``None`` in place of columns means all
+columns of X, without the intercept. A gradient is asked for at every point, a Hessian only where it is needed, so an
+engine may put off what is expensive.
 """
 
 from __future__ import annotations
@@ -42,34 +43,27 @@ class Loss(Protocol):
         """Return inf_η φ(η) − y'η for internal targets (n, Q), shape (n,): the loss of the saturated model."""
 
 
-class Hessian(Protocol):
-    """H at one point."""
-
-    def square(self, columns: Ints, score: int | None = None) -> Float:
-        """Return H of columns (k,), the first being 0, shape (kQ, kQ), or only the part (k, k) of one score."""
-
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
-        """Return the entries of H between columns (k,), the first being 0, and others (m,), shape (kQ, mQ)."""
-
-    def blocks(self, groups: Ints) -> Float:
-        """Return H of every row of columns (J, s), shape (J, sQ, sQ)."""
-
-    def multiply(self, columns: Ints, V: Float) -> Float:
-        """Return the product of ``square(columns)`` with V, both of shape (k, Q)."""
-
-
 class Point(Protocol):
-    """What is known at one θ."""
+    """What is known at one θ. The first of ``columns`` (k,) is always 0, the intercept."""
 
     @property
     def risk(self) -> float:
         """The risk."""
 
     def gradient(self, columns: Ints | None) -> Float:
-        """Return minus the gradient of the risk, shape (k, Q); the first of the columns is 0."""
+        """Return minus the gradient of the risk, shape (k, Q)."""
 
-    def hessian(self) -> Hessian:
-        """Return the Hessian of the risk."""
+    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+        """Return H, shape (kQ, kQ), or only the part (k, k) of one score; a new array."""
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        """Return the entries of H between columns and others (m,), shape (kQ, mQ)."""
+
+    def blocks(self, groups: Ints) -> Float:
+        """Return H of every row of columns (J, s) without the intercept, shape (J, sQ, sQ); a new array."""
+
+    def product(self, columns: Ints, V: Float) -> Float:
+        """Return ``hessian(columns)`` times V, both of the shape (k, Q) of θ; a new array."""
 
     def curvature_range(self) -> tuple[float, float]:
         """Return the smallest and the largest trace of ∇²φ(η) among samples of positive weight."""
@@ -104,7 +98,7 @@ class Engine(Protocol):
         """The risk of the saturated model; known once there is a point."""
 
     def covariance(self, groups: Ints) -> Float:
-        """Return Σ ω zz' of every row of columns (J, s), shape (J, s, s)."""
+        """Return Σ ω zz' of every row of columns (J, s) without the intercept, shape (J, s, s); a new array."""
 
     def at(self, columns: Ints, theta: Float) -> Point:
         """Return the point at θ (k, Q) for columns (k,), of which the first is 0."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -58,7 +59,18 @@ class RowsEngine:
 
     def covariance(self, groups: Ints) -> Float:
         """Return Σ ω zz' of groups of one size."""
-        return _RowsHessian(self, self.weight[:, None, None]).blocks(groups)
+        return self.blocks(groups, self.weight[:, None, None])
+
+    def blocks(self, groups: Ints, curvature: Float) -> Float:
+        """Return Σ curvature ⊗ zz' of groups (J, s) of one size, a few columns at a time, shape (J, sQ, sQ)."""
+        batch = max(1, CHUNK_BYTES // (8 * groups.shape[1] * self.n_rows))
+        starts = range(0, len(groups), batch)
+        return np.concatenate([self._some_blocks(groups[start : start + batch], curvature) for start in starts])
+
+    def _some_blocks(self, groups: Ints, curvature: Float) -> Float:
+        A = np.ascontiguousarray(self.plain(groups.ravel()).T).reshape(*groups.shape, -1)
+        shape = (*groups.shape, groups.shape[1])
+        return _by_scores(lambda weight: (A * weight) @ A.transpose(0, 2, 1), curvature, shape)
 
     def at(self, columns: Ints, theta: Float) -> _RowsPoint:
         """Return the point at θ."""
@@ -69,6 +81,8 @@ class RowsEngine:
 
     def design(self, columns: Ints) -> Float:
         """Return columns of Z (n, k), the first being 0; leading ones that were asked for before are not made again."""
+        if columns is self._held:
+            return self._Z[:, : columns.size]
         common = min(columns.size, self._held.size)
         same = columns[:common] == self._held[:common]
         first = common if same.all() else int(np.argmin(same))
@@ -85,10 +99,11 @@ class RowsEngine:
         """Return columns of Z other than the intercept, made for this call."""
         return self.A.plain(self.order[columns - 1])
 
-    def project(self, V: Float) -> Float:
-        """Return V'Z (m, D) for all columns of X."""
-        root = self.A.root[:, None]
-        return self.A.project(np.divide(V, root, out=np.zeros_like(V), where=root > 0))[:, self.order]
+    def project(self, V: Float, weight: Float) -> Float:
+        """Return V' diag(weight) Z, shape (m, D), for all columns of X; weights are zero where ω is."""
+        root = self.A.root
+        part = np.divide(weight, root, out=np.zeros_like(root), where=root > 0)
+        return self.A.project(part[:, None] * V)[:, self.order]
 
 
 @dataclass(frozen=True)
@@ -99,60 +114,54 @@ class _RowsPoint:
     eta: Float
     risk: float
 
+    @cached_property
+    def curvature(self) -> Float:
+        """ω∇²φ(η), shape (n, Q, Q)."""
+        return np.asarray(self.engine.weight[:, None, None] * self.engine.loss.curvature(self.eta))
+
     def gradient(self, columns: Ints | None) -> Float:
         engine = self.engine
-        E = engine.weight[:, None] * (engine.targets - engine.loss.mean(self.eta))
-        return engine.project(E).T if columns is None else transposed_product(engine.design(columns), E)
+        E = engine.targets - engine.loss.mean(self.eta)
+        if columns is None:
+            return engine.project(E, engine.weight).T
+        return transposed_product(engine.design(columns), engine.weight[:, None] * E)
 
-    def hessian(self) -> _RowsHessian:
-        return _RowsHessian(self.engine, self.engine.weight[:, None, None] * self.engine.loss.curvature(self.eta))
+    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+        scores = slice(None) if score is None else slice(score, score + 1)
+        Z, curvature = self.engine.design(columns), self.curvature[:, scores, scores]
+        return _by_scores(lambda weight: weighted_square(Z, weight), curvature, (columns.size, columns.size))
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        engine, Z = self.engine, self.engine.design(columns)
+        if others is None:
+            shape = columns.size, engine.order.size
+            return _by_scores(lambda weight: engine.project(Z, weight), self.curvature, shape)
+        A = engine.plain(others)
+        return _by_scores(lambda weight: Z.T @ (weight[:, None] * A), self.curvature, (columns.size, others.size))
+
+    def blocks(self, groups: Ints) -> Float:
+        return self.engine.blocks(groups, self.curvature)
+
+    def product(self, columns: Ints, V: Float) -> Float:
+        Z = self.engine.design(columns)
+        return transposed_product(Z, np.einsum("nqr,nr->nq", self.curvature, product(Z, V)))
 
     def curvature_range(self) -> tuple[float, float]:
-        curvature = np.einsum("nqq->n", self.engine.loss.curvature(self.eta))[self.engine.weight > 0]
-        return float(curvature.min(initial=np.inf)), float(curvature.max(initial=0.0))
+        trace = np.einsum("nqq->n", self.engine.loss.curvature(self.eta))[self.engine.weight > 0]
+        return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
 
     def near(self, columns: Ints, theta: Float) -> _RowsPoint:
         return self.engine.at(columns, theta)
 
 
-@dataclass(frozen=True)
-class _RowsHessian:
-    """Products of the rows with ω∇²φ(η), shape (n, Q, Q)."""
-
-    engine: RowsEngine
-    curvature: Float
-
-    def square(self, columns: Ints, score: int | None = None) -> Float:
-        chosen = slice(None) if score is None else slice(score, score + 1)
-        return weighted_squares(self.engine.design(columns), self.curvature[:, chosen, chosen])
-
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
-        Z, Q = self.engine.design(columns), self.curvature.shape[1]
-        A = None if others is None else self.engine.plain(others)
-        H = np.empty((columns.size, Q, self.engine.order.size if A is None else A.shape[1], Q))
-        for q in range(Q):
-            for s in range(q + 1):
-                weight = self.curvature[:, q, s, None]
-                H[:, q, :, s] = H[:, s, :, q] = self.engine.project(weight * Z) if A is None else Z.T @ (weight * A)
-        return H.reshape(columns.size * Q, -1)
-
-    def blocks(self, groups: Ints) -> Float:
-        (count, size), Q = groups.shape, self.curvature.shape[1]
-        H = np.empty((count, size, Q, size, Q))
-        batch = max(1, CHUNK_BYTES // (8 * size * self.engine.n_rows))
-        for start in range(0, count, batch):
-            part = groups[start : start + batch]
-            A = np.ascontiguousarray(self.engine.plain(part.ravel()).T).reshape(len(part), size, -1)
-            H_part = H[start : start + batch]
-            for q in range(Q):
-                for s in range(q + 1):
-                    H_part[:, :, q, :, s] = (A * self.curvature[:, q, s]) @ A.transpose(0, 2, 1)
-                    H_part[:, :, s, :, q] = H_part[:, :, q, :, s]
-        return H.reshape(count, size * Q, size * Q)
-
-    def multiply(self, columns: Ints, V: Float) -> Float:
-        Z = self.engine.design(columns)
-        return transposed_product(Z, np.einsum("nqr,nr->nq", self.curvature, product(Z, V)))
+def _by_scores(of: Callable[[Float], Float], curvature: Float, shape: tuple[int, ...]) -> Float:
+    """Return ``of`` every pair of scores, arrays (…, k, m) from weights (n,), as one array (…, kQ, mQ)."""
+    (*batch, k, m), Q = shape, curvature.shape[1]
+    H = np.empty((*batch, k, Q, m, Q))
+    for q in range(Q):
+        for r in range(q + 1):
+            H[..., q, :, r] = H[..., r, :, q] = of(curvature[:, q, r])
+    return H.reshape(*batch, k * Q, m * Q)
 
 
 def product(Z: Float, V: Float) -> Float:
@@ -172,17 +181,7 @@ def transposed_product(Z: Float, E: Float) -> Float:
     return np.asarray(sum(in_lanes(lambda slices: sum(Z[s].T @ E[s] for s in slices), _slices(Z))))
 
 
-def weighted_squares(Z: Float, curvature: Float) -> Float:
-    """Return Σ curvature_i ⊗ z_i z_i' for Z (n, k) and curvature (n, Q, Q), shape (kQ, kQ)."""
-    k, Q = Z.shape[1], curvature.shape[1]
-    H = np.empty((k, Q, k, Q))
-    for q in range(Q):
-        for r in range(q + 1):
-            H[:, q, :, r] = H[:, r, :, q] = _weighted_square(Z, curvature[:, q, r])
-    return H.reshape(k * Q, k * Q)
-
-
-def _weighted_square(Z: Float, weight: Float) -> Float:
+def weighted_square(Z: Float, weight: Float) -> Float:
     """Return Z' diag(weight) Z, rows dealt to threads; weights may be of either sign."""
     positive = bool(np.all(weight >= 0))
 

@@ -24,7 +24,7 @@ MOST_PARAMETERS = 6000
 
 
 @dataclass(frozen=True)
-class ModelSums:
+class _ModelSums:
     """What one pass adds up at θ (1 + D, Q): a point that comes with its Hessian.
 
     Attributes
@@ -46,8 +46,8 @@ class ModelSums:
     lowest: float
     highest: float
 
-    def __add__(self, other: ModelSums) -> ModelSums:
-        return ModelSums(
+    def __add__(self, other: _ModelSums) -> _ModelSums:
+        return _ModelSums(
             self.theta,
             self.down + other.down,
             self.H + other.H,
@@ -58,44 +58,34 @@ class ModelSums:
         )
 
     def gradient(self, columns: Ints | None) -> Float:
-        """Return minus the gradient of some columns."""
         return self.down[_chosen(columns)]
 
-    def hessian(self) -> ModelSums:
-        """Return what answers for the Hessian, too."""
-        return self
+    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+        H, Q = self.cross(columns, columns), self.theta.shape[1]
+        return H if score is None else H[score::Q, score::Q]
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        return self.H[columns][:, :, _chosen(others)].reshape(columns.size * self.theta.shape[1], -1)
+
+    def blocks(self, groups: Ints) -> Float:
+        return np.array([self.hessian(group) for group in groups])
+
+    def product(self, columns: Ints, V: Float) -> Float:
+        return np.asarray(self.hessian(columns) @ V.ravel()).reshape(V.shape)
 
     def curvature_range(self) -> tuple[float, float]:
-        """Return the range of the traces of ∇²φ(η)."""
         return self.lowest, self.highest
 
-    def near(self, columns: Ints, theta: Float) -> ModelSums:
+    def near(self, columns: Ints, theta: Float) -> _ModelSums:
         """Foretell risk and gradient from the Hessian, without a pass."""
         step = theta - self.theta[columns]
         moved = np.tensordot(self.H[:, :, columns], step, axes=2)
         risk = self.risk + float(np.sum(step * (moved / 2 - self.down)[columns]))
         return replace(self, theta=_full(columns, theta, len(self.theta)), down=self.down - moved, risk=risk)
 
-    def square(self, columns: Ints, score: int | None = None) -> Float:
-        """Return H of some columns, or the part of it that belongs to one score."""
-        H, Q = self.cross(columns, columns), self.theta.shape[1]
-        return H if score is None else H[score::Q, score::Q]
-
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
-        """Return the entries of H between columns and others."""
-        return self.H[columns][:, :, _chosen(others)].reshape(columns.size * self.theta.shape[1], -1)
-
-    def blocks(self, groups: Ints) -> Float:
-        """Return H of every group."""
-        return np.array([self.cross(group, group) for group in groups])
-
-    def multiply(self, columns: Ints, V: Float) -> Float:
-        """Return the product of H of some columns with V."""
-        return np.asarray(self.cross(columns, columns) @ V.ravel()).reshape(V.shape)
-
 
 @dataclass(frozen=True)
-class ChunkModelSums:
+class _ChunkSums:
     """The statistic whose sum are the model sums at θ (1 + D, Q)."""
 
     loss: Loss
@@ -107,7 +97,7 @@ class ChunkModelSums:
     classes: NDArray[Any] | None
     first: bool
 
-    def __call__(self, chunk: Chunk) -> ModelSums:
+    def __call__(self, chunk: Chunk) -> _ModelSums:
         """Return the sums over one chunk, as of rows in memory."""
         with located(chunk):
             Y = targets_of(chunk, self.classes)
@@ -119,9 +109,9 @@ class ChunkModelSums:
         rows, every = RowsEngine(A, self.loss.internal(Y), self.order, self.loss), np.arange(len(self.theta))
         point = rows.at(every, self.theta)
         with np.errstate(over="ignore", invalid="ignore"):
-            down, H = point.gradient(every), point.hessian().square(every)
+            down, H = point.gradient(every), point.hessian(every)
             saturated = rows.saturated if self.first else 0.0
-            return ModelSums(
+            return _ModelSums(
                 self.theta, down, H.reshape(2 * down.shape), point.risk, saturated, *point.curvature_range()
             )
 
@@ -176,13 +166,13 @@ class SourceEngine:
         blocks = self._moments.scatter[columns[:, :, None], columns[:, None, :]] / self._moments.weight
         return np.asarray(blocks * unit[:, :, None] * unit[:, None, :])
 
-    def at(self, columns: Ints, theta: Float) -> ModelSums:
+    def at(self, columns: Ints, theta: Float) -> _ModelSums:
         """Make one pass."""
         full, first = _full(columns, theta, 1 + self._order.size), bool(np.isnan(self.saturated))
-        statistic = ChunkModelSums(
+        statistic = _ChunkSums(
             self._loss, full, self.x_mean, self.x_scale, self._order, self._moments.weight, self._classes, first
         )
-        found: ModelSums = self._passes.total(statistic, self._columns)
+        found: _ModelSums = self._passes.total(statistic, self._columns)
         if first:
             self.saturated = found.saturated
         return found
