@@ -75,7 +75,7 @@ def single_case(J: int, width: int, classes: bool) -> Measurements:
 
 def algebra(model: Any, X: np.ndarray, J: int, width: int) -> Measurements:
     columns = model.feature_groups_.resolve(None, X.shape[1]).columns
-    models = Models(model.staged_model_, [columns[g] for g in model.order_], Clock())
+    models = Models(model.model_.stages, [columns[g] for g in model.order_], Clock())
     row = OneRow(models.ends)
     for j in range(J):
         row.put(j, X[:1, columns[model.order_[j]]], [])

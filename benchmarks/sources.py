@@ -104,7 +104,7 @@ def fit(path: Path, target: str | None, width: int) -> tuple[float, float, np.nd
     """Seconds, peak memory and coefficients of a fit, the opening of the source included."""
     model = AnytimeRegressor(groups(width))
     options = {} if target else {"n_features": width}
-    taken = seconds(lambda: model.fit_source(open_source(path, target, **options)))
+    taken = seconds(lambda: model.fit(open_source(path, target, **options)))
     return taken, peak_mb(), model.coef_
 
 
@@ -130,7 +130,7 @@ def fit_with_dask(path: Path, width: int) -> tuple[float, float, np.ndarray]:
         LocalCluster(local_directory=scratch, **settings) as cluster,
         Client(cluster) as client,
     ):
-        taken = seconds(lambda: model.fit_source(open_source(path, "y"), client=client))
+        taken = seconds(lambda: model.fit(open_source(path, "y"), client=client))
         return taken, max(client.run(peak_mb).values()), model.coef_
 
 
@@ -217,7 +217,7 @@ def classify(path: Path, streamed: bool) -> tuple[float, float, int, np.ndarray]
     model = AnytimeClassifier(groups(TEXT_D), rule="omp")
     source = open_source(path, "y")
     if streamed:
-        taken = seconds(lambda: model.fit_source(source))
+        taken = seconds(lambda: model.fit(source))
         return taken, peak_mb(), model.n_passes_, model.coef_
     chunks = [chunk for partition in source.partitions for chunk in partition.chunks(None)]
     X, y = np.vstack([chunk.X for chunk in chunks]), np.concatenate([chunk.y for chunk in chunks])

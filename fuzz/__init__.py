@@ -15,5 +15,5 @@ KINDS = ("problems", "glms", "certificates", "files", "commands", "scenes", "int
 KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 
 # The references, which share no code with the library, belong to the tests.
-if str(ROOT / "tests") not in sys.path:
-    sys.path.append(str(ROOT / "tests"))
+if str(ROOT / "tests" / "support") not in sys.path:
+    sys.path.append(str(ROOT / "tests" / "support"))

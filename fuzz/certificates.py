@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from shops import CASES, Bundled, bundled
+from truth import KINDS, Problem, best_by_programming, check_verified, make
 
 from budgetline import AnytimeRegressor, Certificate, FeatureGroups, Moments, best_sequence, best_set, certify, improve
 from fuzz.trials import Case
-from optimality.shops import CASES, Bundled, bundled
-from optimality.truth import KINDS, Problem, best_by_programming, check_verified, make
 
 ROUNDING = 1e-11
 """Of R(∅): what enumeration itself is off by."""

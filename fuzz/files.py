@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from truth import Problem
 
 import budgetline
 from budgetline import (
@@ -35,7 +36,6 @@ from budgetline import (
 )
 from budgetline.files import decode, encode
 from fuzz.trials import Case
-from optimality.truth import Problem
 
 MOST_MEMORY = 3 * 10**8
 MOST_BYTES = 40_000
@@ -102,10 +102,10 @@ def _check_checkpoint(case: Case, folder: Path) -> None:
         text = [",".join(["a", "b", "c", "d", "e", "y"]), *(",".join(map(repr, row)) for row in rows[k::2].tolist())]
         (folder / f"{k}.csv").write_text("\n".join(text))
     source = open_source([folder / "0.csv", folder / "1.csv"], "y")
-    expected = AnytimeRegressor().fit_source(source, checkpoint=folder / "kept")
+    expected = AnytimeRegressor().fit(source, checkpoint=folder / "kept")
     path = sorted((folder / "kept").iterdir())[case["seed"] % 2]
     path.write_bytes(base64.b64decode(case["bytes"]) if "bytes" in case else _flipped(path.read_bytes(), case))
-    found = _loaded(lambda kept: AnytimeRegressor().fit_source(source, checkpoint=kept.parent), path)
+    found = _loaded(lambda kept: AnytimeRegressor().fit(source, checkpoint=kept.parent), path)
     same = found is None or np.array_equal(found.coef_path_, expected.coef_path_)
     assert same, "a damaged checkpoint changed the model"
 

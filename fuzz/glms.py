@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 import reference
 import reference_glm
+
 from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss, FeatureGroups
 from fuzz.orders import Limits, check_greedy
 from fuzz.sources import IN_MEMORY, STREAMED, Data, fit_from

@@ -274,7 +274,7 @@ def _frame(X: np.ndarray, y: np.ndarray) -> Any:
 
 def _fit(folder: Path, checkpoint: Path | None) -> AnytimeRegressor:
     source = open_source(folder / "data", "y", chunk_rows=7)
-    return AnytimeRegressor().fit_source(source, checkpoint=checkpoint, progress=False)
+    return AnytimeRegressor().fit(source, checkpoint=checkpoint, progress=False)
 
 
 def _pass(case: Case, folder: Path) -> Callable[[], int]:

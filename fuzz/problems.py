@@ -9,14 +9,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+import reference
+from reference_shared import Shop, anything, arguments, doubling, greedy, linear_score, random_shop
 from scipy.linalg import LinAlgWarning
 
-import reference
 from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder
 from fuzz.orders import Limits, check_greedy, condition
 from fuzz.sources import FROM_MOMENTS, SOURCES, STREAMED, Data, fit_from
 from fuzz.trials import Case
-from reference_shared import Shop, anything, arguments, doubling, greedy, linear_score, random_shop
 
 RULES = ("fr", "omp", "no-whiten", "single", "score", "static")
 SCHEDULES = ("greedy", "greedy", "doubling", "doubling-literal", "cheapest", "random", "fixed")

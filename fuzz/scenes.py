@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from runtime_extractors import DEADLY, FAULTS, ORDER, ask, assert_right, data, extractors, raw_of
+from runtime_extractors import regression as fixed_model
+from runtime_simulator import compare, play, simulate
 
 from budgetline import AnytimeRunner
 from fuzz.trials import Case
-from runtime_extractors import DEADLY, FAULTS, ORDER, ask, assert_right, data, extractors, raw_of
-from runtime_extractors import regression as fixed_model
-from test_runtime_logic import compare, play, simulate
 
 HOW = ("predict", "stream", "apredict", "astream")
 MODES = ("thread", "thread", "async", "cooperative", "process")

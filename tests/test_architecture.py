@@ -157,7 +157,7 @@ assert model.predict(sparse.csr_array(X), budget=2).shape == (20,)
 assert budgetline.AnytimeRegressorCV(cv=2).fit(X, X[:, 1]).coef_.shape == (3,)
 assert budgetline.datasets.load_heart().data.shape[0] == 303
 source = budgetline.open_source((X, X[:, 1]), chunk_rows=7)
-assert budgetline.AnytimeRegressor().fit_source(source).n_passes_ == 1
+assert budgetline.AnytimeRegressor().fit(source).n_passes_ == 1
 assert budgetline.budget_curve(model, X, X[:, 1]).values[-1] > 0.9
 assert budgetline.compare({{"fr": budgetline.AnytimeRegressor()}}, X, X[:, 1], cv=2).curves["fr"].values[-1] > 0.9
 assert not set({(*OPTIONAL, *COMMAND_LINE, "budgetline.cli")!r}) & set(sys.modules)
@@ -188,11 +188,11 @@ PUBLIC = {
         "FeatureGroups",
         "FixedOrder",
         "GroupLassoPath",
+        "GroupSequence",
         "Moments",
         "RandomOrder",
-        "Sequence",
-        "Source",
         "Report",
+        "Source",
         "best_sequence",
         "best_set",
         "best_sets",
@@ -203,13 +203,13 @@ PUBLIC = {
         "greedy_sequence",
         "improve",
         "load",
+        "make_report",
         "open_source",
         "oracle_curve",
         "plateau",
         "profile_costs",
         "save",
         "stopping_cost",
-        "make_report",
         "timeliness",
         "to_onnx",
     },
@@ -294,6 +294,25 @@ def test_exceptions_are_not_swallowed(name):
     assert all(h.type is not None for h in handlers), "bare except"
     broad = [h.lineno for h in handlers if isinstance(h.type, ast.Name) and h.type.id in ("Exception", "BaseException")]
     assert not broad
+
+
+PROTOCOLS = {"_parameter_constraints", "_exit"}  # scikit-learn's, for subclasses; os._exit
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_private_of_others_is_touched(name):
+    nodes = list(ast.walk(tree_of(name)))
+    attributes = [n for n in nodes if isinstance(n, ast.Attribute) and re.match("_[a-z]", n.attr)]
+
+    def mine(node):
+        by_name = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        return by_name or (isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super")
+
+    own = {n.attr for n in attributes if mine(n)} | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+    foreign = [
+        f"{ast.unparse(n)}, line {n.lineno}" for n in attributes if not mine(n) and n.attr not in own | PROTOCOLS
+    ]
+    assert not foreign
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -8,12 +8,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import reference
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import budgetline
-import reference
 from budgetline import (
     AnytimeClassifier,
     AnytimeClassifierCV,
@@ -965,9 +965,9 @@ FITS = {
     "sparse": lambda X, y: AnytimeRegressor().fit(sparse.csr_array(X), y),
     "moments": lambda X, y: AnytimeRegressor().fit_moments(Moments.of(X, y)),
     "batches": lambda X, y: AnytimeRegressor().partial_fit(X, y),
-    "source": lambda X, y: AnytimeRegressor().fit_source(open_source((X, y), chunk_rows=10)),
+    "source": lambda X, y: AnytimeRegressor().fit(open_source((X, y), chunk_rows=10)),
     "poisson": lambda X, y: AnytimeRegressor(loss="poisson").fit(X, np.abs(y)),
-    "streamed poisson": lambda X, y: AnytimeRegressor(loss="poisson", rule="score").fit_source(
+    "streamed poisson": lambda X, y: AnytimeRegressor(loss="poisson", rule="score").fit(
         open_source((X, np.abs(y)), chunk_rows=10)
     ),
     "convex loss": lambda X, y: AnytimeRegressor(loss=ConvexLoss(np.cosh, np.sinh, np.cosh)).fit(X, y),
@@ -1007,7 +1007,7 @@ def nearly_constant(n):
 ROUNDED = FITS | {
     "classes": lambda X, y: AnytimeClassifier().fit(X, y > 0),
     "classes by cross-validation": lambda X, y: AnytimeClassifierCV(alphas=[0.1, 1.0]).fit(X, y > 0),
-    "streamed classes": lambda X, y: AnytimeClassifier(rule="score").fit_source(
+    "streamed classes": lambda X, y: AnytimeClassifier(rule="score").fit(
         open_source((X, (y > 0).astype(int)), chunk_rows=10)
     ),
 }

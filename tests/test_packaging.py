@@ -103,11 +103,11 @@ NEEDS = {
     "budgetline.BudgetCurveDisplay.from_estimator(model, X, X[:, 0])": "plot",
     "model.certificate().plot()": "plot",
     "model.certificate(progress=True)": "progress",
-    "model.fit_source(source, progress=True)": "progress",
+    "model.fit(source, progress=True)": "progress",
     "budgetline.make_report(model, X, X[:, 0], progress=True)": "progress",
     "budgetline.open_source('a.csv', 'y')": "arrow",
     "budgetline.open_source('a.parquet', 'y')": "arrow",
-    "model.fit_source(source, client=object())": "dask",
+    "model.fit(source, client=object())": "dask",
     "budgetline.to_onnx(model)": "onnx",
 }
 
@@ -131,7 +131,7 @@ def test_what_needs_an_extra_names_it(tmp_path):
 def test_frames_that_are_streamed_name_the_extra_for_arrow(tmp_path):
     frames = ("pandas.DataFrame(data)", "polars.DataFrame(data)", "polars.LazyFrame(data)")
     calls = [
-        f"(lambda pandas, polars, data: model.fit_source(budgetline.open_source({frame}, 'y')))"
+        f"(lambda pandas, polars, data: model.fit(budgetline.open_source({frame}, 'y')))"
         "(__import__('pandas'), __import__('polars'), {'x': X[:, 0], 'y': X[:, 1]})"
         for frame in frames
     ]

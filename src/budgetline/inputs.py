@@ -8,6 +8,8 @@ culprit).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -39,22 +41,46 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return tuple(frame.columns)
 
 
-def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Check that X is a table, and unless ``reset`` that its shape and names are those the estimator was fitted on.
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns of the table that a model was fitted on: their names, or None for arrays, and their number."""
 
-    Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. The estimator is not changed:
-    :func:`remember_columns` does that once a fit has succeeded.
+    estimator: str
+    names: tuple[str, ...] | None
+    n_features: int
+
+    def check(self, names: Sequence[str] | None, n_features: int) -> None:
+        """Raise an error unless columns are the known ones; without names their number counts."""
+        if n_features != self.n_features:
+            raise ValueError(f"there are {n_features} features, the model was fitted on {self.n_features}")
+        if self.names is not None and names is not None and self.names != tuple(names):
+            wrong = next((a, b) for a, b in zip(names, self.names, strict=True) if a != b)
+            raise ValueError(f"the columns are not those of the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
+
+    def stand_in(self) -> BaseEstimator:
+        """Return what scikit-learn's checks compare a table with: an estimator that was fitted on these columns."""
+        found = _class_named(self.estimator)()
+        found.n_features_in_ = self.n_features
+        if self.names is not None:
+            found.feature_names_in_ = np.asarray(self.names, dtype=object)
+        return found
+
+
+@cache
+def _class_named(name: str) -> type[BaseEstimator]:
+    return type(name, (BaseEstimator,), {})
+
+
+def check_table(X: Any, known: KnownColumns | None = None, estimator: Any = None) -> Any:
+    """Check that X is a table, with the known columns if there are any.
+
+    Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. Errors name the estimator, if it is given.
     """
-    against = BaseEstimator() if reset else estimator
+    against, reset = (BaseEstimator(), True) if known is None else (known.stand_in(), False)
     frame = _frame(X)
     if frame is not None:
         validate_data(against, X, reset=reset, skip_check_array=True)
-        for axis, what in enumerate(("sample", "feature")):
-            if frame.shape[axis] < 1:
-                raise ValueError(
-                    f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required."
-                )
-        return frame
+        return _not_empty(frame)
     _refuse_masked(X, "X")
     try:
         X = check_array(X, accept_sparse=["csr", "csc"], dtype="numeric", ensure_all_finite=False, input_name="X",
@@ -66,15 +92,6 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise
     validate_data(against, X, reset=reset, skip_check_array=True)
     return X
-
-
-def remember_columns(estimator: Any, names: Sequence[str] | None, n_features: int) -> None:
-    """Set what scikit-learn's estimators know of the X they were fitted on."""
-    estimator.n_features_in_ = n_features
-    if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
 
 
 def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
@@ -219,23 +236,22 @@ def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
     return weight
 
 
-def prediction_table(estimator: Any, X: Any, columns: NDArray[np.intp]) -> Any:
+def prediction_table(known: KnownColumns, X: Any, columns: NDArray[np.intp]) -> Any:
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
     The other columns are not looked at: at prediction time the expensive ones may not have been computed, hold
     NaN or, in a data frame, be missing.
     """
-    known = getattr(estimator, "feature_names_in_", None)
-    part = None if known is None else _part(X, list(known), columns)
+    part = None if known.names is None else _part(X, known.names, columns)
     if part is not None:
         return part
-    table = check_table(estimator, X, reset=False)
+    table = check_table(X, known)
     everything = columns.size == table.shape[1] and bool(np.all(columns == np.arange(columns.size)))
-    labels = [str(known[d]) if known is not None else str(d) for d in columns]
+    labels = [str(d) if known.names is None else known.names[d] for d in columns]
     return check_finite(numbers_of(table, None if everything else columns), labels)
 
 
-def _part(X: Any, known: list[str], columns: NDArray[np.intp]) -> Any:
+def _part(X: Any, known: tuple[str, ...], columns: NDArray[np.intp]) -> Any:
     """Return the ``columns`` of a frame that holds them but not all known columns; None for any other X."""
     names = column_names(X)
     if names is None or len(names) >= len(known):
@@ -247,16 +263,6 @@ def _part(X: Any, known: list[str], columns: NDArray[np.intp]) -> Any:
         raise ValueError("The feature names should match those that were passed during fit: they are in another order")
     found = np.array([position[known[d]] for d in columns], dtype=np.intp)
     return check_finite(numbers_of(_not_empty(_frame(X)), found), [known[d] for d in columns])
-
-
-def check_columns(estimator: Any, names: Sequence[str] | None, n_features: int) -> None:
-    """Raise an error unless columns are those that the estimator was fitted on; without names their number counts."""
-    if n_features != estimator.n_features_in_:
-        raise ValueError(f"there are {n_features} features, the model was fitted on {estimator.n_features_in_}")
-    known = getattr(estimator, "feature_names_in_", None)
-    if known is not None and names is not None and tuple(known) != tuple(names):
-        wrong = next((a, b) for a, b in zip(names, known, strict=True) if a != b)
-        raise ValueError(f"the columns are not those of the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
 
 
 def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
@@ -330,7 +336,7 @@ def check_finite(array: Any, labels: Sequence[str]) -> Any:
 def _not_empty(frame: Any) -> Any:
     for axis, what in enumerate(("sample", "feature")):
         if frame.shape[axis] < 1:
-            raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}), a minimum of 1 is required.")
+            raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return frame
 
 

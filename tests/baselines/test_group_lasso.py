@@ -8,9 +8,9 @@ from scipy.linalg import LinAlgWarning, block_diag
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, Moments
+from budgetline.baselines import group_penalty
 from budgetline.baselines.lasso_path import lambda_grid, lasso_path
 from budgetline.datasets import make_agricultural
-from budgetline.objectives import group_penalty
 
 SIZES = [3, 1, 4, 2, 1, 5]
 COSTS = np.array([2.0, 0.5, 3.0, 1.0, 0.7, 4.0])

@@ -153,7 +153,7 @@ def test_streamed_fits_are_those_of_fit_source(make, kind, run):
     path, given, *_, groups = write(data, kind)
     settings = {"alpha": 1e-2, "rule": "score"} if make is heart else {"alpha": 1e-2}
     estimator = (AnytimeClassifier if make is heart else AnytimeRegressor)(groups, **settings)
-    model = estimator.fit_source(open_source(str(path), None if kind == "svm" else data.y.name))
+    model = estimator.fit(open_source(str(path), None if kind == "svm" else data.y.name))
     found = run("fit", path, *given, "--stream", "--alpha", "0.01", "-o", "m.budgetline")
     assert found.code == 0
     assert "in chunks" in found.err

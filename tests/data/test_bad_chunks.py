@@ -49,7 +49,7 @@ def check_refused(make_source, message, error=ValueError, **settings):
     ):
         before = dict(vars(model))
         with pytest.raises(error, match=message):
-            model.fit_source(make_source())
+            model.fit(make_source())
         assert vars(model) == before
 
 
@@ -131,7 +131,7 @@ def test_a_csv_field_without_text_is_a_missing_label(tmp_path, empty, before, li
     for chunk_rows in (None, 10):
         source = open_source(tmp_path / "a.csv", "y", chunk_rows=chunk_rows)
         with pytest.raises(ValueError, match=rf"a\.csv, block 0: column 'y' has 1 missing values, .* line {line}$"):
-            model.fit_source(source)
+            model.fit(source)
     assert not hasattr(model, "classes_")
 
 
@@ -145,12 +145,12 @@ def test_lines_are_counted_over_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
         with pytest.raises(
             ValueError, match=rf"a\.csv, block \d+: column '{column}' has 1 missing values, .* line 47$"
         ):
-            AnytimeClassifier(rule="omp", alpha=0.1).fit_source(source)
+            AnytimeClassifier(rule="omp", alpha=0.1).fit(source)
 
 
 def test_words_that_may_mean_missing_are_labels_of_text(tmp_path):
     labelled().replace({"y": {"u": "NA"}}).to_csv(tmp_path / "a.csv", index=False)
-    found = AnytimeClassifier(rule="omp", alpha=0.1).fit_source(open_source(tmp_path / "a.csv", "y"))
+    found = AnytimeClassifier(rule="omp", alpha=0.1).fit(open_source(tmp_path / "a.csv", "y"))
     assert found.classes_.tolist() == ["NA", "v"]
 
 
@@ -169,7 +169,7 @@ def test_missing_labels_of_tables_name_their_row(tmp_path):
         row = 5 if "row group" in where else 45
         message = rf"{where}: column 'y' has 1 missing values, the first in row {row}$"
         with pytest.raises(ValueError, match=message):
-            AnytimeClassifier(rule="omp", alpha=0.1).fit_source(source)
+            AnytimeClassifier(rule="omp", alpha=0.1).fit(source)
 
 
 def test_a_weight_column_may_turn_from_whole_numbers_to_others(tmp_path):
@@ -177,7 +177,7 @@ def test_a_weight_column_may_turn_from_whole_numbers_to_others(tmp_path):
     frame["w"] = [1] * 20 + [0.5] * 20
     lines = frame.to_csv(index=False).replace(",1.0\n", ",1\n")
     (tmp_path / "a.csv").write_text(lines)
-    found = AnytimeRegressor().fit_source(open_source(tmp_path / "a.csv", "y", weight="w"))
+    found = AnytimeRegressor().fit(open_source(tmp_path / "a.csv", "y", weight="w"))
     wanted = AnytimeRegressor().fit(frame[["a", "b", "c"]], frame["y"], frame["w"])
     np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-10)
 
@@ -209,7 +209,7 @@ def test_queries_that_only_some_lines_have(tmp_path):
 def test_files_without_rows_are_passed_over(tmp_path, suffix, position):
     for k in range(3):
         write(make_frame(seed=k)[: 0 if k == position else 60], tmp_path / f"{k}.{suffix}")
-    found = AnytimeRegressor().fit_source(open_source(tmp_path, "y", weight="w"))
+    found = AnytimeRegressor().fit(open_source(tmp_path, "y", weight="w"))
     frame = pd.concat([make_frame(seed=k) for k in range(3) if k != position])
     wanted = AnytimeRegressor().fit(frame[["a", "b", "c"]], frame["y"], frame["w"])
     np.testing.assert_allclose(found.coef_path_, wanted.coef_path_, rtol=1e-10)
@@ -219,7 +219,7 @@ def test_an_svmlight_file_without_rows_is_passed_over(tmp_path):
     (tmp_path / "0.svm").write_text("")
     (tmp_path / "1.svm").write_text("1 1:1\n2 1:5\n4 1:9\n")
     (tmp_path / "2.svm").write_text("# nothing\n")
-    assert AnytimeRegressor().fit_source(open_source(tmp_path)).moments_.n_samples == 3
+    assert AnytimeRegressor().fit(open_source(tmp_path)).moments_.n_samples == 3
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -236,7 +236,7 @@ def test_no_rows_in_arrays_tables_and_iterators():
         check_refused(lambda make=make: open_source(make()), "holds no rows of positive weight")
     check_refused(lambda: open_source(make_frame()[:0], "y", weight="w"), "holds no rows of positive weight")
     with pytest.raises(ValueError, match="holds no rows"):
-        AnytimeClassifier(rule="omp").fit_source(open_source((X, y)))
+        AnytimeClassifier(rule="omp").fit(open_source((X, y)))
 
 
 @pytest.mark.parametrize("cut", [1, 8, 100, -1])
@@ -347,11 +347,11 @@ def test_two_columns_of_one_name(tmp_path):
 
 def test_groups_of_columns_that_the_source_has_not(folder):
     with pytest.raises(ValueError, match="'z'"):
-        AnytimeRegressor([["a"], ["z"]]).fit_source(open_source(folder, "y"))
+        AnytimeRegressor([["a"], ["z"]]).fit(open_source(folder, "y"))
     with pytest.raises(ValueError, match="in no group"):
-        AnytimeRegressor([["a"]]).fit_source(open_source(folder, "y"))
+        AnytimeRegressor([["a"]]).fit(open_source(folder, "y"))
     groups = FeatureGroups([["a"]], remainder="drop")
-    assert AnytimeRegressor(groups).fit_source(open_source(folder, "y")).moments_.n_features == 1
+    assert AnytimeRegressor(groups).fit(open_source(folder, "y")).moments_.n_features == 1
 
 
 X, Y = make_frame()[["a", "b", "c"]].to_numpy(), make_frame()["y"].to_numpy()
@@ -421,7 +421,7 @@ def test_other_estimators_locate_bad_rows_too(folder, estimator):
         write(make_frame(seed=k).assign(label=np.arange(60) % 2.0), folder / f"{k}.parquet")
     source = open_source(folder, "label", features=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"1\.parquet, row group 2: .*column 'b'"):
-        estimator.fit_source(source)
+        estimator.fit(source)
     assert not [name for name in vars(estimator) if name.endswith("_")]
 
 

@@ -101,8 +101,8 @@ def after_first_chunk(monkeypatch, kind, change):
 
 def assert_refused(model, source, message):
     with pytest.raises(ValueError, match=message):
-        model.fit_source(source)
-    assert not hasattr(model, "staged_model_")
+        model.fit(source)
+    assert not hasattr(model, "model_")
 
 
 def classifier():
@@ -128,7 +128,7 @@ def test_a_file_that_changes_before_the_only_pass_is_an_error(file):
     source = opened(kind, path)
     change()
     assert_refused(AnytimeRegressor(), source, rf"{path.name}.* has changed since it was opened")
-    AnytimeRegressor().fit_source(opened(kind, path))
+    AnytimeRegressor().fit(opened(kind, path))
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(file, monkeypatch):
@@ -145,7 +145,7 @@ def test_a_file_that_grows_by_row_groups_is_an_error(tmp_path):
     path, frame = tmp_path / "data.parquet", make_frame()
     frame[:40].to_parquet(path, index=False, row_group_size=40)
     source = open_source(path, "y")
-    model = AnytimeRegressor().fit_source(source)
+    model = AnytimeRegressor().fit(source)
     frame.to_parquet(path, index=False, row_group_size=40)
     assert_refused(AnytimeRegressor(), source, r"data\.parquet.* has changed since it was opened")
     with pytest.raises(ValueError, match=r"data\.parquet.* has changed since it was opened, and has other row groups"):
@@ -185,7 +185,7 @@ def test_a_curve_may_be_of_other_data_than_the_fit(tmp_path, kind, metric):
     path = tmp_path / f"data.{kind}"
     WRITERS[kind](make_frame(), path)
     source = opened(kind, path)
-    model = AnytimeRegressor().fit_source(source)
+    model = AnytimeRegressor().fit(source)
     other = flipped(make_frame())
     WRITERS[kind](other, path)
     found = budget_curve(model, source, metric=metric)
@@ -198,7 +198,7 @@ def test_a_curve_may_be_of_other_data_than_the_fit(tmp_path, kind, metric):
 def test_a_curve_of_two_passes_is_of_the_same_data(file, monkeypatch):
     kind, path, change = file
     source = opened(kind, path)
-    model = AnytimeRegressor().fit_source(source)
+    model = AnytimeRegressor().fit(source)
     parts = len(source.partitions)
     before_reading(monkeypatch, PARTITIONS[kind], parts + 1, change)
     with pytest.raises(ValueError, match=rf"{path.name}.* has changed since it was opened"):
@@ -209,7 +209,7 @@ def test_a_curve_over_text_that_has_grown_is_an_error(tmp_path):
     path = tmp_path / "data.svm"
     write_svmlight(make_frame(), path)
     source = open_source(path)
-    model = AnytimeRegressor().fit_source(source)
+    model = AnytimeRegressor().fit(source)
     write_svmlight(make_frame(200), path)
     with pytest.raises(ValueError, match=r"data\.svm.* has changed since it was opened, and has another size"):
         budget_curve(model, source)
@@ -272,7 +272,7 @@ def test_a_function_may_give_the_same_rows_in_another_order_and_in_other_chunks(
         for rows in np.array_split(order, rng.integers(2, 9)):
             yield frame[NAMES].to_numpy()[rows], labels[rows]
 
-    found = classifier().fit_source(open_source(chunks))
+    found = classifier().fit(open_source(chunks))
     np.testing.assert_allclose(found.coef_, classifier().fit(frame[NAMES], labels).coef_, rtol=1e-7)
 
 
@@ -315,11 +315,11 @@ def test_rows_that_are_dense_or_sparse_are_the_same_rows():
             yield kinds[count % 4](X[rows]), frame["y"].to_numpy()[rows]
 
     np.testing.assert_allclose(
-        classifier().fit_source(open_source(chunks)).coef_, classifier().fit(X, frame["y"]).coef_, rtol=1e-7
+        classifier().fit(open_source(chunks)).coef_, classifier().fit(X, frame["y"]).coef_, rtol=1e-7
     )
 
 
 def test_one_pass_needs_no_agreement():
     """A function is asked once after opening: whatever it gives then is the data."""
     chunks = Restarting(CHANGES["fewer rows"], 1)
-    assert AnytimeRegressor().fit_source(open_source(chunks)).moments_.n_samples == 119
+    assert AnytimeRegressor().fit(open_source(chunks)).moments_.n_samples == 119

@@ -163,7 +163,7 @@ def test_sources_with_names(tmp_path, name, kind, weight):
         frame = frame.astype(np.float64)
     source = open_source(**NAMED_SOURCES[name](tmp_path, frame), target="y", weight=weight, features=COLUMNS)
     assert (source.n_features, source.feature_names, source.target_shape) == (6, tuple(COLUMNS), ())
-    found = AnytimeRegressor(NAMED, COSTS).fit_source(source)
+    found = AnytimeRegressor(NAMED, COSTS).fit(source)
     w = None if weight is None else frame["w"].to_numpy()
     assert_same(found, AnytimeRegressor(NAMED, COSTS).fit(frame[COLUMNS], frame["y"], w))
     assert found.n_passes_ == 1
@@ -180,14 +180,14 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     monkeypatch.setattr(tabular, "COLUMNS_AT_ONCE", columns_at_once)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
-    found = AnytimeRegressor(NAMED, COSTS).fit_source(source)
+    found = AnytimeRegressor(NAMED, COSTS).fit(source)
     assert_same(found, AnytimeRegressor(NAMED, COSTS).fit(frame[COLUMNS], frame["y"], frame["w"]))
     frame = frame.astype({"x2": "Int64" if kind == "mixed" else "float64"})
     frame.loc[150, "x2"] = None
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", features=COLUMNS, chunk_rows=40)
     with pytest.raises(ValueError, match=r"a\.parquet, row group 1: .*NaN: column 'x2'"):
-        AnytimeRegressor(NAMED).fit_source(source)
+        AnytimeRegressor(NAMED).fit(source)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -199,7 +199,7 @@ def test_sources_without_names(tmp_path, name, kind, weighted):
     w = frame["w"].to_numpy() if weighted else None
     source = open_source(**PLAIN_SOURCES[name](tmp_path, X, y, w))
     assert (source.n_features, source.feature_names, source.target_shape) == (6, None, ())
-    found = AnytimeRegressor(GROUPS, COSTS).fit_source(source)
+    found = AnytimeRegressor(GROUPS, COSTS).fit(source)
     assert_same(found, AnytimeRegressor(GROUPS, COSTS).fit(X, y, w))
 
 
@@ -208,7 +208,7 @@ def test_several_targets_by_name(tmp_path, name):
     frame = make_frame("plain")
     source = open_source(**NAMED_SOURCES[name](tmp_path, frame), target=["y", "y2"], weight="w")
     assert source.target_shape == (2,)
-    found = AnytimeRegressor(NAMED, COSTS).fit_source(source)
+    found = AnytimeRegressor(NAMED, COSTS).fit(source)
     wanted = AnytimeRegressor(NAMED, COSTS).fit(frame[COLUMNS], frame[["y", "y2"]], frame["w"])
     assert_same(found, wanted)
     assert found.predict(frame[COLUMNS]).shape == (len(frame), 2)
@@ -219,7 +219,7 @@ def test_several_targets_in_a_matrix(tmp_path, name):
     frame = make_frame("plain")
     X, Y = frame[COLUMNS].to_numpy(), frame[["y", "y2"]].to_numpy()
     source = open_source(**PLAIN_SOURCES[name](tmp_path, X, Y, None))
-    assert_same(AnytimeRegressor(GROUPS).fit_source(source), AnytimeRegressor(GROUPS).fit(X, Y))
+    assert_same(AnytimeRegressor(GROUPS).fit(source), AnytimeRegressor(GROUPS).fit(X, Y))
 
 
 @settings(max_examples=40)
@@ -236,7 +236,7 @@ def test_chunks_of_any_size_in_any_order(data, seed, far, weighted):
     order = data.draw(st.permutations(range(7)))  # some may be empty
     chunks = [(X[label == k], y[label == k], None if w is None else w[label == k]) for k in order]
     source = open_source(iter(chunks) if data.draw(st.booleans()) else lambda: iter(chunks))
-    found = AnytimeRegressor(alpha=1e-3).fit_source(source)
+    found = AnytimeRegressor(alpha=1e-3).fit(source)
     assert_same(found, AnytimeRegressor(alpha=1e-3).fit(X, y, w))
 
 
@@ -256,7 +256,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
     np.testing.assert_array_equal(np.concatenate([chunk.qid for chunk in chunks]), qid)
     np.testing.assert_allclose(sparse.vstack([c.X for c in chunks]).toarray()[:, :6], X, rtol=1e-15)
     assert source.n_features == (count or 6)
-    found = AnytimeRegressor(FeatureGroups(GROUPS, COSTS, remainder="drop")).fit_source(source)
+    found = AnytimeRegressor(FeatureGroups(GROUPS, COSTS, remainder="drop")).fit(source)
     wanted = AnytimeRegressor(FeatureGroups(GROUPS, COSTS)).fit(X, y)
     assert found.sequence_.groups == wanted.sequence_.groups
     np.testing.assert_allclose(found.coef_[:6], wanted.coef_, rtol=1e-10)
@@ -284,7 +284,7 @@ def test_float32_rows_are_multiplied_in_double_precision(tmp_path):
     X = (rng.normal(size=(4000, 20)) + 3).astype(np.float32)
     y = X @ rng.normal(size=20) + rng.normal(size=4000)
     wanted = AnytimeRegressor().fit(X.astype(np.float64), y)
-    found = AnytimeRegressor().fit_source(open_source((X, y)))
+    found = AnytimeRegressor().fit(open_source((X, y)))
     assert_same(found, wanted)
     assert found.moments_.eps == np.finfo(np.float64).eps
     assert_same(AnytimeRegressor().partial_fit(X[:2000], y[:2000]).partial_fit(X[2000:], y[2000:]), wanted)
@@ -304,7 +304,7 @@ def test_columns_of_different_types_keep_their_values(dtypes):
 def test_group_lasso_from_a_source(tmp_path):
     frame = make_frame("plain")
     source = open_source(**parquet(30)(tmp_path, frame), target="y", weight="w", features=COLUMNS)
-    found = GroupLassoPath(NAMED, COSTS, n_lambdas=20).fit_source(source)
+    found = GroupLassoPath(NAMED, COSTS, n_lambdas=20).fit(source)
     wanted = GroupLassoPath(NAMED, COSTS, n_lambdas=20).fit(frame[COLUMNS], frame["y"], frame["w"])
     assert_same(found, wanted)
     np.testing.assert_allclose(found.path_coef_, wanted.path_coef_, rtol=1e-6, atol=1e-8)
@@ -313,7 +313,7 @@ def test_group_lasso_from_a_source(tmp_path):
 
 def test_subsets_from_a_source_are_those_of_the_array(tmp_path):
     frame = make_frame("large means")
-    found = AnytimeRegressor(NAMED).fit_source(open_source(frame[[*COLUMNS, "y"]], "y", chunk_rows=50))
+    found = AnytimeRegressor(NAMED).fit(open_source(frame[[*COLUMNS, "y"]], "y", chunk_rows=50))
     wanted = AnytimeRegressor(NAMED).fit(frame[COLUMNS], frame["y"])
     for available in (["d"], ["b", "c"], ["a", "d"], []):
         np.testing.assert_allclose(
@@ -350,7 +350,7 @@ def test_unused_columns_of_parquet_are_not_read(tmp_path, monkeypatch):
         return original(self, *args, **keywords)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", spy)
-    check_unused(frame, model.fit_source(open_source(tmp_path / "a.parquet", "y", chunk_rows=60)))
+    check_unused(frame, model.fit(open_source(tmp_path / "a.parquet", "y", chunk_rows=60)))
     assert len(asked) == 5
     assert all(columns == ["x0", "x1", "x5", "y"] for columns in asked)
 
@@ -365,7 +365,7 @@ def test_unused_columns_of_csv_are_not_read(tmp_path, monkeypatch):
         return original(*args, **keywords)
 
     monkeypatch.setattr(pyarrow.csv, "open_csv", spy)
-    check_unused(frame, model.fit_source(source))
+    check_unused(frame, model.fit(source))
     assert asked == [["x0", "x1", "x5", "y"]]
 
 
@@ -374,13 +374,13 @@ def test_unused_columns_of_csv_are_not_read(tmp_path, monkeypatch):
 )
 def test_unused_columns_of_frames_may_hold_anything(tmp_path, make):
     frame, model = unused(tmp_path)
-    check_unused(frame, model.fit_source(open_source(make(frame), "y", chunk_rows=60)))
+    check_unused(frame, model.fit(open_source(make(frame), "y", chunk_rows=60)))
 
 
 def test_unused_columns_of_pandas_may_mix_types(tmp_path):
     frame, model = unused(tmp_path)
     frame["text"] = [1, "a"] * 105 + [None]
-    check_unused(frame, model.fit_source(open_source(frame, "y")))
+    check_unused(frame, model.fit(open_source(frame, "y")))
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_a_function_is_asked_for_its_chunks_once_a_pass():
     source = open_source(chunks)
     assert given == [0]  # the first one tells the columns
     assert not source.once
-    AnytimeRegressor(NAMED).fit_source(source)
+    AnytimeRegressor(NAMED).fit(source)
     assert given == [0, 0, 50, 100, 150]
 
 
@@ -448,8 +448,15 @@ def test_what_is_not_a_source_is_refused():
         open_source(np.eye(3))
     with pytest.raises(TypeError, match="do not know how to read dict"):
         open_source({"a": 1})
-    with pytest.raises(TypeError, match=r"make one with budgetline\.open_source"):
-        AnytimeRegressor().fit_source((np.eye(3), np.ones(3)))
+    with pytest.raises(ValueError, match=r"target y is None; sources hold it \(open_source\)"):
+        AnytimeRegressor().fit((np.eye(3), np.ones(3)))
+    source = open_source((np.eye(3), np.ones(3)))
+    for more in ({"y": np.ones(3)}, {"sample_weight": np.ones(3)}):
+        with pytest.raises(ValueError, match="a source holds targets and weights itself"):
+            AnytimeRegressor().fit(source, **more)
+    for option in ("client", "checkpoint"):
+        with pytest.raises(ValueError, match="client and checkpoint are for sources"):
+            AnytimeRegressor().fit(np.eye(3), np.ones(3), **{option: "x"})
     for role in ("target", "weight", "qid", "features"):
         for data in ((np.eye(3), np.ones(3)), iter([(np.eye(3), np.ones(3))])):
             with pytest.raises(ValueError, match=f"{role}= names a column"):
@@ -473,7 +480,7 @@ def test_what_is_not_a_source_is_refused():
 
 def test_no_bar_unless_a_terminal_watches(capfd):
     frame = make_frame("plain")
-    AnytimeRegressor(NAMED).fit_source(open_source(frame[[*COLUMNS, "y"]], "y"))
+    AnytimeRegressor(NAMED).fit(open_source(frame[[*COLUMNS, "y"]], "y"))
     assert capfd.readouterr() == ("", "")
 
 
@@ -488,7 +495,7 @@ def test_the_bar_counts_rows(monkeypatch, progress):
     monkeypatch.setattr(sys, "stderr", screen)
     frame = make_frame("plain")
     source = open_source(frame[[*COLUMNS, "y"]], "y", chunk_rows=100)
-    AnytimeRegressor(NAMED).fit_source(source, progress=progress)
+    AnytimeRegressor(NAMED).fit(source, progress=progress)
     shown = screen.getvalue()
     assert ("rows/s" in shown and "/211 [" in shown) if progress is not False else not shown
 
@@ -498,7 +505,7 @@ def test_the_bar_does_without_a_total(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     frame = make_frame("plain")
     chunks = iter([(frame[COLUMNS], frame["y"])] * 2)
-    AnytimeRegressor(NAMED).fit_source(open_source(chunks), progress=True)
+    AnytimeRegressor(NAMED).fit(open_source(chunks), progress=True)
     assert " rows [" in screen.getvalue()
 
 
@@ -534,7 +541,7 @@ def test_the_bar_knows_the_time_left_of_text_files(tmp_path, monkeypatch):
         assert source.about_rows == pytest.approx(len(frame), rel=0.05)
         screen = Terminal()
         monkeypatch.setattr(sys, "stderr", screen)
-        AnytimeRegressor().fit_source(source, progress=True)
+        AnytimeRegressor().fit(source, progress=True)
         assert f"/{source.about_rows}" in screen.getvalue()
     empty = tmp_path / "empty.svm"
     empty.write_text("")

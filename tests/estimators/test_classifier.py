@@ -355,8 +355,8 @@ def test_a_label_that_is_missing_is_an_error_that_names_its_row(kind):
     fits = [
         lambda: AnytimeClassifier(GROUPS).fit(X, missing),
         lambda: AnytimeClassifierCV(GROUPS, cv=2).fit(X, missing),
-        lambda: AnytimeClassifier(rule="omp").fit_source(open_source((X, missing), chunk_rows=50)),
-        lambda: AnytimeClassifier(rule="omp").fit_source(open_source(lambda: iter([(X, missing)]))),
+        lambda: AnytimeClassifier(rule="omp").fit(open_source((X, missing), chunk_rows=50)),
+        lambda: AnytimeClassifier(rule="omp").fit(open_source(lambda: iter([(X, missing)]))),
         lambda: cross_val_budget_curve(AnytimeClassifier(GROUPS), X, missing, cv=2),
         lambda: compare({"fr": AnytimeClassifier(GROUPS)}, X, missing, cv=2),
         lambda: budget_curve(AnytimeClassifier(GROUPS, alpha=0.1).fit(X, y), X, missing, metric="accuracy"),
@@ -370,7 +370,7 @@ def test_rows_of_missing_labels_are_counted_from_the_start_of_the_data():
     X, _ = data(2)
     source = open_source((X, with_label(None, 77)), chunk_rows=50)
     with pytest.raises(ValueError, match="rows 50 to 99: Input y contains None, first in row 77"):
-        AnytimeClassifier(rule="omp").fit_source(source)
+        AnytimeClassifier(rule="omp").fit(source)
 
 
 def test_an_empty_text_in_an_array_is_a_label():
@@ -379,7 +379,7 @@ def test_an_empty_text_in_an_array_is_a_label():
     y = np.where(y == "no", "", "yes")
     assert AnytimeClassifier(GROUPS, alpha=0.1).fit(X, y).classes_.tolist() == ["", "yes"]
     frame = pd.DataFrame(X, columns=list("abcde")).assign(y=y)
-    found = AnytimeClassifier(rule="omp", alpha=0.1).fit_source(open_source(frame, "y"))
+    found = AnytimeClassifier(rule="omp", alpha=0.1).fit(open_source(frame, "y"))
     assert found.classes_.tolist() == ["", "yes"]
 
 
@@ -387,11 +387,11 @@ def test_targets_and_weights_that_are_masked_are_missing():
     X, _ = data(2)
     y, mask = X[:, 0] + X[:, 1], np.arange(120) == 7
     masked = np.ma.array(y, mask=mask)
-    for fit in (AnytimeRegressor().fit, Moments.of, lambda X, y: AnytimeRegressor().fit_source(open_source((X, y)))):
+    for fit in (AnytimeRegressor().fit, Moments.of, lambda X, y: AnytimeRegressor().fit(open_source((X, y)))):
         with pytest.raises(ValueError, match="Input y contains a masked value, first in row 7"):
             fit(X, masked)
     weight = np.ma.array(np.ones(120), mask=mask)
-    for fit in (AnytimeRegressor().fit, lambda *parts: AnytimeRegressor().fit_source(open_source(parts))):
+    for fit in (AnytimeRegressor().fit, lambda *parts: AnytimeRegressor().fit(open_source(parts))):
         with pytest.raises(ValueError, match="sample_weight is a masked array with masked values"):
             fit(X, y, weight)
     with pytest.raises(ValueError, match="X is a masked array with masked values"):

@@ -330,7 +330,7 @@ def test_reprs_of_sequences_are_escaped():
     assert page.count("<tr>") == 4
     assert "<b>bold</b>" in str(model.sequence_)
     assert "<b>bold" not in model._repr_html_()
-    assert repr(model.sequence_).startswith("Sequence(3 stages, total cost 6)")
+    assert repr(model.sequence_).startswith("GroupSequence(3 stages, total cost 6)")
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

@@ -34,7 +34,7 @@ from budgetline.cli import main
 from budgetline.datasets import load_heart, load_thyroid
 from budgetline.files import SCHEMA, decode, encode
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.sequencing import exact
+from budgetline.optimality import exact_order as exact
 
 NAMES = ["TSH", "T3", "TT4", "T4U", "FTI"]
 DRAW = {"blood draw": (2.10, ["TSH", "T3", "TT4", "T4U"])}

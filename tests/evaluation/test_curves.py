@@ -169,7 +169,7 @@ def test_tables_and_text():
 def test_a_curve_of_anything_else_is_refused():
     X, y = problem()
     for source in (3, None, AnytimeRegressor(), AnytimeRegressor, [0, 1], X):
-        with pytest.raises(TypeError, match="a BudgetCurve, a Sequence or a fitted model"):
+        with pytest.raises(TypeError, match="a BudgetCurve, a GroupSequence or a fitted model"):
             BudgetCurve.of(source)
     model = AnytimeRegressor(GROUPS, COSTS).fit(X, y)
     assert BudgetCurve.of(model).values.tolist() == [0, *model.sequence_.explained]
@@ -387,7 +387,7 @@ def test_stopping_costs():
     for alpha in (np.float32(0.5), np.float64(0.5)):
         assert stopping_cost(curve, alpha) == 1
     for alpha in (-0.1, 1.1, np.nan, "plateau", None, True):
-        with pytest.raises(ValueError, match="alpha must be a number from 0 to 1"):
+        with pytest.raises(ValueError, match="fraction must be a number from 0 to 1"):
             stopping_cost(curve, alpha)
     with pytest.raises(ValueError, match="not finite"):
         stopping_cost(BudgetCurve([0, 1], [0, np.nan]), 0.5)

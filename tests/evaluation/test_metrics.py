@@ -24,9 +24,9 @@ from budgetline import (
     budget_curve,
     compare,
     cross_val_budget_curve,
-    staged,
 )
 from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score
+from budgetline.model import stages
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.0, "c": 2.0, "d": 3.0}
@@ -205,7 +205,7 @@ def test_chunks_change_nothing(size, monkeypatch):
     calls = [(regressor, X, Y, weight, m) for m in (*REGRESSION, "neg_mean_absolute_error")]
     calls += [(classifier, Xc, yc, wc, m) for m in ("explained", "accuracy", "log_loss", "roc_auc", "neg_log_loss")]
     whole = [budget_curve(m, X, y, metric=k, sample_weight=w).values for m, X, y, w, k in calls]
-    monkeypatch.setattr(staged, "SCORE_BYTES", size)
+    monkeypatch.setattr(stages, "SCORE_BYTES", size)
     parts = [budget_curve(m, X, y, metric=k, sample_weight=w).values for m, X, y, w, k in calls]
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-13)
@@ -214,7 +214,7 @@ def test_chunks_change_nothing(size, monkeypatch):
 @pytest.mark.parametrize("metric", ["mse", "explained", "accuracy"])
 def test_memory_is_bounded_by_the_chunk(metric, monkeypatch):
     """All predictions of 41 stages for 200,000 rows would take 66 MB; chunks of 4 MB need a few times 4."""
-    monkeypatch.setattr(staged, "SCORE_BYTES", 1 << 22)
+    monkeypatch.setattr(stages, "SCORE_BYTES", 1 << 22)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200_000, 40), dtype=np.float32)
     y = X[:, 0] + X[:, 1] if metric != "accuracy" else X[:, 0] > 0

@@ -38,7 +38,7 @@ def test_curves_do_not_depend_on_chunks(model, data, metric, weighted):
 def test_unused_columns_are_not_read():
     short = AnytimeRegressor(heart.feature_groups, alpha=1e-2, max_groups=2).fit(heart.data, heart.target)
     X = heart.data.copy()
-    used = short.staged_model_.at_stage(2).columns
+    used = short.model_.stages.at_stage(2).columns
     X[:, np.setdiff1d(np.arange(X.shape[1]), used)] = np.nan
     found = budget_curve(short, open_source((X, heart.target), chunk_rows=50))
     np.testing.assert_allclose(found.values, budget_curve(short, heart.data, heart.target).values, rtol=1e-12)

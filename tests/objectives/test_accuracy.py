@@ -123,7 +123,7 @@ def test_nhanes_without_ridge_has_the_rank_of_the_data():
     Xs = (nhanes.data - nhanes.data.mean(axis=0)) / nhanes.data.std(axis=0)
     fitted = Xs @ np.linalg.lstsq(Xs, nhanes.target - nhanes.target.mean(), rcond=1e-10)[0] + nhanes.target.mean()
     np.testing.assert_allclose(model.predict(nhanes.data), fitted, atol=1e-7)
-    assert model.staged_model_.subset.factor.U.shape[0] == np.linalg.matrix_rank(Xs, tol=1e-8 * np.sqrt(len(Xs)))
+    assert model.model_.stages.subset.factor.U.shape[0] == np.linalg.matrix_rank(Xs, tol=1e-8 * np.sqrt(len(Xs)))
     assert np.abs(model.coef_).max() < 100
 
 
@@ -268,7 +268,7 @@ ROUTES = {
     "batches": lambda X, y, w: (
         AnytimeRegressor().partial_fit(X[:9], y[:9], w[:9]).partial_fit(X[9:], y[9:], w[9:])
     ),
-    "source": lambda X, y, w: AnytimeRegressor().fit_source(open_source((X, y, w), chunk_rows=7)),
+    "source": lambda X, y, w: AnytimeRegressor().fit(open_source((X, y, w), chunk_rows=7)),
     "lasso": lambda X, y, w: GroupLassoPath().fit(X, y, sample_weight=w),
     "cross-validation": lambda X, y, w: AnytimeRegressorCV(alphas=[1e-5]).fit(X, y, sample_weight=w),
 }  # fmt: skip
@@ -350,7 +350,7 @@ def test_gains_that_drown_in_the_risk_of_a_dominating_sample_are_reported(loss, 
             if fit == "data":
                 model.fit(X, y, sample_weight=weight)
             else:
-                model.fit_source(open_source((X, y, weight), chunk_rows=15))
+                model.fit(open_source((X, y, weight), chunk_rows=15))
         assert ("digits of the gains can be trusted" in " ".join(str(w.message) for w in caught)) != silent
 
 
@@ -367,7 +367,7 @@ def test_a_dominating_weight_costs_a_generalised_model_no_digits(kind):
         warnings.simplefilter("ignore")  # the gains drown in the risk
         model = AnytimeRegressor(loss="poisson", alpha=1e-3).fit(table, y, sample_weight=weight)
     spread = np.sqrt(((X - X[7]) ** 2).sum(axis=0) / weight.sum())
-    np.testing.assert_allclose(model.staged_model_.scale, spread, rtol=1e-9)
+    np.testing.assert_allclose(model.model_.stages.scale, spread, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -380,7 +380,7 @@ def test_sparse_columns_far_from_zero_cost_a_generalised_model_no_digits(seed):
     scales, gains = [], []
     for table in (X, sparse.csr_array(X)):
         model.fit(table, y, sample_weight=weight)
-        scales.append(model.staged_model_.scale)
+        scales.append(model.model_.stages.scale)
         gains.append(np.cumsum(model.sequence_.gains))
     np.testing.assert_allclose(scales, [_exact_deviation(X, weight)] * 2, rtol=1e-13)
     np.testing.assert_allclose(gains[1], gains[0], rtol=1e-11)
@@ -401,7 +401,7 @@ def test_a_constant_sparse_column_is_constant_however_many_rows_there_are():
     X = np.column_stack([np.full(20_000, 0.1), rng.random(20_000) < 0.3])
     y = rng.poisson(1 + X[:, 1]).astype(float)
     model = AnytimeRegressor(loss="poisson", rule="omp", alpha=0.0).fit(sparse.csr_array(X), y)
-    assert np.isinf(model.staged_model_.scale[0])
+    assert np.isinf(model.model_.stages.scale[0])
     assert (model.coef_path_[:, 0] == 0).all()
 
 

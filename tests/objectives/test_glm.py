@@ -467,10 +467,10 @@ def test_available_prefixes_and_the_whole_sequence_are_exact(family):
         for j in range(len(groups) + 1):
             names = set(model.sequence_.groups[:j])
             np.testing.assert_array_equal(model.predict(X, available=names), model.predict(X, stage=j))
-        solved, _ = model.staged_model_.subset.solve(np.ones(X.shape[1], dtype=bool))
+        solved, _ = model.model_.stages.subset.solve(np.ones(X.shape[1], dtype=bool))
         coef = np.zeros_like(solved)
-        coef[:, model.staged_model_.subset.columns] = solved
-        assert_close(coef / model.staged_model_.scale, paths(model)[0][-1])
+        coef[:, model.model_.stages.subset.columns] = solved
+        assert_close(coef / model.model_.stages.scale, paths(model)[0][-1])
 
 
 def heart_subsets(missing, alpha=1e-2):

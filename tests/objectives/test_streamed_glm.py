@@ -68,7 +68,7 @@ def answers(model, X, **choice):
 def test_streamed_is_what_fits_in_memory(loss, rule, weighted):
     X, y, w = problem(loss)
     w = w if weighted else None
-    found = make(loss, rule=rule).fit_source(open_source((X, y, w), chunk_rows=70))
+    found = make(loss, rule=rule).fit(open_source((X, y, w), chunk_rows=70))
     wanted = make(loss, rule=rule).fit(X, y, w)
     assert_same(found, wanted)
     for available in (["0"], ["1", "3"], ["2", "0"], []):
@@ -99,7 +99,7 @@ class Spying:
 def test_passes_are_counted_and_few(monkeypatch, loss):
     X, y, w = problem(loss)
     spy = Spying(monkeypatch)
-    model = make(loss).fit_source(open_source((X, y, w), chunk_rows=70))
+    model = make(loss).fit(open_source((X, y, w), chunk_rows=70))
     assert model.n_passes_ == spy.passes
     stages = len(model.order_)
     assert model.n_passes_ <= 3 + 5 * (stages + 1)
@@ -127,7 +127,7 @@ def test_every_kind_of_source_that_can_be_read_again(tmp_path, loss, kind):
             data = tmp_path / "a.csv"
             frame.to_csv(data, index=False)
         source = open_source(data, "label", weight="w", chunk_rows=50)
-    found = make(loss, groups, None).fit_source(source)
+    found = make(loss, groups, None).fit(source)
     wanted = make(loss, groups, None).fit(frame[names], y, w)
     assert found.sequence_.groups == wanted.sequence_.groups
     np.testing.assert_allclose(found.coef_[..., :6], wanted.coef_, rtol=1e-7, atol=1e-9)
@@ -137,7 +137,7 @@ def test_labels_may_first_appear_in_a_later_chunk():
     X, y, _ = problem("softmax")
     order = np.argsort(y, kind="stable")  # one class after another
     X, y = X[order], y[order]
-    found = make("softmax").fit_source(open_source((X, y), chunk_rows=40))
+    found = make("softmax").fit(open_source((X, y), chunk_rows=40))
     assert found.classes_.tolist() == ["north", "south", "west"]
     assert_same(found, make("softmax").fit(X, y))
 
@@ -146,7 +146,7 @@ def test_labels_may_first_appear_in_a_later_chunk():
 def test_labels_of_other_kinds(dtype):
     X, y, _ = problem("convex")
     y = np.array(["0", "1"], dtype=object)[y.astype(int)] if dtype == "object" else y.astype(dtype)
-    found = make("logistic").fit_source(open_source((X, y), chunk_rows=40))
+    found = make("logistic").fit(open_source((X, y), chunk_rows=40))
     wanted = make("logistic").fit(X, y)
     assert_same(found, wanted)
     np.testing.assert_array_equal(found.classes_.astype(float), wanted.classes_.astype(float))
@@ -168,21 +168,21 @@ def test_labels_that_are_none(labels, message):
     chunks = [(np.arange(4.0).reshape(2, 2), np.asarray(part)) for part in labels]
     model = AnytimeClassifier(rule="omp")
     with pytest.raises(ValueError, match=message):
-        model.fit_source(open_source(lambda: iter(chunks)))
+        model.fit(open_source(lambda: iter(chunks)))
     assert not hasattr(model, "classes_")
 
 
 def test_a_class_without_weight_is_an_error_in_memory_and_streamed():
     X, y, w = problem("softmax")
     w = np.where(y == "west", 0.0, 1.0)
-    for fit in (lambda m: m.fit(X, y, w), lambda m: m.fit_source(open_source((X, y, w), chunk_rows=100))):
+    for fit in (lambda m: m.fit(X, y, w), lambda m: m.fit(open_source((X, y, w), chunk_rows=100))):
         with pytest.raises(ValueError, match="class 'west' has no sample of positive weight"):
             fit(make("softmax"))
 
 
 def test_one_target_as_a_matrix_is_a_vector():
     X, y, _ = problem("poisson")
-    found = make("poisson").fit_source(open_source((X, y[:, None]), chunk_rows=50))
+    found = make("poisson").fit(open_source((X, y[:, None]), chunk_rows=50))
     assert_same(found, make("poisson").fit(X, y))
     assert found.predict(X).shape == (300,)
 
@@ -193,7 +193,7 @@ def test_chunks_without_weight_or_counts_are_no_error():
     X, y, w = X[order], y[order], w[order]
     w[100:150] = 0
     assert not y[:50].any()
-    found = make("poisson").fit_source(open_source((X, y, w), chunk_rows=50))
+    found = make("poisson").fit(open_source((X, y, w), chunk_rows=50))
     assert_same(found, make("poisson").fit(X, y, w))
 
 
@@ -201,9 +201,9 @@ def test_targets_that_are_no_counts_are_located(tmp_path):
     X, y, _ = problem("poisson")
     y[170] = -1
     with pytest.raises(ValueError, match=r"rows 150 to 199: .*negative"):
-        make("poisson").fit_source(open_source((X, y), chunk_rows=50))
+        make("poisson").fit(open_source((X, y), chunk_rows=50))
     with pytest.raises(ValueError, match="zero everywhere"):
-        make("poisson").fit_source(open_source((X, np.zeros(300)), chunk_rows=50))
+        make("poisson").fit(open_source((X, np.zeros(300)), chunk_rows=50))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -211,7 +211,7 @@ def test_forward_regression_is_refused_before_the_first_pass(monkeypatch, loss):
     X, y, _ = problem(loss)
     spy = Spying(monkeypatch)
     with pytest.raises(ValueError, match="use rule='score' or 'omp'"):
-        make(loss, rule="fr").fit_source(open_source((X, y)))
+        make(loss, rule="fr").fit(open_source((X, y)))
     assert spy.passes == 0
 
 
@@ -219,17 +219,17 @@ def test_forward_regression_is_refused_before_the_first_pass(monkeypatch, loss):
 def test_an_iterator_is_refused(loss):
     X, y, _ = problem(loss)
     with pytest.raises(ValueError, match="give a function that starts one"):
-        make(loss).fit_source(open_source(iter([(X, y)])))
+        make(loss).fit(open_source(iter([(X, y)])))
 
 
 def test_what_is_not_for_sources():
     X, y, _ = problem("logistic")
     with pytest.raises(ValueError, match="give the weights as a column"):
-        make("logistic", class_weight="balanced").fit_source(open_source((X, y)))
+        make("logistic", class_weight="balanced").fit(open_source((X, y)))
     with pytest.raises(ValueError, match="a checkpoint is for squared error"):
-        make("poisson").fit_source(open_source((X, np.ones(300))), checkpoint="folder")
+        make("poisson").fit(open_source((X, np.ones(300))), checkpoint="folder")
     with pytest.raises(ValueError, match="one target"):
-        make("poisson").fit_source(open_source((X, np.ones((300, 2)))))
+        make("poisson").fit(open_source((X, np.ones((300, 2)))))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
@@ -239,7 +239,7 @@ def test_separable_classes_end_with_a_warning(loss, rule):
     X = rng.normal(size=(80, 2))
     y = (X[:, 0] > 0).astype(int) if loss == "logistic" else np.digitize(X[:, 0], [-0.5, 0.5])
     with pytest.warns(ConvergenceWarning, match=re.escape("Raise alpha")):
-        model = make(loss, [[0], [1]], None, alpha=0, rule=rule).fit_source(open_source((X, y), chunk_rows=30))
+        model = make(loss, [[0], [1]], None, alpha=0, rule=rule).fit(open_source((X, y), chunk_rows=30))
     assert np.isfinite(model.coef_path_).all()
     assert model.n_passes_ < 200
     assert (model.predict(X) == y).mean() > 0.95
@@ -249,7 +249,7 @@ def test_separable_classes_end_with_a_warning(loss, rule):
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
 def test_limits_end_the_sequence_as_in_memory(loss, limit):
     X, y, w = problem(loss)
-    found = make(loss, **limit).fit_source(open_source((X, y, w), chunk_rows=70))
+    found = make(loss, **limit).fit(open_source((X, y, w), chunk_rows=70))
     wanted = make(loss, **limit).fit(X, y, w)
     assert_same(found, wanted)
     assert 0 < len(found.order_) < 4
@@ -262,7 +262,7 @@ def test_constant_and_twin_columns(loss):
     X[:, 1] = X[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = make(loss).fit_source(open_source((X.astype(np.float32), y), chunk_rows=70))
+        found = make(loss).fit(open_source((X.astype(np.float32), y), chunk_rows=70))
     assert not found.coef_path_[:, 5].any()
     assert_same(found, make(loss).fit(X.astype(np.float32), y), 1e-6)
 
@@ -271,7 +271,7 @@ def test_nothing_to_learn():
     """Targets that no column explains any better than the intercept."""
     X = np.tile([[0.0], [1.0]], (20, 1))
     y = np.repeat([0, 1], 20)
-    found = AnytimeClassifier(rule="score").fit_source(open_source((X, y), chunk_rows=7))
+    found = AnytimeClassifier(rule="score").fit(open_source((X, y), chunk_rows=7))
     wanted = AnytimeClassifier(rule="score").fit(X, y)
     np.testing.assert_allclose(found.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
     assert found.sequence_.groups == wanted.sequence_.groups
@@ -279,8 +279,8 @@ def test_nothing_to_learn():
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     X, y, _ = problem("logistic")
-    model = make("logistic").fit_source(open_source((X, y)))
+    model = make("logistic").fit(open_source((X, y)))
     before = dict(vars(model))
     with pytest.raises(ValueError, match="NaN"):
-        model.fit_source(open_source((np.where(X > 6, np.nan, X), y), chunk_rows=100))
+        model.fit(open_source((np.where(X > 6, np.nan, X), y), chunk_rows=100))
     assert vars(model) == before

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from truth import SINGULAR, check_verified, make
 
 from budgetline import Moments, best_set
-from optimality.truth import SINGULAR, check_verified, make
 
 KINDS = ("plain", "targets", "weights", "equal costs", "wide costs", "free", "huge", "tiny", "unrelated", "explained",
          "suppressors", "correlated", "constant", "xor")  # fmt: skip

@@ -5,13 +5,13 @@ from dataclasses import fields as fields_of
 
 import numpy as np
 import pytest
+from shops import bundled
+from truth import make
 
 import budgetline
 from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, best_set, certify
 from budgetline.files import decode, encode, read
 from budgetline.optimality.certificate import Certificate
-from optimality.shops import bundled
-from optimality.truth import make
 
 KIND = "certificate"
 PLAIN = make(21, "correlated", J=4, alpha=1e-2)

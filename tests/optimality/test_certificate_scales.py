@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from optimality.truth import make
+from truth import make
 
 from budgetline import FeatureGroups, Moments, best_sequence, best_set, best_sets, certify, improve
 from budgetline.groups.prices import Prices, SharedCost

@@ -5,13 +5,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from optimality.truth import Problem, check_verified, make
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from truth import Problem, check_verified, make
 
 import budgetline as bl
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, certify

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder, Moments
 from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
-from budgetline.objectives import all_subsets
 from budgetline.objectives.least_squares import Gram
+from budgetline.optimality import all_subsets
+from budgetline.optimality import exact_order as exact
 from budgetline.optimality.all_subsets import subset_values
 from budgetline.optimality.exact import BestSets, best_sequence, best_sets
 from budgetline.optimality.exact_order import subset_costs
-from budgetline.sequencing import exact
 
 INTERPOLATIONS = ("step", "linear")
 
@@ -278,7 +278,7 @@ def test_bad_arguments_are_named(arguments, message):
         best_order(*arguments)
     if len(arguments) == 2:
         with pytest.raises(ValueError, match=re.escape(message)):
-            exact.best_sets(*arguments)
+            exact.sets_by_cost(*arguments)
 
 
 # -- the best sets -------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def best_within(budget, values, costs):
 def test_sets_are_the_best_at_every_budget(costs, monotone):
     rng = np.random.default_rng(9)
     values, price = table(rng, 5, monotone), np.array(COSTS[costs])
-    budgets, best, subsets = exact.best_sets(values, price)
+    budgets, best, subsets = exact.sets_by_cost(values, price)
     assert (budgets[0], best[0], subsets[0]) == (0.0, values[0], 0)
     assert np.all(np.diff(budgets[1:]) > 0)
     assert np.all(np.diff(best) > 0)
@@ -309,19 +309,19 @@ def test_sets_are_the_best_at_every_budget(costs, monotone):
 def test_rounding_makes_no_new_sets():
     # 0.1 + 0.2 is more than 0.3 in binary, and the last value is larger by rounding only
     values = [0.0, 1.0, 1.0, 4.0, 3.0, 4.0, 4.0, 4.0 + 1e-15]
-    budgets, best, subsets = exact.best_sets(values, [0.1, 0.2, 0.3])
+    budgets, best, subsets = exact.sets_by_cost(values, [0.1, 0.2, 0.3])
     assert subsets.tolist() == [0, 1, 3]
     assert best.tolist() == [0.0, 1.0, 4.0]
     np.testing.assert_allclose(budgets, [0.0, 0.1, 0.3])
 
 
 def test_of_equal_sets_the_smallest_counts():
-    assert exact.best_sets([0.0, 2.0, 0.0, 2.0], [1.0, 0.0])[2].tolist() == [0, 1]
-    assert exact.best_sets([0.0, 2.0, 2.0, 3.0], [1.0, 1.0])[2].tolist() == [0, 1, 3]
+    assert exact.sets_by_cost([0.0, 2.0, 0.0, 2.0], [1.0, 0.0])[2].tolist() == [0, 1]
+    assert exact.sets_by_cost([0.0, 2.0, 2.0, 3.0], [1.0, 1.0])[2].tolist() == [0, 1, 3]
 
 
 def test_free_elements_follow_the_empty_set():
-    budgets, best, subsets = exact.best_sets([0.0, 1.0, 2.0, 3.0], [0.0, 1.0])
+    budgets, best, subsets = exact.sets_by_cost([0.0, 1.0, 2.0, 3.0], [0.0, 1.0])
     assert (budgets.tolist(), best.tolist(), subsets.tolist()) == ([0.0, 0.0, 1.0], [0.0, 1.0, 3.0], [0, 1, 3])
 
 

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from optimality.truth import best_by_programming, make
+from truth import best_by_programming, make
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, best_sequence, improve
 

@@ -5,10 +5,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from optimality.shops import CASES, bundled, draw_shop, named, singles
-from optimality.truth import best_by_programming
 from reference_shared import Shop
 from seeds import seeds
+from shops import CASES, bundled, draw_shop, named, singles
+from truth import best_by_programming
 
 from budgetline import FeatureGroups, Moments, best_set, certify, improve
 from budgetline.datasets import load_heart, load_thyroid

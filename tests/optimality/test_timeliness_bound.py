@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from optimality.truth import make
+from truth import make
 
 from budgetline import Moments, best_set, certify
 

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from price_lists import cost_of, mask_of, random_conditions, random_prices, with_required
 
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.verifier import _covered, _Price
-from optimality.test_knapsack import cost_of, mask_of, random_conditions, random_prices, with_required
 
 
 def priced(prices):

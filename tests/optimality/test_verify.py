@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from truth import make
 
 from budgetline import FeatureGroups, Moments, best_set, certify
 from budgetline.budgets import SLACK
@@ -19,7 +20,6 @@ from budgetline.optimality.relaxation import WORST_BLOCK
 from budgetline.optimality.search import Search
 from budgetline.optimality.statement import order_of, problem_of_moments
 from budgetline.statistics.columns import scale_of
-from optimality.truth import make
 
 PROBLEM = make(16, "correlated", J=5, alpha=1e-2)
 MOMENTS = Moments.of(PROBLEM.X, PROBLEM.Y)

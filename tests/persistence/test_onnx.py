@@ -128,7 +128,7 @@ def test_columns_that_were_not_bought_do_not_count(name, hole):
     X, _ = data()
     model = model_of(name)
     for stage in range(len(model.sequence_) + 1):
-        unread = np.setdiff1d(np.arange(8), model.staged_model_.at_stage(stage).columns)
+        unread = np.setdiff1d(np.arange(8), model.model_.stages.at_stage(stage).columns)
         holes = X.copy()
         holes[:, unread] = hole
         for key, value in run(name, holes, stage=stage).items():

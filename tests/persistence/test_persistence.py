@@ -115,9 +115,9 @@ def fits():
         "one target": (X, lambda: AnytimeRegressor([[0, 1], [3, 2], [4, 5]]).fit(X, Y[:, :1])),
         "wide": (wide(), lambda: AnytimeRegressor(max_groups=3).fit(wide(), y)),
         "bits": (X, bits),
-        "source": (X, lambda: AnytimeRegressor(GROUPS).fit_source(source)),
+        "source": (X, lambda: AnytimeRegressor(GROUPS).fit(source)),
         "poisson": (X, lambda: AnytimeRegressor(GROUPS, loss="poisson", alpha=1e-3, tol=1e-8).fit(X, counts)),
-        "poisson source": (X, lambda: AnytimeRegressor(GROUPS, loss="poisson", **score).fit_source(
+        "poisson source": (X, lambda: AnytimeRegressor(GROUPS, loss="poisson", **score).fit(
             open_source((X, counts), chunk_rows=20))),
         "lasso": (X, lambda: GroupLassoPath(GROUPS, n_lambdas=20).fit(X, Y)),
         "shrunken lasso": (frame(), lambda: GroupLassoPath(NAMED, n_lambdas=20, refit=False).fit(frame(), y)),
@@ -131,7 +131,7 @@ def fits():
             GROUPS, alpha=1e-2, class_weight={3: 2.0, -7: 1, 13: 1}).fit(X, labels("int"))),
         "truncated classifier": (frame(), lambda: AnytimeClassifier(
             NAMED, alpha=1e-2, max_groups=2).fit(frame(), labels("int"))),
-        "classifier source": (X, lambda: AnytimeClassifier(GROUPS, **score).fit_source(
+        "classifier source": (X, lambda: AnytimeClassifier(GROUPS, **score).fit(
             open_source((X, labels("int")), chunk_rows=20))),
         "no stage classifier": (X, lambda: AnytimeClassifier(GROUPS, max_cost=0.25).fit(X, labels("int"))),
     }  # fmt: skip
@@ -256,14 +256,14 @@ def test_a_frame_may_lack_what_was_not_bought(tmp_path):
 def test_the_order_of_memory_is_kept(tmp_path):
     X, model = case("int labels")
     model = copy.deepcopy(model)
-    staged = model.staged_model_
+    staged = model.model_.stages
     turned = tuple(
         dataclasses.replace(e, H=np.asfortranarray(e.H) if k % 2 else e.H)
         for k, e in enumerate(staged.subset.expansions)
     )
-    model.staged_model_ = dataclasses.replace(staged, subset=dataclasses.replace(staged.subset, expansions=turned))
+    model.model_.stages = dataclasses.replace(staged, subset=dataclasses.replace(staged.subset, expansions=turned))
     found = trip(model, tmp_path)
-    kept = [e.H.flags.c_contiguous for e in found.staged_model_.subset.expansions]
+    kept = [e.H.flags.c_contiguous for e in found.model_.stages.subset.expansions]
     assert kept == [k % 2 == 0 for k in range(len(turned))]
     assert_same_predictions(model, found, X)
 
@@ -412,7 +412,7 @@ def test_only_fitted_models_are_saved(tmp_path):
         with pytest.raises(TypeError, match=f"save takes a fitted AnytimeRegressor.*got {name}"):
             budgetline.save(other, tmp_path / "model")
     broken = copy.deepcopy(case("regressor")[1])
-    broken.staged_model_.coef_path[0, 0, 0] = np.nan
+    broken.model_.stages.coef_path[0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="this AnytimeRegressor cannot be saved: coef holds"):
         budgetline.save(broken, tmp_path / "model")
     days = copy.deepcopy(case("bool labels")[1])

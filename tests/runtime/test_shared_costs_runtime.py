@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 from runtime_extractors import COLUMNS, ORDER, Compute, ComputeTable, data, raw_of
-from test_runtime_logic import ScriptedClock, last_answers, model_with
-from test_runtime_logic import scenario as plain_scenario
+from runtime_simulator import ScriptedClock, last_answers, model_with
+from runtime_simulator import scenario as plain_scenario
 
 from budgetline import AnytimeRunner, Extractor
 

@@ -143,7 +143,7 @@ def test_streams_go_through_the_stages(kind):
         return [answer async for answer in runner.astream(raw)]
 
     for answers in (list(runner.stream(raw)), asyncio.run(collect())):
-        assert len(answers) == 1 + model.staged_model_.n_stages
+        assert len(answers) == 1 + model.model_.stages.n_stages
         for stage, answer in enumerate(answers):
             assert answer.stage == stage
             agree(model, answer, NEW[[3]], set(model.sequence_.groups[:stage]))
@@ -158,7 +158,7 @@ def test_many_rows_and_their_path(kind):
 
     rows = np.vstack([NEW, X])
     raws = [(row, set(COLUMNS)) for row in rows]
-    stages = model.staged_model_.n_stages
+    stages = model.model_.stages.n_stages
     for extractors in ({n: Row(n) for n in COLUMNS}, {n: compute(n) for n in COLUMNS}):
         runner = AnytimeRunner(model, extractors)
         answer = runner.predict_many(raws, path=True)

@@ -323,7 +323,7 @@ def test_streamed_classifiers_choose_alike(rule):
         X, y, _, groups, shop, _ = glm_problem(seed, "logistic" if seed % 2 else "softmax")
         settings = {"rule": rule, "alpha": 0.05}
         one = AnytimeClassifier(groups_of(groups, shop), **settings).fit(X, y)
-        other = AnytimeClassifier(groups_of(groups, shop), **settings).fit_source(open_source((X, y), chunk_rows=17))
+        other = AnytimeClassifier(groups_of(groups, shop), **settings).fit(open_source((X, y), chunk_rows=17))
         assert other.order_.tolist() == one.order_.tolist()
         np.testing.assert_allclose(other.sequence_.gains, one.sequence_.gains, atol=1e-8)
 

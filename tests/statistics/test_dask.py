@@ -18,9 +18,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
-from budgetline.data.dask import sum_with_dask
 from budgetline.data.tabular import ParquetPartition
-from budgetline.estimators import streaming
+from budgetline.model import training
+from budgetline.statistics import passes as streaming
+from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.passes import ChunkMoments, sum_over
 from budgetline.statistics.sums import tree_sum
 
@@ -119,7 +120,7 @@ def test_dask_arrays(chunks, weighted):
     w_dask = None if w is None else da.from_array(w, chunks=31)
     found = AnytimeRegressor([[0, 2], [1], [3]]).fit(X_dask, y_dask, w_dask)
     assert_same(found, AnytimeRegressor([[0, 2], [1], [3]]).fit(X, y, w))
-    here = AnytimeRegressor([[0, 2], [1], [3]]).fit_source(open_source((X, y, w), chunk_rows=chunks[0]))
+    here = AnytimeRegressor([[0, 2], [1], [3]]).fit(open_source((X, y, w), chunk_rows=chunks[0]))
     assert_identical(found.moments_, here.moments_)
     assert found.n_passes_ == 1
 
@@ -138,11 +139,11 @@ def test_dask_frames():
     frame = make_frame()
     data = dd.from_pandas(frame, npartitions=5, sort=False)
     wanted = AnytimeRegressor().fit(frame[NAMES], frame["y"], frame["w"])
-    found = AnytimeRegressor().fit_source(open_source(data, "y", weight="w"))
+    found = AnytimeRegressor().fit(open_source(data, "y", weight="w"))
     assert_same(found, wanted)
     assert found.feature_names_in_.tolist() == NAMES
     assert_same(AnytimeRegressor().fit(data[NAMES], data["y"], data["w"]), wanted)
-    several = AnytimeRegressor().fit_source(open_source(data, ["y", "w"]))
+    several = AnytimeRegressor().fit(open_source(data, ["y", "w"]))
     assert_same(several, AnytimeRegressor().fit(frame[NAMES], frame[["y", "w"]]), 1e-9)
     lasso = GroupLassoPath(n_lambdas=10).fit(data[NAMES], data["y"])
     assert_same(lasso, GroupLassoPath(n_lambdas=10).fit(frame[NAMES], frame["y"]))
@@ -151,7 +152,7 @@ def test_dask_frames():
 def test_dask_frames_give_the_sums_of_their_partitions():
     frame = make_frame()
     data = dd.from_pandas(frame, npartitions=6, sort=False)
-    found = AnytimeRegressor().fit_source(open_source(data, "y"), progress=False)
+    found = AnytimeRegressor().fit(open_source(data, "y"), progress=False)
     pieces = [data.partitions[k].compute() for k in range(6)]
     sums = (sum_over(open_source(piece, "y"), ChunkMoments((*NAMES, "w"), ()), None) for piece in pieces)
     assert_identical(found.moments_, tree_sum(sums))
@@ -171,12 +172,12 @@ def test_partitions_that_are_empty_add_nothing():
     data = dd.from_pandas(frame, npartitions=5, sort=True)
     data = data[data["x0"] > 100.5]
     wanted = AnytimeRegressor().fit(frame.loc[frame["x0"] > 100.5, NAMES], frame.loc[frame["x0"] > 100.5, "y"])
-    assert_same(AnytimeRegressor().fit_source(open_source(data, "y", features=NAMES)), wanted)
+    assert_same(AnytimeRegressor().fit(open_source(data, "y", features=NAMES)), wanted)
     sorted_frame = frame.sort_values("x0", ignore_index=True)
     data = dd.from_pandas(sorted_frame, npartitions=5)
     data = data[data["x0"] > 100.5]
     assert 0 in [len(data.partitions[k].compute()) for k in range(5)]
-    assert_same(AnytimeRegressor().fit_source(open_source(data, "y", features=NAMES)), wanted)
+    assert_same(AnytimeRegressor().fit(open_source(data, "y", features=NAMES)), wanted)
     assert_same(AnytimeRegressor().fit(data[NAMES], data["y"]), wanted)
 
 
@@ -191,10 +192,10 @@ def test_files_that_dask_reads_together(tmp_path):
     write_files(tmp_path, frame, 20)
     data = dd.read_parquet(tmp_path)
     wanted = AnytimeRegressor().fit(frame[names], frame["y"])
-    assert_same(AnytimeRegressor().fit_source(open_source(data, "y", features=names)), wanted, 1e-9)
+    assert_same(AnytimeRegressor().fit(open_source(data, "y", features=names)), wanted, 1e-9)
     assert_same(AnytimeRegressor().fit(data[names], data["y"]), wanted, 1e-9)
     groups = FeatureGroups([["c7"], ["c0"]], remainder="drop")
-    few = AnytimeRegressor(groups).fit_source(open_source(data, "y"))
+    few = AnytimeRegressor(groups).fit(open_source(data, "y"))
     assert_same(few, AnytimeRegressor(groups).fit(frame[[*names, "note"]], frame["y"]), 1e-9)
 
 
@@ -216,7 +217,7 @@ def test_what_dask_data_must_be():
     broken = frame.copy()
     broken.loc[290, "x2"] = np.nan
     with pytest.raises(ValueError, match=r"partition 4.*NaN: column 'x2'"):
-        AnytimeRegressor().fit_source(open_source(dd.from_pandas(broken, npartitions=5), "y"))
+        AnytimeRegressor().fit(open_source(dd.from_pandas(broken, npartitions=5), "y"))
 
 
 @pytest.mark.parametrize("kind", ["logistic", "softmax", "poisson"])
@@ -243,8 +244,8 @@ def test_files_are_read_inside_the_tasks(client, tmp_path):
     frame = make_frame()
     paths = write_files(tmp_path, frame, 4)
     source = open_source(paths, "y", weight="w", chunk_rows=20)
-    here = AnytimeRegressor().fit_source(source)
-    there = AnytimeRegressor().fit_source(source, client=client)
+    here = AnytimeRegressor().fit(source)
+    there = AnytimeRegressor().fit(source, client=client)
     assert_identical(here.moments_, there.moments_)
     np.testing.assert_array_equal(here.coef_path_, there.coef_path_)
     assert_same(there, AnytimeRegressor().fit(frame[NAMES], frame["y"], frame["w"]))
@@ -256,7 +257,7 @@ def test_files_that_change_are_read_again(client, tmp_path):
     for factor in (1.0, 2.0):
         changed = frame.assign(y=factor * frame["y"])
         paths = write_files(tmp_path, changed, 2)
-        found = AnytimeRegressor().fit_source(open_source(paths, "y", weight="w"), client=client)
+        found = AnytimeRegressor().fit(open_source(paths, "y", weight="w"), client=client)
         assert_same(found, AnytimeRegressor().fit(changed[NAMES], changed["y"], changed["w"]))
 
 
@@ -269,24 +270,24 @@ def test_arrays_are_sent_in_parts(client):
     assert part.where == source.partitions[4].where == "rows 1200 to 1499"
     (sent,), (whole,) = part.chunks(None), source.partitions[4].chunks(None)
     np.testing.assert_array_equal(sent.X, whole.X)
-    there = AnytimeRegressor().fit_source(source, client=client)
-    assert_identical(there.moments_, AnytimeRegressor().fit_source(source).moments_)
+    there = AnytimeRegressor().fit(source, client=client)
+    assert_identical(there.moments_, AnytimeRegressor().fit(source).moments_)
 
 
 def test_dask_data_run_on_the_default_client_or_a_given_one(client):
     frame = make_frame()
     data = dd.from_pandas(frame, npartitions=3, sort=False)
-    wanted = AnytimeRegressor().fit_source(open_source(data, "y")).moments_
+    wanted = AnytimeRegressor().fit(open_source(data, "y")).moments_
     with client.as_current(), dask.config.set(scheduler=None):
-        assert_identical(AnytimeRegressor().fit_source(open_source(data, "y")).moments_, wanted)
-    assert_identical(AnytimeRegressor().fit_source(open_source(data, "y"), client=client).moments_, wanted)
+        assert_identical(AnytimeRegressor().fit(open_source(data, "y")).moments_, wanted)
+    assert_identical(AnytimeRegressor().fit(open_source(data, "y"), client=client).moments_, wanted)
 
 
 def test_generalised_models_on_a_cluster(client, tmp_path):
     frame = make_frame()
     frame["label"] = np.where(frame["y"] + np.random.default_rng(1).normal(size=300) > 0, "up", "down")
     source = open_source(write_files(tmp_path, frame, 3), "label", weight="w", features=NAMES)
-    there = AnytimeClassifier(rule="omp", alpha=1e-2).fit_source(source, client=client)
+    there = AnytimeClassifier(rule="omp", alpha=1e-2).fit(source, client=client)
     here = AnytimeClassifier(rule="omp", alpha=1e-2).fit(frame[NAMES], frame["label"], frame["w"])
     assert_same(there, here, 1e-7)
     assert there.classes_.tolist() == ["down", "up"]
@@ -295,23 +296,23 @@ def test_generalised_models_on_a_cluster(client, tmp_path):
 def test_errors_of_tasks_name_the_file_and_leave_the_model(client, tmp_path):
     frame = make_frame()
     paths = write_files(tmp_path, frame, 3)
-    model = AnytimeRegressor().fit_source(open_source(paths, "y"), client=client)
+    model = AnytimeRegressor().fit(open_source(paths, "y"), client=client)
     before = dict(vars(model))
     broken = frame[:60].copy()
     broken.loc[45, "x1"] = np.nan
     broken.to_parquet(paths[1], index=False, row_group_size=20)
     with pytest.raises(ValueError, match=r"01\.parquet, row group 2: .*column 'x1'"):
-        model.fit_source(open_source(paths, "y"), client=client)
+        model.fit(open_source(paths, "y"), client=client)
     source = open_source(paths[:1], "y")
     paths[0].unlink()
     with pytest.raises(FileNotFoundError, match=r"00\.parquet"):
-        model.fit_source(source, client=client)
+        model.fit(source, client=client)
     assert vars(model) == before
 
 
 def test_an_iterator_cannot_be_sent(client):
     with pytest.raises(ValueError, match="an iterator can be read here only"):
-        AnytimeRegressor().fit_source(open_source(iter([(np.eye(3), np.ones(3))])), client=client)
+        AnytimeRegressor().fit(open_source(iter([(np.eye(3), np.ones(3))])), client=client)
 
 
 def test_tasks_keep_and_use_checkpoints(client, tmp_path, monkeypatch):
@@ -319,12 +320,12 @@ def test_tasks_keep_and_use_checkpoints(client, tmp_path, monkeypatch):
     folder.mkdir()
     paths = write_files(folder, make_frame(), 3)
     source = open_source(paths, "y", chunk_rows=40)
-    first = AnytimeRegressor().fit_source(source, client=client, checkpoint=tmp_path / "memory")
+    first = AnytimeRegressor().fit(source, client=client, checkpoint=tmp_path / "memory")
     assert len(list((tmp_path / "memory").iterdir())) == len(source.partitions)
     for part in (client, None):
         with monkeypatch.context() as patch:
             patch.setattr(ParquetPartition, "chunks", None)  # here, nothing may be read
-            again = AnytimeRegressor().fit_source(source, client=part, checkpoint=tmp_path / "memory")
+            again = AnytimeRegressor().fit(source, client=part, checkpoint=tmp_path / "memory")
         assert_identical(again.moments_, first.moments_)
     for path in paths[:2]:  # of the same size and time, but other contents
         status = path.stat()
@@ -332,7 +333,7 @@ def test_tasks_keep_and_use_checkpoints(client, tmp_path, monkeypatch):
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     for part in (client, None):
         with pytest.raises(ValueError, match=r"00\.parquet.* has changed since it was opened"):
-            AnytimeRegressor().fit_source(source, client=part, checkpoint=tmp_path / "memory")
+            AnytimeRegressor().fit(source, client=part, checkpoint=tmp_path / "memory")
 
 
 def test_a_worker_notices_that_a_file_has_changed(client, tmp_path, monkeypatch):
@@ -354,7 +355,7 @@ def test_a_worker_notices_that_a_file_has_changed(client, tmp_path, monkeypatch)
     monkeypatch.setattr(streaming.Passes, "total", total)
     model = AnytimeClassifier(rule="score", alpha=1e-3)
     with pytest.raises(ValueError, match=r"01\.parquet.* has changed since it was opened"):
-        model.fit_source(source, client=client)
+        model.fit(source, client=client)
     assert len(passes) == 4
 
 
@@ -375,7 +376,7 @@ def test_a_task_that_gives_other_rows_in_a_later_pass(tmp_path):
     with pytest.raises(
         ValueError, match=r"partition \d: pass \d read other rows .*must not change while they are read"
     ):
-        AnytimeClassifier(rule="score", alpha=1e-3).fit_source(open_source(data, "y"))
+        AnytimeClassifier(rule="score", alpha=1e-3).fit(open_source(data, "y"))
 
 
 @dataclass(frozen=True)
@@ -407,13 +408,13 @@ def test_a_worker_that_dies_changes_nothing(client, tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()
     source = open_source(write_files(folder, make_frame(), 6), "y", weight="w", chunk_rows=20)
-    wanted = AnytimeRegressor().fit_source(source)
+    wanted = AnytimeRegressor().fit(source)
     os.mkfifo(tmp_path / "who")
     os.mkfifo(tmp_path / "never")
     workers = set(client.run(os.getpid).values())
-    monkeypatch.setattr(streaming, "ChunkMoments", lambda *args: FatalMoments(*args, folder=str(tmp_path)))
+    monkeypatch.setattr(training, "ChunkMoments", lambda *args: FatalMoments(*args, folder=str(tmp_path)))
     model = AnytimeRegressor()
-    fit = threading.Thread(target=lambda: model.fit_source(source, client=client), daemon=True)
+    fit = threading.Thread(target=lambda: model.fit(source, client=client), daemon=True)
     fit.start()
     pid = int((tmp_path / "who").read_text())
     assert pid in workers

@@ -319,24 +319,24 @@ def test_an_interrupted_pass_goes_on_where_it_stopped(files, spy, stop):
     folder, memory = files
     read, broken = spy
     names = [(f"{k}.parquet", first) for k in range(5) for first in (0, 1)]
-    whole = AnytimeRegressor().fit_source(opened(folder))
+    whole = AnytimeRegressor().fit(opened(folder))
     assert read == names
     read.clear()
     broken.add(names[stop])
     model = AnytimeRegressor()
     with pytest.raises(OSError, match="out of reach"):
-        model.fit_source(opened(folder), checkpoint=memory)
+        model.fit(opened(folder), checkpoint=memory)
     assert not hasattr(model, "coef_")
     assert read == names[:stop]
     assert len(list(memory.glob("*"))) == stop
     broken.clear()
     read.clear()
-    model.fit_source(opened(folder), checkpoint=memory)
+    model.fit(opened(folder), checkpoint=memory)
     assert read == names[stop:]
     assert_identical(model.moments_, whole.moments_)
     np.testing.assert_array_equal(model.coef_path_, whole.coef_path_)
     read.clear()
-    again = AnytimeRegressor().fit_source(opened(folder), checkpoint=str(memory))
+    again = AnytimeRegressor().fit(opened(folder), checkpoint=str(memory))
     assert read == []
     assert_identical(again.moments_, whole.moments_)
 
@@ -344,15 +344,15 @@ def test_an_interrupted_pass_goes_on_where_it_stopped(files, spy, stop):
 def test_a_file_that_changed_is_read_again(files, spy):
     folder, memory = files
     read, _ = spy
-    before = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+    before = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
     frame = pd.read_parquet(folder / "2.parquet")
     frame.assign(y=-frame["y"]).to_parquet(folder / "2.parquet", index=False, row_group_size=20)
     status = (folder / "2.parquet").stat()
     os.utime(folder / "2.parquet", ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
     read.clear()
-    after = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+    after = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
     assert read == [("2.parquet", 0), ("2.parquet", 1)]
-    assert_identical(after.moments_, AnytimeRegressor().fit_source(opened(folder)).moments_)
+    assert_identical(after.moments_, AnytimeRegressor().fit(opened(folder)).moments_)
     assert not np.array_equal(after.moments_.scatter, before.moments_.scatter)
 
 
@@ -370,8 +370,8 @@ def test_the_folder_does_not_mix_up_columns_targets_or_weights(files):
         (GroupLassoPath(), {"target": "y", "weight": "w"}),
     ]
     for model, keywords in variants:
-        found = model.fit_source(open_source(folder, **keywords), checkpoint=memory).moments_
-        assert_identical(found, model.fit_source(open_source(folder, **keywords)).moments_)
+        found = model.fit(open_source(folder, **keywords), checkpoint=memory).moments_
+        assert_identical(found, model.fit(open_source(folder, **keywords)).moments_)
     assert len(list(memory.iterdir())) == 5 * (len(variants) - 1)  # the lasso shares those of the first
 
 
@@ -387,10 +387,10 @@ def test_a_file_of_the_same_size_and_time_but_other_contents_is_read_again(tmp_p
         return data.stat().st_size
 
     first = write(y)
-    AnytimeRegressor().fit_source(opened(data), checkpoint=memory)
+    AnytimeRegressor().fit(opened(data), checkpoint=memory)
     assert write(y[::-1]) == first
     read.clear()
-    found = AnytimeRegressor().fit_source(opened(data), checkpoint=memory)
+    found = AnytimeRegressor().fit(opened(data), checkpoint=memory)
     assert len(read) == 2
     np.testing.assert_allclose(found.coef_, AnytimeRegressor().fit(X, y[::-1], w).coef_, rtol=1e-9)
 
@@ -398,10 +398,10 @@ def test_a_file_of_the_same_size_and_time_but_other_contents_is_read_again(tmp_p
 def test_a_file_that_changed_after_it_was_opened_is_an_error_even_if_it_is_remembered(files):
     folder, memory = files
     source = opened(folder)
-    AnytimeRegressor().fit_source(source, checkpoint=memory)
+    AnytimeRegressor().fit(source, checkpoint=memory)
     os.utime(folder / "2.parquet", ns=(10**18, 10**18))
     with pytest.raises(ValueError, match=r"2\.parquet, row group 0: the file has changed since it was opened"):
-        AnytimeRegressor().fit_source(source, checkpoint=memory)
+        AnytimeRegressor().fit(source, checkpoint=memory)
 
 
 DAMAGES = {
@@ -416,28 +416,28 @@ DAMAGES = {
 def test_a_damaged_checkpoint_is_read_again_from_the_data_with_a_warning(files, spy, kind):
     folder, memory = files
     read, _ = spy
-    wanted = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+    wanted = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
     victim = sorted(memory.iterdir())[3]
     victim.write_bytes(DAMAGES[kind](victim.read_bytes()))
     read.clear()
     with pytest.warns(UserWarning, match=rf"{victim.name} .*the data are read again"):
-        found = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+        found = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
     assert len(read) == 1
     assert_identical(found.moments_, wanted.moments_)
     read.clear()
-    AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)  # it was mended
+    AnytimeRegressor().fit(opened(folder), checkpoint=memory)  # it was mended
     assert read == []
 
 
 def test_a_checkpoint_under_the_name_of_another_is_not_used(files):
     folder, memory = files
-    wanted = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
-    AnytimeRegressor().fit_source(open_source(folder, "a", weight="w", chunk_rows=20), checkpoint=memory / "other")
+    wanted = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
+    AnytimeRegressor().fit(open_source(folder, "a", weight="w", chunk_rows=20), checkpoint=memory / "other")
     victim, other = sorted(memory.glob("*.moments"))[0], sorted((memory / "other").iterdir())[0]
     for data in (other.read_bytes(), wanted.moments_.to_bytes()):
         victim.write_bytes(data)
         with pytest.warns(UserWarning, match=rf"{victim.name} .*the data are read again"):
-            found = AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+            found = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
         assert_identical(found.moments_, wanted.moments_)
 
 
@@ -460,7 +460,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_no_partial_file(files, monke
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no space left"):
-        AnytimeRegressor().fit_source(opened(folder), checkpoint=memory)
+        AnytimeRegressor().fit(opened(folder), checkpoint=memory)
     assert os.listdir(memory) == []
 
 
@@ -474,9 +474,7 @@ def test_csv_and_svmlight_are_remembered_too(tmp_path):
     (tmp_path / "a.svm").write_text("\n".join(lines))
     for name, target in (("a.csv", "y"), ("a.svm", None)):
         memory = tmp_path / f"{name} memory"
-        models = [
-            AnytimeRegressor().fit_source(open_source(tmp_path / name, target), checkpoint=memory) for _ in range(2)
-        ]
+        models = [AnytimeRegressor().fit(open_source(tmp_path / name, target), checkpoint=memory) for _ in range(2)]
         assert len(list(memory.iterdir())) == 1
         assert_identical(models[0].moments_, models[1].moments_)
         np.testing.assert_allclose(models[1].coef_, AnytimeRegressor().fit(X, y).coef_, rtol=1e-10)
@@ -485,7 +483,7 @@ def test_csv_and_svmlight_are_remembered_too(tmp_path):
 def test_arrays_are_not_remembered(tmp_path):
     X, y, _ = sample()
     for factor in (1.0, 2.0):
-        model = AnytimeRegressor().fit_source(open_source((X, factor * y)), checkpoint=tmp_path / "memory")
+        model = AnytimeRegressor().fit(open_source((X, factor * y)), checkpoint=tmp_path / "memory")
         np.testing.assert_allclose(model.coef_, factor * AnytimeRegressor().fit(X, y).coef_, rtol=1e-10)
     assert not (tmp_path / "memory").exists()
 
@@ -536,7 +534,7 @@ def test_partial_fit_goes_on_after_every_kind_of_fit(tmp_path):
     for first in (
         AnytimeRegressor().fit(X[:50], y[:50]),
         AnytimeRegressor().fit_moments(half),
-        AnytimeRegressor().fit_source(open_source((X[:50], y[:50]), chunk_rows=9)),
+        AnytimeRegressor().fit(open_source((X[:50], y[:50]), chunk_rows=9)),
         AnytimeRegressor().partial_fit(X[:50], y[:50]),
     ):
         np.testing.assert_allclose(first.partial_fit(X[50:], y[50:]).coef_path_, whole.coef_path_, rtol=1e-10)

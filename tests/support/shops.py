@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optimality.truth import Array, Problem, make
 from reference_shared import Shop, random_shop
+from truth import Array, Problem, make
 
 from budgetline import FeatureGroups
 

@@ -5,7 +5,6 @@ from math import exp
 
 import numpy as np
 import pytest
-
 import reference
 import theory_instances as ti
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 import theory_instances as ti
 
 RANDOM = 250  # problems per group structure and number of targets

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 import theory_instances as ti
+
 from budgetline import AnytimeRegressor, Doubling
 
 INSTANCES = 40

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
-
 import reference
 import theory_instances as ti
+from sklearn.linear_model import Ridge
 
 RULES = ("omp", "fr", "no-whiten", "single")
 INSTANCES = 40

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from budgetline.baselines.lasso_stages import LassoFit, fit_lasso
-from budgetline.data.dask import dask_source, is_dask
-from budgetline.estimators.regression import Regression
-from budgetline.estimators.streaming import FromMoments
+from budgetline.baselines.lasso_stages import fit_lasso
+from budgetline.data.rows import Rows
+from budgetline.estimators import AnytimeRegressor
 from budgetline.groups import Layout
-from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
-from budgetline.statistics.moments import Moments, moments_of
+from budgetline.model.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
+from budgetline.objectives.families import Family, SquaredError
+from budgetline.statistics.moments import moments_of
 
 Float = NDArray[np.float64]
 
 
-class GroupLassoPath(FromMoments):
+class GroupLassoPath(AnytimeRegressor):
     """Feature groups in the order in which a cost-weighted group lasso lets them in: the paper's Sparse baseline.
 
     Solves, for a decreasing grid of λ, on standardised X and centred y,
@@ -74,9 +76,9 @@ class GroupLassoPath(FromMoments):
     intercept_path_ : array of shape (stages,) or (stages, P)
     coef_, intercept_
         Those of the last stage.
-    staged_model_ : StagedModel
-        Answers ``predict(available=...)``; groups that are no prefix of the sequence are answered by least squares,
-        also with ``refit=False``.
+    model_ : AnytimeModel
+        As in :class:`AnytimeRegressor`. ``predict(available=...)`` of groups that are no prefix of the sequence is
+        answered by least squares, also with ``refit=False``.
     lambdas_ : array of shape (n_lambdas,)
         In the units of y per unit of cost.
     path_coef_ : array of shape (n_lambdas, D) or (n_lambdas, P, D)
@@ -103,8 +105,8 @@ class GroupLassoPath(FromMoments):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "feature_groups": Regression._parameter_constraints["feature_groups"],
-        "costs": Regression._parameter_constraints["costs"],
+        "feature_groups": AnytimeRegressor._parameter_constraints["feature_groups"],
+        "costs": AnytimeRegressor._parameter_constraints["costs"],
         "cost_sensitive": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "refit": ["boolean"],
@@ -119,6 +121,7 @@ class GroupLassoPath(FromMoments):
     max_cost = None
     max_groups = None
     min_gain = 0.0
+    loss = "squared_error"
 
     def __init__(
         self,
@@ -141,50 +144,69 @@ class GroupLassoPath(FromMoments):
         self.lambda_ratio = lambda_ratio
         self.tol = tol
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the path and fit the model of every prefix of its order.
+    def _learn(self, training: Training, recipe: Recipe) -> Self:
+        if not isinstance(training, LassoTraining):
+            training = LassoTraining.of(training, (self.n_lambdas, self.lambda_ratio), self._tol(), self.refit)
+        return super()._learn(training, recipe)
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            pandas, polars and pyarrow frames are welcome. Not copied; D × D moments are.
-        y : array of shape (n,) or (n, P)
-        sample_weight : array of shape (n,), optional
+    def _tol(self) -> float:
+        return float(self.tol)  # type: ignore[arg-type]
 
-        Returns
-        -------
-        self
-        """
-        if is_dask(X):
-            return self.fit_source(dask_source(X, y, sample_weight))
-        data = self._check(X, y, sample_weight, self.alpha)
-        rows, exponent = data.rows.rescaled()
-        moments = moments_of(rows, (rows.Y.shape[1],), data.used_names)
-        grid = (self.n_lambdas, self.lambda_ratio)
-        fitted = fit_lasso(moments, data.recipe, grid, self.tol, refit=self.refit, rows=rows)
-        self._warn_if_rounded(fitted.model, data.rows, data.layout, data.names)
-        self._keep_path(fitted, data.layout, data.names, data.target_shape)
-        self._remember(moments.scaled(exponent), data.target_shape)
-        return self
 
-    def _learn(self, moments: Moments, recipe: Recipe, layout: Layout, names: tuple[str, ...] | None) -> None:
-        fitted = fit_lasso(moments, recipe, (self.n_lambdas, self.lambda_ratio), self.tol, refit=self.refit)
-        warn_from_moments(fitted.doubt, moments.eps, self.alpha)
-        self._warn_if_rounded(fitted.model, moments, layout, names)
-        self._keep_path(fitted, layout, names, moments.target_shape)
-        self._remember(moments, moments.target_shape)
+@dataclass(frozen=True)
+class LassoTraining:
+    """Moments that the path is solved from, and the rows that they are of, if these are at hand.
 
-    def _keep_path(
-        self, fitted: LassoFit, layout: Layout, names: tuple[str, ...] | None, target_shape: tuple[int, ...]
-    ) -> None:
-        """Copy the staged model and the path into the attributes that users read."""
-        self._keep(fitted.model, layout, names, target_shape)
-        path = fitted.path
-        coef = np.zeros((*fitted.coef.shape[:-1], layout.n_features))
-        coef[..., np.sort(layout.used)] = fitted.coef
-        single = not target_shape
-        self.lambdas_ = path.lambdas
-        self.path_coef_ = coef[:, 0] if single else coef
-        self.path_intercept_ = fitted.intercept[:, 0] if single else fitted.intercept
-        self.dual_gaps_ = path.gaps
-        self.entry_lambdas_ = path.entry_lambdas
+    ``exponent`` is the power of two by which the weights of the rows were divided.
+    """
+
+    given: MomentsTraining
+    rows: Rows | None
+    exponent: int
+    grid: tuple[int, float]
+    tol: float
+    refit: bool
+    family: Family = field(default_factory=SquaredError)
+    classes: None = None
+
+    @classmethod
+    def of(cls, training: Training, grid: tuple[int, float], tol: float, refit: bool) -> LassoTraining:
+        """Take the moments of rows, or those that are given."""
+        if isinstance(training, MomentsTraining):
+            return cls(training, None, 0, grid, tol, refit)
+        assert isinstance(training, RowsTraining)
+        rows, exponent = training.rows.rescaled()
+        moments = moments_of(rows, training.target_shape, training.layout.names_read)
+        return cls(MomentsTraining(training.layout, (moments,)), rows, exponent, grid, tol, refit)
+
+    @property
+    def layout(self) -> Layout:
+        """The columns that are read."""
+        return self.given.layout
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """Shape of one target."""
+        return self.given.target_shape
+
+    def fit(self, recipe: Recipe) -> Fitted:
+        """Solve the path and fit the model of every prefix of its order."""
+        moments, single = self.given.total, not self.target_shape
+        found = fit_lasso(moments, recipe, self.grid, self.tol, refit=self.refit, rows=self.rows)
+        coef = np.zeros((*found.coef.shape[:-1], self.layout.n_features))
+        coef[..., self.layout.read] = found.coef
+        learned = {
+            "lambdas_": found.path.lambdas,
+            "path_coef_": coef[:, 0] if single else coef,
+            "path_intercept_": found.intercept[:, 0] if single else found.intercept,
+            "dual_gaps_": found.path.gaps,
+            "entry_lambdas_": found.path.entry_lambdas,
+        }
+        learned |= self.given.learned
+        if self.rows is None:
+            return Fitted(found.model, moments, moments, found.doubt, learned)
+        return Fitted(found.model, self.rows, moments.scaled(self.exponent), learned=learned)
+
+    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+        """Have none: the path has no constant to choose."""
+        raise NotImplementedError

@@ -221,7 +221,7 @@ def features_of(files: Files, path: Path | None, others: dict[str, str | None], 
     with refusing(str(path)):
         layout = groups.resolve(names, len(names))
     members = [[names[d] for d in columns.tolist()] for columns in layout.columns]
-    used = tuple(names[d] for d in np.sort(layout.used).tolist())
+    used = tuple(names[d] for d in layout.read.tolist())
     shared, requires = groups.shared, groups.requires
     named = FeatureGroups(dict(zip(groups.names, members, strict=True)), groups.costs, shared=shared, requires=requires)
     return Features(used, named)

@@ -127,7 +127,7 @@ def _fit_streamed(settings: Settings, features: Features, source: Source, screen
     by_score = " by rule score" if settings.rule is None and estimator.rule == "score" else ""
     screen.note(f"reading the data {how}, in chunks; learning{by_score}")
     with refusing():
-        return estimator.fit_source(source, progress=screen.progress)
+        return estimator.fit(source, progress=screen.progress)
 
 
 def task_of(wanted: options.Task, targets: Iterable[NDArray[Any]], name: str | None, screen: Screen) -> options.Task:

@@ -60,7 +60,7 @@ def predict(
         raise Refused(f"--proba is for classification, and {model} is a regression")
     choice = _choice(found, budget, stage, available)
     with refusing():
-        chosen = found.staged_model_.choose(**choice)
+        chosen = found.model_.stages.choose(**choice)
     header = _header(found, proba)
     blocks = _blocks(found, files, chosen.columns, choice, proba, screen)
     record = {"model": str(model), **_spent(found, choice, screen), "columns": header}
@@ -161,7 +161,7 @@ def _frame(model: Any, chunk: Chunk, names: list[str]) -> Any:
 def _header(model: Any, proba: bool) -> list[str]:
     if proba:
         return [f"p({label})" for label in model.classes_.tolist()]
-    shape = () if hasattr(model, "classes_") else model._target_shape
+    shape = () if hasattr(model, "classes_") else model.model_.target_shape
     return [f"prediction_{k}" for k in range(shape[0])] if shape else ["prediction"]
 
 

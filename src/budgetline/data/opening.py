@@ -55,7 +55,7 @@ def open_source(
     n_features: int | None = None,
     zero_based: bool = False,
 ) -> Source:
-    """Open data of any size, to be read in chunks by ``fit_source`` and ``budget_curve``.
+    """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
     The data must not change from now on until they have been learned from: that is an error which names the file.
 
@@ -92,7 +92,7 @@ def open_source(
     >>> from budgetline import AnytimeRegressor, open_source
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
     >>> source = open_source((X, X @ [1.0, 2.0, 0.0]), chunk_rows=100)
-    >>> AnytimeRegressor().fit_source(source).sequence_.groups
+    >>> AnytimeRegressor().fit(source).sequence_.groups
     ('1', '0', '2')
     """
     _check_chunk_rows(chunk_rows)

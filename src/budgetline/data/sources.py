@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from budgetline.data.marks import Marked
 from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
@@ -78,6 +77,11 @@ class Chunk:
     def n_rows(self) -> int:
         """Number of rows, m."""
         return int(self.X.shape[0])
+
+    def take(self, rows: Positions) -> Chunk:
+        """Return some of the rows."""
+        weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
+        return Chunk(self.X[rows], self.y[rows], weight, qid, self.where)
 
 
 class Partition(Protocol):
@@ -264,7 +268,7 @@ class GivenPartition:
                 raise ValueError(f"other columns than before: {found} instead of {wanted}")
             if shape[:1] == (0,):
                 return  # a chunk without rows adds nothing
-            numbers = numbers_of(check_table(BaseEstimator(), X, reset=True), columns)
+            numbers = numbers_of(check_table(X), columns)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.where}: {error}") from error
         yield Chunk.of(numbers, y, weight, None, self.where)

@@ -1,65 +1,43 @@
-"""What all estimators share: groups, settings, scores at a stage, a budget, or from available groups."""
+"""What all estimators share: settings, checks of the data, and the fitted model that they hold."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import metadata_routing
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
+from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
+from budgetline.data.sources import Source
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
-from budgetline.inputs import (
-    check_table,
-    check_target,
-    check_weight,
-    column_names,
-    numbers_of,
-    prediction_table,
-    remember_columns,
-)
+from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import cut, shown, some
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
-from budgetline.model.stages import StagedModel
+from budgetline.model.training import Fitted, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, as_schedule
-from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What a fit starts from, all of it checked."""
-
-    rows: Rows
-    recipe: Recipe
-    layout: Layout
-    names: tuple[str, ...] | None
-    target_shape: tuple[int, ...]
-
-    @property
-    def used_names(self) -> tuple[str, ...] | None:
-        """Names of the grouped columns, in the order of X."""
-        return None if self.names is None else tuple(self.names[d] for d in np.sort(self.layout.used))
-
-
-class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
-    """Checks data and settings, keeps a fitted model, and computes its scores."""
+class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
+    """Checks settings and data, learns a model, and answers with it."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "feature_groups": [FeatureGroups, dict, "array-like", None],
@@ -71,6 +49,8 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
     }
+    # How a source is read is no metadata of samples.
+    __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
 
     feature_groups: Any
     costs: Any
@@ -80,112 +60,20 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     max_cost: float | None
     max_groups: int | None
     min_gain: float
+    alpha: float
 
-    def _scores(self, X: Any, budget: float | None, stage: int | None, available: Collection[str] | None) -> Float:
-        """Return scores X·coef' + intercept, shape (n, P), of the model that the keywords ask for."""
-        check_is_fitted(self)
-        model = self.staged_model_.choose(budget, stage, available)
-        table = prediction_table(self, X, model.columns)
-        scores: Float = np.asarray(table @ model.coef[:, model.columns].T)
-        return scores + model.intercept
+    model_: AnytimeModel
 
-    def _staged_scores(self, X: Any) -> Iterator[Float]:
-        """Yield the scores (n, P) after each group."""
-        check_is_fitted(self)
-        staged = self.staged_model_
-        table = prediction_table(self, X, staged.at_stage(staged.n_stages).columns)
-        yield from islice(staged.stage_scores(table), 1, None)
-
-    def _respond(self, scores: Float, method: str) -> NDArray[Any]:
-        """Turn scores (n, P) into what the method of this name would have returned."""
-        raise NotImplementedError
-
-    def _encoded(self, y: Any, n_samples: int) -> Float:
-        """Return y as targets (n, P) of the fitted model."""
-        Y, _ = check_target(y, n_samples)
-        if Y.shape[1] != self.staged_model_.null_intercept.size:
-            raise ValueError(f"y has {Y.shape[1]} columns, the model {self.staged_model_.null_intercept.size} targets")
-        return Y
-
-    def _shaped(self, scores: Float) -> Float:
-        return scores if self._target_shape else scores[:, 0]
-
-    def _recipe(self, names: tuple[str, ...] | None, n_features: int, alpha: float) -> tuple[Recipe, Layout]:
-        """Resolve groups against a table; the recipe counts columns among those that are used."""
-        groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
-        layout = groups.resolve(names, n_features)
-        used = np.sort(layout.used)
-        columns = tuple(np.searchsorted(used, c) for c in layout.columns)
-        limits = Limits(self.max_cost, self.max_groups, self.min_gain)
-        schedule = as_schedule(self.schedule, groups.names, groups.prices)
-        recipe = Recipe(columns, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha)
-        return recipe, layout
-
-    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
-        """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
-        return check_target(y, n_samples)
-
-    def _validate_params(self) -> None:
-        try:
-            super()._validate_params()
-        except InvalidParameterError as error:  # it holds the whole value
-            raise InvalidParameterError(cut(str(error))) from None
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
-                raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
-
-    def _check(self, X: Any, y: Any, sample_weight: Any, alpha: float) -> Checked:
-        """Check parameters and data, and read the grouped columns; nothing of the estimator is changed."""
-        self._validate_params()
-        table = check_table(self, X, reset=True)
-        names = column_names(X)
-        recipe, layout = self._recipe(names, table.shape[1], alpha)
-        Y, target_shape = self._target(y, table.shape[0])
-        weight = check_weight(sample_weight, table.shape[0])
-        used = None if layout.used.size == layout.n_features else np.sort(layout.used)
-        if isinstance(table, nw.DataFrame):
-            rows = Rows(numbers_of(table, used), Y, weight)
-        else:
-            rows = Rows(numbers_of(table), Y, weight, used)
-        return Checked(rows, recipe, layout, names, target_shape)
-
-    def _keep(
-        self, model: StagedModel, layout: Layout, names: tuple[str, ...] | None, target_shape: tuple[int, ...]
-    ) -> None:
-        """Copy a fitted model into the attributes that users read."""
-        model = model.embedded(np.sort(layout.used), layout.n_features)
-        remember_columns(self, names, layout.n_features)
-        self._target_shape, self._columns_read = target_shape, np.sort(layout.used)
-        self.staged_model_ = model
-        self.feature_groups_: FeatureGroups = layout.groups
-        self.sequence_: GroupSequence = model.sequence
-        self.order_ = model.sequence.order
-        single = not target_shape
-        self.coef_path_ = model.coef_path[:, 0] if single else model.coef_path
-        self.intercept_path_ = model.intercept_path[:, 0] if single else model.intercept_path
-        last = model.at_stage(model.n_stages)
-        self.coef_ = last.coef[0] if single else last.coef
-        self.intercept_ = float(last.intercept[0]) if single else last.intercept
-
-    def _warn_if_rounded(
-        self, model: StagedModel, data: Rows | Moments, layout: Layout, names: tuple[str, ...] | None
-    ) -> None:
-        """Warn of columns that count as constant in a model, though their values in the data differ."""
-        used = np.sort(layout.used)
-        found = used[data.varying(np.flatnonzero(np.isinf(model.scale)))].tolist()
-        if not found:
-            return
-        named = some((str(d) if names is None else names[d] for d in found), most=5)
-        warnings.warn(
-            f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
-            f"{named}. Subtract a value near the mean before they are stored as "
-            "float64. If a few samples outweigh all others, make the weights less unequal.",
-            UserWarning,
-            stacklevel=3,
-        )
+    @classmethod
+    def from_model(cls, model: AnytimeModel) -> Self:
+        """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
+        known = set(cls._get_param_names())
+        found = cls(**{name: value for name, value in model.settings.items() if name in known})
+        found._adopt(model)
+        return found
 
     def certificate(self, budgets: Any = None, *, time_limit: float = 5.0, progress: Progress = None) -> Certificate:
-        """Prove how near the sequence comes to the best that any budget could buy, on the training data.
+        """Prove how close the order is to optimal at every budget, on the training data.
 
         Parameters
         ----------
@@ -203,6 +91,151 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def _answer(
+        self, method: str, X: Any, budget: float | None, stage: int | None, available: Collection[str] | None
+    ) -> NDArray[Any]:
+        """Return what a method answers at a budget, at a stage, or from available groups."""
+        check_is_fitted(self)
+        return self.model_.respond(self.model_.scores(X, budget=budget, stage=stage, available=available), method)
+
+    def _predicted(
+        self, X: Any, budget: float | None, stage: int | None, available: Collection[str] | None
+    ) -> NDArray[Any]:
+        """Return what ``predict`` does, of a subclass of the user's too: keywords that are not given are left out."""
+        choice = {"budget": budget, "stage": stage, "available": available}
+        found: NDArray[Any] = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
+        return found
+
+    def _staged(self, method: str, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield what a method answers after each group."""
+        check_is_fitted(self)
+        yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def _learn(self, training: Training, recipe: Recipe) -> Self:
+        """Choose the ridge constant, fit, warn of what cannot be trusted, and keep the model."""
+        recipe, learned = self._with_alpha(training, recipe)
+        fitted, layout = training.fit(recipe), training.layout
+        if fitted.doubt and fitted.moments is not None:
+            warn_from_moments(fitted.doubt, fitted.moments.eps, recipe.alpha)
+        self._warn_if_rounded(fitted, layout)
+        self._adopt(
+            AnytimeModel(
+                layout,
+                fitted.stages.embedded(layout.read, layout.n_features),
+                training.family,
+                training.target_shape,
+                recipe.alpha,
+                training.classes,
+                fitted.moments,
+                type(self).__name__,
+                self.get_params(deep=False),
+                {**learned, **fitted.learned},
+            )
+        )
+        return self
+
+    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
+        """Return the recipe with its ridge constant, and what was learned in choosing it."""
+        return replace(recipe, alpha=float(self.alpha)), {}
+
+    def _adopt(self, model: AnytimeModel) -> None:
+        """Hold a model, and copy it into the attributes that users read; forget those of an earlier fit."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        single, last = not model.target_shape, model.last
+        self.model_ = model
+        self.n_features_in_ = model.layout.n_features
+        if model.layout.names is not None:
+            self.feature_names_in_ = np.asarray(model.layout.names, dtype=object)
+        self.feature_groups_, self.sequence_, self.order_ = model.groups, model.sequence, model.sequence.order
+        self.coef_path_ = model.stages.coef_path[:, 0] if single else model.stages.coef_path
+        self.intercept_path_ = model.stages.intercept_path[:, 0] if single else model.stages.intercept_path
+        self.coef_ = last.coef[0] if single else last.coef
+        self.intercept_ = float(last.intercept[0]) if single else last.intercept
+        if model.classes is not None:
+            self.classes_ = model.classes
+        if model.moments is not None:
+            self.moments_ = model.moments
+        for name, value in model.learned.items():
+            setattr(self, name, value)
+
+    def _warn_if_rounded(self, fitted: Fitted, layout: Layout) -> None:
+        """Warn of columns that count as constant in a model, though their values in the data differ."""
+        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))].tolist()
+        if not found:
+            return
+        named = some((str(d) if layout.names is None else layout.names[d] for d in found), most=5)
+        warnings.warn(
+            f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
+            f"{named}. Subtract a value near the mean before they are stored as "
+            "float64. If a few samples outweigh all others, make the weights less unequal.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    def _recipe(self, names: tuple[str, ...] | None, n_features: int) -> tuple[Recipe, Layout]:
+        """Resolve the groups against a table; the recipe counts columns among those that are read."""
+        groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
+        layout = groups.resolve(names, n_features)
+        limits = Limits(self.max_cost, self.max_groups, self.min_gain)
+        schedule = as_schedule(self.schedule, groups.names, groups.prices)
+        return Recipe(
+            layout.position, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha=0.0
+        ), layout
+
+    def _check(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
+        """Check the data and read the grouped columns; nothing of the estimator is changed."""
+        table = check_table(X, estimator=self)
+        recipe, layout = self._recipe(column_names(X), table.shape[1])
+        Y, target_shape = self._target(y, table.shape[0])
+        weight = check_weight(sample_weight, table.shape[0])
+        read = None if layout.reads_all else layout.read
+        if isinstance(table, nw.DataFrame):
+            rows = Rows(numbers_of(table, read), Y, weight)
+        else:
+            rows = Rows(numbers_of(table), Y, weight, read)
+        return rows, recipe, layout, target_shape
+
+    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+        """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
+        return check_target(y, n_samples)
+
+    def _source_of(self, X: Any, y: Any, sample_weight: Any, client: Any, checkpoint: Any) -> Source | None:
+        """Return X as a source, if it is one or dask's; None for tables, which take no options of sources."""
+        if isinstance(X, Source):
+            if y is not None or sample_weight is not None:
+                raise ValueError("a source holds targets and weights itself: give neither y nor sample_weight")
+            return X
+        if is_dask(X):
+            return dask_source(X, y, sample_weight)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_source)")
+        if client is not None or checkpoint is not None:
+            raise ValueError("client and checkpoint are for sources: open_source makes one from a table")
+        return None
+
+    def _check_many_passes(self, source: Source) -> None:
+        """Raise an error, before the first pass, if a source cannot be read several times or would be far too often."""
+        if self.rule == "fr":
+            raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
+        if source.once:
+            raise ValueError("several passes are needed, an iterator can be read once: give a function that starts one")
+
+    def _validate_params(self) -> None:
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:  # it holds the whole value
+            raise InvalidParameterError(cut(str(error))) from None
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
+                raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

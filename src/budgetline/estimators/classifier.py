@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 
-from budgetline.data.dask import dask_source, is_dask
+from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
-from budgetline.estimators.classification import Classification, family_of
-from budgetline.estimators.streaming import check_many_passes, forget, open_stream
-from budgetline.model.generalised import fit_generalised
+from budgetline.estimators.base import AnytimeEstimator
+from budgetline.inputs import check_labels
+from budgetline.messages import shown
+from budgetline.model.training import RowsTraining, SourceTraining
+from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
-from budgetline.statistics.passes import ChunkLabels
-from budgetline.statistics.rows_engine import RowsEngine
-from budgetline.statistics.source_engine import SourceEngine
+from budgetline.statistics.passes import ChunkLabels, Passes
+
+Float = NDArray[np.float64]
 
 
-class AnytimeClassifier(Classification):
+class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
     """Classification whose feature groups are computed one after another, best value for money first.
 
     Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
@@ -45,7 +54,7 @@ class AnytimeClassifier(Classification):
     Attributes
     ----------
     classes_ : array of shape (P,)
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
         As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
     n_passes_ : int
         How often the data of a source were read.
@@ -63,9 +72,13 @@ class AnytimeClassifier(Classification):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **Classification._parameter_constraints,
+        **AnytimeEstimator._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
     }
+
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -94,40 +107,26 @@ class AnytimeClassifier(Classification):
         self.class_weight = class_weight
         self.tol = tol
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None, progress: Progress = None
+    ) -> Self:
         """Learn the sequence and the model of every prefix.
+
+        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. Only the columns that are in
+        groups are read.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            Dask arrays and frames are read where they are, as :meth:`fit_source` does.
+        X : array, sparse matrix, data frame or Source
+            A table has shape (n, D). Dask arrays and frames are read where they are. A source comes from
+            :func:`budgetline.open_source`, with its labels.
         y : array of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-        """
-        if is_dask(X):
-            return self.fit_source(dask_source(X, y, sample_weight))
-        data, classes, family = self._prepare(X, y, sample_weight, self.alpha)
-        engine = RowsEngine.of(data.rows, data.recipe.by_group, family, data.used_names)
-        self._finish(fit_generalised(engine, data.recipe, family, self.tol), data, classes)
-        forget(self, "n_passes_")
-        return self
-
-    def fit_source(self, source: Source, *, client: Any = None, progress: Progress = None) -> Self:
-        """Learn from data of any size, read in chunks: a few passes per stage, counted in ``n_passes_``.
-
-        Parameters
-        ----------
-        source : Source
-            See :func:`budgetline.open_source`. Only the columns that are in groups are read.
         client : dask.distributed.Client, optional
-            Read the partitions in tasks there. Dask data run on the default client, if there is one.
+            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
         progress : bool or None
-            Whether to show a progress bar for every pass; None: on a terminal, where tqdm is installed.
+            Whether to show a progress bar for every pass over a source; None: on a terminal, where tqdm is installed.
 
         Returns
         -------
@@ -139,24 +138,148 @@ class AnytimeClassifier(Classification):
         >>> from budgetline.datasets import load_heart
         >>> heart = load_heart()
         >>> model = AnytimeClassifier(heart.feature_groups, rule="score", alpha=1e-2)
-        >>> model.fit_source(open_source((heart.data, heart.target), chunk_rows=100)).sequence_.groups[:3]
+        >>> model.fit(open_source((heart.data, heart.target), chunk_rows=100)).sequence_.groups[:3]
         ('cp', 'sex', 'age')
         """
-        stream, recipe, layout = open_stream(self, source, self.alpha, client, progress)
-        check_many_passes(source, recipe)
+        self._validate_params()
+        source = self._source_of(X, y, sample_weight, client, None)
+        if source is not None:
+            return self._fit_source(source, Passes(source, client, progress))
+        rows, recipe, layout, shape = self._check(X, y, sample_weight)
+        classes, rows = self._weighted(rows, y)
+        return self._learn(RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe)
+
+    def decision_function(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return scores: log odds of the second class, or one score per class, softmax of which is the probability.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+            Only the columns that the chosen model uses are read.
+        budget : float, optional
+            Use the longest prefix of the sequence that costs no more.
+        stage : int, optional
+            Use the first ``stage`` groups; 0 is the model of the class frequencies alone.
+        available : collection of group names, optional
+            Use exactly these groups. If they are a prefix of the sequence, the model fitted on them; otherwise the
+            minimiser of a quadratic model of the risk around a fitted stage.
+
+        Returns
+        -------
+        array of shape (n,) for two classes, (n, P) for more
+        """
+        return self._answer("decision_function", X, budget, stage, available)
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
+        return self._answer("predict_proba", X, budget, stage, available)
+
+    def predict_log_proba(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
+        return self._answer("predict_log_proba", X, budget, stage, available)
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> NDArray[Any]:
+        """Return the most probable class, shape (n,); keywords as in :meth:`decision_function`."""
+        return self._answer("predict", X, budget, stage, available)
+
+    def staged_decision_function(self, X: Any) -> Iterator[Float]:
+        """Yield the scores after each group."""
+        return self._staged("decision_function", X)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Float]:
+        """Yield the probabilities after each group."""
+        return self._staged("predict_proba", X)
+
+    def staged_predict_log_proba(self, X: Any) -> Iterator[Float]:
+        """Yield the log probabilities after each group."""
+        return self._staged("predict_log_proba", X)
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield the most probable classes after each group."""
+        return self._staged("predict", X)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> float:
+        """Return the share of labels predicted; keywords as in :meth:`decision_function`."""
+        return float(accuracy_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
+
+    def _fit_source(self, source: Source, passes: Passes) -> Self:
+        recipe, layout = self._recipe(source.feature_names, source.n_features)
+        self._check_many_passes(source)
         if self.class_weight is not None:
             raise ValueError("class_weight is not for sources: give the weights as a column")
         if source.target_shape:
             raise ValueError(
                 f"a classifier needs one target, as a vector, the source has a matrix of {source.target_shape[0]}"
             )
-        labels = stream.total(ChunkLabels(), np.empty(0, dtype=np.intp)).classes()
-        family = family_of(labels.size)
-        shape = () if labels.size == 2 else (labels.size,)
-        moments = stream.moments(shape, labels)
-        engine = SourceEngine(stream.passes, stream.columns, moments, recipe.by_group, family, labels)
-        model = fit_generalised(engine, recipe, family, self.tol)
-        self._warn_if_rounded(model, moments, layout, source.feature_names)
-        self._keep(model, layout, source.feature_names, shape)
-        self.classes_, self.n_passes_ = labels, stream.passes.count
-        return self
+        labels = passes.total(ChunkLabels(), np.empty(0, dtype=np.intp))
+        if labels is None:
+            raise ValueError("the source holds no rows of positive weight")
+        classes = labels.classes()
+        shape = () if classes.size == 2 else (classes.size,)
+        return self._learn(SourceTraining(passes, layout, family_of(classes.size), self.tol, shape, classes), recipe)
+
+    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+        classes, codes = check_labels(y, n_samples)
+        if classes.size == 2:
+            return codes[:, None].astype(np.float64), ()
+        return np.eye(classes.size)[codes], (classes.size,)
+
+    def _weighted(self, rows: Rows, y: Any) -> tuple[NDArray[Any], Rows]:
+        """Return the classes, and the rows with the class weights folded into the sample weights."""
+        classes, codes = check_labels(y, rows.n_rows)
+        if isinstance(self.class_weight, dict):
+            for label, value in self.class_weight.items():
+                if not 0 <= value < np.inf:
+                    raise ValueError(
+                        f"class_weight of class {shown(label)} must be finite and not negative, got {shown(value)}"
+                    )
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, classes[codes])
+            rows = replace(rows, weight=by_class if rows.weight is None else by_class * rows.weight)
+        mass = np.bincount(codes, rows.weight, classes.size)
+        if np.any(mass <= 0):
+            raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
+        return classes, rows
+
+
+@cache
+def family_of(n_classes: int) -> Family:
+    """Return the family of a classifier; the same object every time, so that its matrices are made once."""
+    return Logistic() if n_classes == 2 else Softmax(n_classes)

@@ -1,32 +1,18 @@
-"""AnytimeClassifierCV: the ridge constant by cross-validation over all budgets."""
+"""AnytimeClassifierCV."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
-
-from budgetline.data.rows import Rows
-from budgetline.estimators.classification import Classification
-from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
-from budgetline.messages import shown
-from budgetline.model.generalised import fit_generalised
-from budgetline.model.recipe import Recipe
-from budgetline.objectives.families import Family
-from budgetline.statistics.columns import standardised_columns
-from budgetline.statistics.rows_engine import RowsEngine
-
-Float = NDArray[np.float64]
+from budgetline.estimators.classifier import AnytimeClassifier
+from budgetline.estimators.selection import ChoosesAlpha
 
 
-class AnytimeClassifierCV(Classification):
+class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
     """AnytimeClassifier with ``alpha`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out log loss, 1 − loss/loss(training frequencies).
+    held-out log loss, 1 − loss/loss(training frequencies). It can do what :class:`AnytimeClassifier` can.
 
     Parameters
     ----------
@@ -34,7 +20,8 @@ class AnytimeClassifierCV(Classification):
         As in :class:`AnytimeClassifier`.
     alphas : sequence of float
     cv : int, splitter, iterable or None
-        As everywhere in scikit-learn; None is 5 stratified folds.
+        As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are dealt to a number of folds
+        by a hash of their values.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
 
@@ -42,7 +29,7 @@ class AnytimeClassifierCV(Classification):
     ----------
     alpha_ : float
     cv_scores_ : array of shape (n_alphas, n_folds)
-    classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+    classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
         Of the model fitted on all data with ``alpha_``.
 
     Examples
@@ -56,10 +43,8 @@ class AnytimeClassifierCV(Classification):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **Classification._parameter_constraints,
-        "alphas": ["array-like"],
-        "cv": ["cv_object"],
-        "one_standard_error": ["boolean"],
+        **{name: kinds for name, kinds in AnytimeClassifier._parameter_constraints.items() if name != "alpha"},
+        **ChoosesAlpha._parameter_constraints,
     }
 
     def __init__(
@@ -92,44 +77,3 @@ class AnytimeClassifierCV(Classification):
         self.min_gain = min_gain
         self.class_weight = class_weight
         self.tol = tol
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose ``alpha`` and fit on all data.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-        y : array of shape (n,)
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-        """
-        data, classes, family = self._prepare(X, y, sample_weight, alpha=0.0)
-        rows = data.rows
-        codes = rows.Y[:, 0].astype(np.intp) if rows.Y.shape[1] == 1 else rows.Y.argmax(axis=1)
-        alphas = check_alphas(self.alphas)
-        standardised_columns(rows, data.used_names)  # an X that is not finite is refused before any fold is fitted
-        splits = list(check_cv(self.cv, codes, classifier=True).split(np.zeros((rows.n_rows, 1)), codes))
-        for k, (train, _) in enumerate(splits):
-            weight = None if rows.weight is None else rows.weight[train]
-            mass = np.bincount(codes[train], weight, classes.size)
-            if np.any(mass <= 0):
-                missing = classes.tolist()[int(np.argmin(mass))]
-                raise ValueError(f"class {shown(missing)} is missing in the training set of fold {k}; use fewer folds")
-        recipes = [replace(data.recipe, alpha=float(a)) for a in alphas]
-        scores = np.array([[self._held_out(rows, recipe, family, *split) for split in splits] for recipe in recipes])
-        best = choose_alpha(alphas, scores, self.one_standard_error)
-        engine = RowsEngine.of(rows, data.recipe.by_group, family, data.used_names)
-        self._finish(fit_generalised(engine, recipes[best], family, self.tol), data, classes)
-        self.cv_scores_, self.alpha_ = scores, float(alphas[best])
-        return self
-
-    def _held_out(
-        self, rows: Rows, recipe: Recipe, family: Family, train: NDArray[np.intp], test: NDArray[np.intp]
-    ) -> float:
-        """Fit on the rows ``train``; return the mean over budgets of the explained fraction on ``test``."""
-        engine = RowsEngine.of(rows.take(train), recipe.by_group, family)
-        model = fit_generalised(engine, recipe, family, self.tol)
-        return mean_explained(recipe, model.sequence, held_out_losses(model, family, rows.take(test)))

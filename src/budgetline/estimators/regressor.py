@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
-from budgetline.data.dask import dask_source, is_dask
-from budgetline.estimators.regression import Regression
-from budgetline.estimators.streaming import FromMoments, Stream, check_many_passes
-from budgetline.groups import Layout
+from budgetline.data.rows import Rows
+from budgetline.data.sources import Source
+from budgetline.estimators.base import AnytimeEstimator
+from budgetline.inputs import check_table
 from budgetline.messages import shown
-from budgetline.model.generalised import fit_generalised
-from budgetline.model.linear import fit_moments, fit_rows, warn_from_moments
-from budgetline.model.recipe import Recipe
+from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
-from budgetline.statistics.moments import Moments
-from budgetline.statistics.rows_engine import RowsEngine
-from budgetline.statistics.source_engine import SourceEngine
+from budgetline.progress import Progress
+from budgetline.statistics.moments import Moments, moments_of
+from budgetline.statistics.passes import Passes
+
+Float = NDArray[np.float64]
 
 
-class AnytimeRegressor(FromMoments):
+def _of_squared_error(estimator: Any) -> bool:
+    return bool(getattr(estimator, "loss", "squared_error") == "squared_error")
+
+
+class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # type: ignore[misc]
     """Linear regression whose feature groups are computed one after another, best value for money first.
 
     Learns an order of the groups and one ridge model per prefix of it,
@@ -77,7 +85,8 @@ class AnytimeRegressor(FromMoments):
     intercept_path_ : array of shape (stages,) or (stages, P)
     coef_, intercept_
         Those of the last stage.
-    staged_model_ : StagedModel
+    model_ : AnytimeModel
+        All of this as one record, which files, curves, certificates, runners and reports work with.
     moments_ : Moments
         What was learned from, of the columns that are in groups; what ``partial_fit`` adds to. Only for squared error,
         and not where X is too wide for them.
@@ -99,11 +108,13 @@ class AnytimeRegressor(FromMoments):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **Regression._parameter_constraints,
+        **AnytimeEstimator._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
+
+    moments_: Moments
 
     def __init__(
         self,
@@ -132,74 +143,225 @@ class AnytimeRegressor(FromMoments):
         self.loss = loss
         self.tol = tol
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
+        progress: Progress = None,
+        checkpoint: Any = None,
+    ) -> Self:
         """Learn the sequence and the model of every prefix.
+
+        From a source, squared error takes one pass and memory for a chunk and D × D moments. Other losses take a few
+        passes per stage; their number is kept in ``n_passes_``. Only the columns that are in groups are read.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Source
+            A table has shape (n, D); pandas, polars and pyarrow frames are welcome, and it is not copied. Dask arrays
+            and frames are read where they are. A source comes from :func:`budgetline.open_source`, with its targets.
+        y : array of shape (n,) or (n, P)
+        sample_weight : array of shape (n,), optional
+        client : dask.distributed.Client, optional
+            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
+        progress : bool or None
+            Whether to show a progress bar for a source; None: on a terminal, where tqdm is installed.
+        checkpoint : path, optional
+            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped. Files
+            that have changed, and those whose moments are damaged (with a warning), are read again.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor, open_source
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> AnytimeRegressor().fit(open_source((X, X[:, 1]), chunk_rows=100)).coef_.round(3).tolist()
+        [-0.0, 1.0, -0.0]
+        """
+        self._validate_params()
+        family, tol = self._family(), self._tol()
+        source = self._source_of(X, y, sample_weight, client, checkpoint)
+        if source is not None:
+            return self._fit_source(source, family, tol, Passes(source, client, progress), checkpoint)
+        rows, recipe, layout, shape = self._check(X, y, sample_weight)
+        return self._learn(RowsTraining(rows, layout, family, tol, shape), recipe)
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from moments alone, which may have been merged from many places.
+
+        Parameters
+        ----------
+        moments : Moments
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor, Moments
+        >>> X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
+        >>> merged = Moments.of(X[:20], y[:20]) + Moments.of(X[20:], y[20:])
+        >>> AnytimeRegressor().fit_moments(merged).coef_.shape
+        (3,)
+        """
+        self._validate_params()
+        self._need_squared_error()
+        parts = self._parts_of(moments)
+        recipe, layout = self._recipe(parts[0].feature_names, parts[0].n_features)
+        return self._learn(MomentsTraining(layout, tuple(part.select(layout.read) for part in parts)), recipe)
+
+    @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add rows to those of earlier calls, and learn from all of them.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
-            pandas, polars and pyarrow frames are welcome. Not copied. Dask arrays and frames are read where they are.
         y : array of shape (n,) or (n, P)
         sample_weight : array of shape (n,), optional
 
         Returns
         -------
         self
-        """
-        if is_dask(X):
-            return self.fit_source(dask_source(X, y, sample_weight))
-        data = self._check(X, y, sample_weight, self.alpha)
-        family, moments = self._new_family(), None
-        if isinstance(family, SquaredError):
-            self._refuse_tol()
-            model, moments = fit_rows(data.rows, data.recipe, data.used_names)
-        else:
-            tol = 1e-10 if self.tol is None else self.tol
-            engine = RowsEngine.of(data.rows, data.recipe.by_group, family, data.used_names)
-            model = fit_generalised(engine, data.recipe, family, tol)
-        self._warn_if_rounded(model, data.rows, data.layout, data.names)
-        self._keep(model, data.layout, data.names, data.target_shape)
-        self._family = family
-        self._remember(moments, data.target_shape)
-        return self
 
-    def _learn_source(self, stream: Stream, recipe: Recipe, layout: Layout, checkpoint: Any) -> None:
-        if self.loss == "squared_error":
-            super()._learn_source(stream, recipe, layout, checkpoint)
-            return
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor
+        >>> X, model = np.random.default_rng(0).normal(size=(100, 3)), AnytimeRegressor()
+        >>> for day in (slice(0, 50), slice(50, 100)):
+        ...     model = model.partial_fit(X[day], X[day, 1])
+        >>> model.moments_.n_samples
+        100
+        """
+        self._validate_params()
+        self._need_squared_error()
+        known = self._known_parts()
+        if known is not None:
+            check_table(X, self.model_.columns)
+        rows, recipe, layout, shape = self._check(X, y, sample_weight)
+        if known is not None and not np.array_equal(self.model_.layout.read, layout.read):
+            raise ValueError("the groups use other columns than those that moments_ are of: fit again from the start")
+        more = [moments_of(part, shape, layout.names_read, single=False) for part in self._dealt(rows)]
+        parts = more if known is None else [a + b for a, b in zip(known, more, strict=True)]
+        return self._learn(MomentsTraining(layout, tuple(parts)), recipe)
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
+
+        Only the columns that the chosen model uses are read: the others may be NaN, or missing from a data frame.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        budget : float, optional
+            Use the longest prefix of the sequence that costs no more.
+        stage : int, optional
+            Use the first ``stage`` groups; 0 is the training mean.
+        available : collection of group names, optional
+            Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
+            exact for every subset; for other losses the prefixes are exact, and any other subset is answered from a
+            quadratic model of the risk around a fitted stage. Groups that are not in the sequence add nothing.
+
+        Returns
+        -------
+        array of shape (n,) or (n, P)
+        """
+        return self._answer("predict", X, budget, stage, available)
+
+    def staged_predict(self, X: Any) -> Iterator[Float]:
+        """Predict after each group.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+
+        Yields
+        ------
+        array of shape (n,) or (n, P)
+            Stages 1, 2, …, in order.
+        """
+        return self._staged("predict", X)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> float:
+        """Return R² of the predictions; keywords as in :meth:`predict`."""
+        return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
+
+    def _fit_source(self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: Any) -> Self:
+        recipe, layout = self._recipe(source.feature_names, source.n_features)
+        if isinstance(family, SquaredError):
+            moments = source_moments(source, layout, self._n_folds(), passes.client, passes.progress, checkpoint)
+            return self._learn(moments, recipe)
         if checkpoint is not None:
             raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
-        check_many_passes(stream.source, recipe)
-        family = self._new_family()
-        moments = stream.moments(stream.source.target_shape)
-        engine = SourceEngine(stream.passes, stream.columns, moments, recipe.by_group, family)
-        model = fit_generalised(engine, recipe, family, 1e-10 if self.tol is None else self.tol)
-        self._warn_if_rounded(model, moments, layout, stream.source.feature_names)
-        self._keep(model, layout, stream.source.feature_names, ())  # of one target, also if it came as a matrix
-        self._family = family
-        self._remember(None, (), stream.passes.count)
+        self._check_many_passes(source)
+        shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix
+        return self._learn(SourceTraining(passes, layout, family, tol, shape), recipe)
+
+    # -- moments of all rows; estimators that cross-validate keep those of folds ---------------------------------
+
+    def _parts_of(self, moments: Moments) -> tuple[Moments, ...]:
+        """Return the moments that a user gives, as parts."""
+        if not isinstance(moments, Moments):
+            raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
+        return (moments,)
+
+    def _known_parts(self) -> tuple[Moments, ...] | None:
+        """Return the moments of earlier calls of ``partial_fit``, None before the first."""
+        if not hasattr(self, "model_"):
+            return None
+        if self.model_.moments is None:
+            raise ValueError("X was too wide for moments: start with partial_fit or a source, which keep them")
+        return (self.model_.moments,)
+
+    def _dealt(self, rows: Rows) -> list[Rows]:
+        """Return rows as the parts that they belong to."""
+        return [rows]
+
+    def _n_folds(self) -> int | None:
+        """Return the number of folds to which the rows of a source are dealt, None if there are none."""
+        return None
 
     def _need_squared_error(self) -> None:
         if self.loss != "squared_error":
             raise ValueError(f"moments determine a model of squared error only, not of loss={shown(self.loss)}")
-        self._refuse_tol()
+        self._tol()
 
-    def _learn(self, moments: Moments, recipe: Recipe, layout: Layout, names: tuple[str, ...] | None) -> None:
-        model, doubt = fit_moments(moments, recipe)
-        warn_from_moments(doubt, moments.eps, self.alpha)
-        self._warn_if_rounded(model, moments, layout, names)
-        self._keep(model, layout, names, moments.target_shape)
-        self._family = SquaredError()
-        self._remember(moments, moments.target_shape)
-
-    def _new_family(self) -> Family:
+    def _family(self) -> Family:
         return LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
 
-    def _refuse_tol(self) -> None:
-        if self.tol is not None:
+    def _tol(self) -> float:
+        """Return the tolerance of losses other than squared error, which takes none."""
+        if self.loss == "squared_error" and self.tol is not None:
             raise ValueError(f"loss='squared_error' is solved exactly: tol={shown(self.tol)} would be ignored")
+        return 1e-10 if self.tol is None else self.tol
 
-    def _target(self, y: Any, n_samples: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         Y, shape = super()._target(y, n_samples)
         if self.loss != "squared_error" and shape == (1,):
             column_or_1d(Y, warn=True)  # warns, as scikit-learn's single-output estimators do

@@ -1,44 +1,40 @@
-"""AnytimeRegressorCV: the ridge constant by cross-validation over all budgets."""
+"""AnytimeRegressorCV."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from budgetline.data.rows import Rows
-from budgetline.estimators.regression import Regression
-from budgetline.estimators.selection import check_alphas, choose_alpha, held_out_losses, mean_explained
-from budgetline.evaluation.metrics import mean_squared_errors
-from budgetline.model.linear import fit_moments, fit_rows, gram_fits
-from budgetline.model.recipe import Recipe
-from budgetline.objectives.families import SquaredError
-from budgetline.statistics.folds import Split, fold_moments
+from budgetline.estimators.regressor import AnytimeRegressor
+from budgetline.estimators.selection import ALPHAS, ChoosesAlpha
+from budgetline.model.training import number_of_folds
 from budgetline.statistics.moments import Moments
 
-Float = NDArray[np.float64]
 
-
-class AnytimeRegressorCV(Regression):
+class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     """AnytimeRegressor with ``alpha`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out squared error, 1 − MSE/MSE(training mean). The moments of every fold are computed in one pass over the
-    data; each training set is a sum of folds and each held-out error is a function of the moments, so trying another
-    ``alpha`` never touches the data.
+    held-out loss, for squared error 1 − MSE/MSE(training mean). For squared error the moments of every fold are
+    computed in one pass over the data; each training set is a sum of folds and each held-out error is a function of
+    the moments, so trying another ``alpha`` never touches the data.
+
+    It can do what :class:`AnytimeRegressor` can. The rows of a source are dealt to ``cv`` folds by a hash of their
+    values; ``fit_moments`` takes a list of moments, one per fold; ``partial_fit`` deals the rows of every call to
+    ``cv`` folds.
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, loss, tol
         As in :class:`AnytimeRegressor`.
     alphas : sequence of float
         Values of ``alpha`` to try.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
-        its splits.
+        its splits. For sources and ``partial_fit``, a number of folds or None.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
 
@@ -47,8 +43,10 @@ class AnytimeRegressorCV(Regression):
     alpha_ : float
         The chosen value.
     cv_scores_ : array of shape (n_alphas, n_folds)
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, staged_model_
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
+    fold_moments_ : tuple of Moments
+        Those of every fold, to which ``partial_fit`` adds; only for squared error, and not where X is too wide.
 
     Examples
     --------
@@ -60,10 +58,8 @@ class AnytimeRegressorCV(Regression):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **Regression._parameter_constraints,
-        "alphas": ["array-like"],
-        "cv": ["cv_object"],
-        "one_standard_error": ["boolean"],
+        **{name: kinds for name, kinds in AnytimeRegressor._parameter_constraints.items() if name != "alpha"},
+        **ChoosesAlpha._parameter_constraints,
     }
 
     def __init__(
@@ -74,12 +70,14 @@ class AnytimeRegressorCV(Regression):
         rule: str = "fr",
         cost_sensitive: bool = True,
         schedule: Any = "greedy",
-        alphas: Any = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+        alphas: Any = ALPHAS,
         cv: Any = None,
         one_standard_error: bool = False,
         max_cost: float | None = None,
         max_groups: int | None = None,
         min_gain: float = 0.0,
+        loss: Any = "squared_error",
+        tol: float | None = None,
     ) -> None:
         self.feature_groups = feature_groups
         self.costs = costs
@@ -92,49 +90,28 @@ class AnytimeRegressorCV(Regression):
         self.max_cost = max_cost
         self.max_groups = max_groups
         self.min_gain = min_gain
+        self.loss = loss
+        self.tol = tol
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose ``alpha`` and fit on all data.
+    def _parts_of(self, moments: Any) -> tuple[Moments, ...]:
+        if isinstance(moments, Moments) or not all(isinstance(part, Moments) for part in moments):
+            raise TypeError("moments must be a list of Moments, one per fold: cross-validation holds out one of them")
+        if len(moments) < 2:
+            raise ValueError(f"moments of 2 folds or more are needed, got {len(moments)}")
+        return tuple(moments)
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-        y : array of shape (n,) or (n, P)
-        sample_weight : array of shape (n,), optional
+    def _known_parts(self) -> tuple[Moments, ...] | None:
+        if not hasattr(self, "model_"):
+            return None
+        known: tuple[Moments, ...] | None = self.model_.learned.get("fold_moments_")
+        if known is None:
+            raise ValueError("X was too wide for moments of folds: start with partial_fit or a source, which keep them")
+        return known
 
-        Returns
-        -------
-        self
-        """
-        data = self._check(X, y, sample_weight, alpha=0.0)
-        alphas = check_alphas(self.alphas)
-        (rows, _), recipes = data.rows.rescaled(), [replace(data.recipe, alpha=float(a)) for a in alphas]
-        splits = list(check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y))
-        if gram_fits(rows, data.recipe):
-            folds = fold_moments(rows, splits, data.used_names)
-            pairs = zip(splits, folds, strict=True)
-            scores = np.array(
-                [[_held_out(recipe, rows, split, *fold) for recipe in recipes] for split, fold in pairs]
-            ).T
-        else:
-            scores = np.array([[_held_out_rows(recipe, rows, *split) for recipe in recipes] for split in splits]).T
-        best = choose_alpha(alphas, scores, self.one_standard_error)
-        model, _ = fit_rows(rows, recipes[best], data.used_names)
-        self._warn_if_rounded(model, rows, data.layout, data.names)
-        self._keep(model, data.layout, data.names, data.target_shape)
-        self.cv_scores_, self.alpha_ = scores, float(alphas[best])
-        return self
+    def _dealt(self, rows: Rows) -> list[Rows]:
+        number_of_folds(self.cv)
+        splits = check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y)
+        return [rows.take(held) for _, held in splits]
 
-
-def _held_out(recipe: Recipe, rows: Rows, split: Split, train: Moments, test: Moments) -> float:
-    """Fit on ``train``; return the mean over budgets of the explained fraction on ``test``."""
-    model, doubt = fit_moments(train, recipe)
-    if doubt > train.eps**0.5:  # too ill conditioned for moments
-        return _held_out_rows(recipe, rows, *split)
-    return mean_explained(recipe, model.sequence, mean_squared_errors(model, test).sum(axis=1))
-
-
-def _held_out_rows(recipe: Recipe, rows: Rows, train: NDArray[np.intp], test: NDArray[np.intp]) -> float:
-    """Do the same from the data, for tables too wide for moments."""
-    (model, _), held = fit_rows(rows.take(train), recipe), rows.take(test)
-    return mean_explained(recipe, model.sequence, held_out_losses(model, SquaredError(), held))
+    def _n_folds(self) -> int:
+        return number_of_folds(self.cv)

@@ -1,25 +1,62 @@
-"""Choosing alpha from held-out scores over all budgets."""
+"""Choosing the ridge constant by cross-validation, over all budgets at once."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from budgetline.budgets import floats_of
-from budgetline.data.rows import Rows
+from budgetline.estimators.base import AnytimeEstimator
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.evaluation.stages import explained_share, mean_over_rows
+from budgetline.evaluation.stages import explained_share
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
-from budgetline.model.stages import StagedModel
-from budgetline.objectives.families import Family
+from budgetline.model.training import Fold, Training
 from budgetline.sequencing.sequence import GroupSequence
 
 Float = NDArray[np.float64]
+
+ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Values to try if the user names none."""
+
+
+class ChoosesAlpha(AnytimeEstimator):
+    """Tries several ridge constants on folds, and takes the one of the best mean score over all budgets."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "alphas": ["array-like"],
+        "cv": ["cv_object"],
+        "one_standard_error": ["boolean"],
+    }
+
+    alphas: Any
+    cv: Any
+    one_standard_error: bool
+
+    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
+        alphas = check_alphas(self.alphas)
+        recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
+        scores, held = [], []
+        for fold in training.folds(recipe, self.cv):
+            scores.append([held_out_score(recipe, fold) for recipe in recipes])
+            held.append(fold.held)
+        table = np.array(scores).T
+        best = choose_alpha(alphas, table, self.one_standard_error)
+        learned: dict[str, Any] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
+        if isinstance(self.cv, int | None) and None not in held:  # every row is held out once
+            learned["fold_moments_"] = tuple(held)
+        return recipes[best], learned
+
+
+def held_out_score(recipe: Recipe, fold: Fold) -> float:
+    """Fit on a fold; return the mean over budgets of the explained fraction of the held-out loss."""
+    stages = fold.training.fit(recipe).stages
+    return mean_explained(recipe, stages.sequence, fold.losses(stages))
 
 
 def check_alphas(alphas: Any) -> Float:
@@ -39,15 +76,7 @@ def mean_explained(recipe: Recipe, sequence: GroupSequence, losses: Float) -> fl
     if recipe.limits.max_cost is not None:
         total = max(min(total, recipe.limits.max_cost), float(sequence.costs.sum()))
     curve = BudgetCurve(np.concatenate([[0.0], sequence.cumulative_costs]), np.nan_to_num(explained_share(losses)))
-    return timeliness(curve, total, interpolation="step")
-
-
-def held_out_losses(model: StagedModel, family: Family, held: Rows) -> Float:
-    """Return the mean losses of stages 0, 1, … on held-out rows, less those of a model that knows the targets."""
-    if held.weight is not None and not held.weight.any():
-        raise ValueError("a held-out set has no sample of positive weight")
-    table = held.block(slice(None))[:, model.at_stage(model.n_stages).columns]
-    return mean_over_rows(model, table, held.weight, lambda scores, rows: family.excess(scores, held.Y[rows]))
+    return timeliness(curve, total)
 
 
 def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:

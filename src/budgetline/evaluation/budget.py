@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from budgetline.budgets import Interpolation
 from budgetline.data.sources import Source
@@ -17,8 +17,9 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.stages import Stages
 from budgetline.evaluation.streamed import values_over
-from budgetline.inputs import check_columns, raise_missing
-from budgetline.messages import shown
+from budgetline.inputs import raise_missing
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.stages import StagedModel
 from budgetline.progress import Progress, counted
 from budgetline.statistics.moments import Moments
 
@@ -64,15 +65,15 @@ def budget_curve(
     """
     measure = as_metric(metric)
     if isinstance(X, Moments):
-        model = _judged_alone(model, X, y, sample_weight, qid)
-        values = measure.from_moments(_squared_error_model(model, X), X)
+        judged = _judged_alone(model, X, y, sample_weight, qid)
+        values = measure.from_moments(_squared_error_model(judged, X), X)
     elif isinstance(X, Source):
-        model = _judged_alone(model, X, y, sample_weight, qid)
-        values = values_over(model, X, measure)
+        judged = _judged_alone(model, X, y, sample_weight, qid)
+        values = values_over(judged, X, measure)
     else:
         stages = Stages.of(model, X, y, sample_weight, qid)
-        model, values = stages.model, measure.values(stages)
-    sequence = model.sequence_
+        judged, values = stages.model, measure.values(stages)
+    sequence = judged.sequence
     costs = np.concatenate([[0.0], sequence.cumulative_costs])
     return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *sequence.groups))
 
@@ -171,23 +172,21 @@ def weight_of(sample_weight: Any, index: Any, estimator: Any = None) -> dict[str
     return {f"{prefix}sample_weight": rows}
 
 
-def _judged_alone(model: Any, held: Moments | Source, *given: Any) -> Any:
-    """Return the estimator that moments or a source judge; they hold all else, and no pipeline can transform them."""
-    check_is_fitted(model)
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
+def _judged_alone(fitted: Any, held: Moments | Source, *given: Any) -> AnytimeModel:
+    """Return the model that moments or a source judge; they hold all else, and no pipeline can transform them."""
     what = "moments" if isinstance(held, Moments) else "sources"
     if any(part is not None for part in given):
         raise ValueError(f"{what} hold y, weights and queries: give none")
-    if not hasattr(model, "staged_model_"):
-        raise TypeError(f"{what} judge an estimator of budgetline itself, not {type(model).__name__}")
-    check_columns(model, held.feature_names, held.n_features)
+    model = as_model(fitted)
+    if hasattr(getattr(fitted, "best_estimator_", fitted), "steps"):
+        raise TypeError(f"{what} judge an estimator of budgetline itself, not a pipeline, which would transform them")
+    model.columns.check(held.feature_names, held.n_features)
     return model
 
 
-def _squared_error_model(model: Any, moments: Moments) -> Any:
-    if hasattr(model, "classes_") or getattr(model, "loss", "squared_error") != "squared_error":
-        raise ValueError(f"moments judge models of squared error only, not {shown(model)}")
-    if moments.n_targets != model.staged_model_.null_intercept.size:
+def _squared_error_model(model: AnytimeModel, moments: Moments) -> StagedModel:
+    if not model.squared_error:
+        raise ValueError(f"moments judge models of squared error only, not {model.estimator}")
+    if moments.n_targets != model.n_targets:
         raise ValueError(f"the moments are of {moments.n_targets} targets, the model has another number")
-    return model.staged_model_
+    return model.stages

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, indexable
 
 from budgetline.budgets import Interpolation, check_interpolation
@@ -19,10 +19,10 @@ from budgetline.data.rows import Rows
 from budgetline.evaluation.budget import budget_curve, rows_of, splits_of, weight_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import Explained, MeanSquaredError, Metric, as_metric
-from budgetline.evaluation.stages import innermost
 from budgetline.evaluation.timeliness import check_fraction, oracle_curve, plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
+from budgetline.model.anytime import as_model
 from budgetline.progress import Progress, make_bar
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
@@ -203,7 +203,7 @@ class _Judge:
 
     def _check_losses(self, models: Mapping[str, Any]) -> None:
         """Raise an error if what is explained is measured in different losses."""
-        losses = {name: type(innermost(model)._family).__name__ for name, model in models.items()}
+        losses = {name: type(as_model(model).family).__name__ for name, model in models.items()}
         if isinstance(self.metric, Explained) and len(set(losses.values())) > 1:
             each = some(losses.items(), of=lambda item: f"{shown(item[0])} {item[1]}")
             raise ValueError(
@@ -239,7 +239,7 @@ def _folds(data: _Data, splits: list[tuple[Any, Any]], estimators: Mapping[str, 
     plain = [_Fold(train, test) for train, test in splits]
     if not any(map(_takes_moments, estimators.values())):
         return plain
-    table = check_table(BaseEstimator(), data.X, reset=True)
+    table = check_table(data.X)
     n, D = table.shape
     if n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
         return plain

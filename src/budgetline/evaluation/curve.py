@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 
 from budgetline.budgets import Interpolation, affordable, check_interpolation, floats_of
-from budgetline.evaluation.stages import innermost
 from budgetline.messages import shown
+from budgetline.model.anytime import as_model
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import Backend, frame_of, text_table
 
@@ -86,9 +87,7 @@ class BudgetCurve:
         """
         if isinstance(source, BudgetCurve):
             return source
-        sequence = getattr(innermost(source), "sequence_", source)
-        if not isinstance(sequence, GroupSequence):
-            raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {type(source).__name__}")
+        sequence = source if isinstance(source, GroupSequence) else _sequence_of(source)
         return cls(
             np.concatenate([[0.0], sequence.cumulative_costs]),
             np.concatenate([[0.0], sequence.explained]),
@@ -210,3 +209,11 @@ class BudgetCurve:
     def __repr__(self) -> str:
         last = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"
         return f"BudgetCurve({len(self)} points, {last} at cost {self.total_cost:.6g})"
+
+
+def _sequence_of(fitted: Any) -> GroupSequence:
+    try:
+        return as_model(fitted).sequence
+    except (TypeError, NotFittedError) as error:
+        what = type(fitted).__name__
+        raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {what}") from error

@@ -99,10 +99,10 @@ class MeanSquaredError(RowMetric):
     def means(self, stages: Stages) -> Float:
         """Return the mean squared errors of the targets, shape (K, P)."""
         _refuse_classes(self, stages)
-        Y, shape = stages.targets, (-1, 1 + stages.staged.n_stages, stages.targets.shape[1])
+        Y, shape = stages.targets, (-1, 1 + stages.model.stages.n_stages, stages.targets.shape[1])
 
         def rows_of(scores: Float, rows: slice) -> Float:
-            predicted = stages.family.prediction(scores.reshape(-1, shape[2])).reshape(shape)
+            predicted = stages.model.family.prediction(scores.reshape(-1, shape[2])).reshape(shape)
             return np.asarray((predicted - Y[rows][:, None]) ** 2)
 
         return stages.mean_of_rows(rows_of)
@@ -142,13 +142,13 @@ class Accuracy(RowMetric):
 
     def means(self, stages: Stages) -> Float:
         """Return the share of rows."""
-        if stages.is_classifier:
-            classes, truth = stages.model.classes_, column_or_1d(stages.y)  # a label that is not known is just wrong
+        if stages.model.classes is not None:
+            classes, truth = stages.model.classes, column_or_1d(stages.y)  # a label that is not known is just wrong
             return stages.mean_of_rows(lambda s, rows: classes[_labels(s)] == truth[rows][:, None])
         upper, threshold = _two_values(self, stages)
 
         def rows_of(scores: Float, rows: slice) -> NDArray[np.bool_]:
-            return np.asarray((stages.family.prediction(scores)[..., 0] > threshold) == upper[rows][:, None])
+            return np.asarray((stages.model.family.prediction(scores)[..., 0] > threshold) == upper[rows][:, None])
 
         return stages.mean_of_rows(rows_of)
 
@@ -185,14 +185,14 @@ class RocAuc(StageMetric):
     def value(self, view: StageView, stages: Stages) -> float:
         """Return the area."""
         truth, extra = stages.targets[:, 0] > 0, {}
-        if not stages.is_classifier:
+        if stages.model.classes is None:
             truth, scores = _two_values(self, stages)[0], _ranks(view.respond("predict"))
-        elif stages.model.classes_.size == 2:
+        elif stages.model.classes.size == 2:
             scores = _ranks(view.respond("decision_function"))
         else:
             truth, scores = stages.targets.argmax(axis=1), view.respond("predict_proba")
-            extra = {"multi_class": "ovr", "labels": np.arange(stages.model.classes_.size)}
-        if (count := np.unique(truth).size) < (stages.model.classes_.size if stages.is_classifier else 2):
+            extra = {"multi_class": "ovr", "labels": np.arange(stages.model.classes.size)}
+        if (count := np.unique(truth).size) < (stages.model.classes.size if stages.model.classes is not None else 2):
             raise ValueError(f"roc_auc is undefined: y holds {count} of the classes only")
         return float(roc_auc_score(truth, scores, sample_weight=stages.weight, **extra))
 
@@ -219,9 +219,9 @@ class NDCG(StageMetric):
     def value(self, view: StageView, stages: Stages) -> float:
         """Return the mean over queries."""
         self.check(stages.qid, stages.weight)
-        if stages.staged.null_intercept.size > 1:
+        if stages.model.stages.null_intercept.size > 1:
             raise ValueError(f"metric {shown(self.name)} ranks by one score, the model has several")
-        scores = view.respond("decision_function" if stages.is_classifier else "predict")
+        scores = view.respond("decision_function" if stages.model.classes is not None else "predict")
         return ndcg_score(np.asarray(stages.y), _ranks(scores), cast(Any, stages.qid), k=self.k, empty=self.empty)
 
     def check(self, qid: Any, weight: Any) -> None:
@@ -311,15 +311,9 @@ def name_of(metric: Callable[..., float]) -> str:
     return f"neg_{name}" if getattr(metric, "_sign", 1) < 0 else name
 
 
-def mean_squared_errors(model: StagedModel, moments: Moments) -> Float:
-    """Return mean squared errors (1 + stages, P) on the sample that the moments are of."""
-    coef = np.concatenate([np.zeros((1, *model.coef_path.shape[1:])), model.coef_path])
-    return moments.mean_squared_error(coef, np.vstack([model.null_intercept, model.intercept_path]))
-
-
 def _trusted_errors(model: StagedModel, moments: Moments) -> Float:
-    """Return the same, with a warning where huge coefficients cancel."""
-    errors = mean_squared_errors(model, moments)
+    """Return mean squared errors (1 + stages, P), with a warning where huge coefficients cancel."""
+    errors = model.mean_squared_errors(moments)
     coef = model.coef_path
     sd = np.sqrt(np.diag(moments.scatter) / moments.weight)
     sizes = np.abs(coef) @ sd[: moments.n_features] + sd[moments.n_features :]
@@ -365,10 +359,10 @@ def _two_values(metric: Metric, stages: Stages) -> tuple[NDArray[np.bool_], floa
 
 
 def _need_classes(metric: Metric, stages: Stages) -> None:
-    if not stages.is_classifier:
-        raise ValueError(f"metric {shown(metric.name)} is for classifiers, not for {type(stages.model).__name__}")
+    if stages.model.classes is None:
+        raise ValueError(f"metric {shown(metric.name)} is for classifiers, not for {stages.model.estimator}")
 
 
 def _refuse_classes(metric: Metric, stages: Stages) -> None:
-    if stages.is_classifier:
-        raise ValueError(f"metric {shown(metric.name)} is for regressors, not for {type(stages.model).__name__}")
+    if stages.model.classes is not None:
+        raise ValueError(f"metric {shown(metric.name)} is for regressors, not for {stages.model.estimator}")

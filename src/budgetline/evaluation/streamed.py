@@ -12,6 +12,7 @@ from budgetline.data.sources import Chunk, Source
 from budgetline.evaluation.metrics import Accuracy, Metric, RowMetric
 from budgetline.evaluation.stages import Stages
 from budgetline.inputs import check_finite
+from budgetline.model.anytime import AnytimeModel
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import ChunkMoments, Passes, located, sum_over
 
@@ -21,15 +22,15 @@ GATHER_BYTES = 1 << 31
 """Predictions of all rows and stages are kept, for metrics that need them, up to this size."""
 
 
-def values_over(model: Any, source: Source, metric: Metric) -> Float:
-    """Return a metric of every stage of a fitted estimator over a source of its columns, shape (1 + stages,).
+def values_over(model: AnytimeModel, source: Source, metric: Metric) -> Float:
+    """Return a metric of every stage of a model over a source of its columns, shape (1 + stages,).
 
     The data may be others than those that a fit read from the same source, but must not change meanwhile.
     """
     source = source.anew()
-    columns = model.staged_model_.at_stage(model.staged_model_.n_stages).columns
+    columns = model.last.columns
     # which two values a regressor's y has shows only when all rows are seen
-    whole = isinstance(metric, Accuracy) and not hasattr(model, "classes_")
+    whole = isinstance(metric, Accuracy) and model.classes is None
     names = source.feature_names
     view = ChunkView(model, tuple(str(d) if names is None else names[d] for d in columns))
     if whole or not isinstance(metric, RowMetric):
@@ -54,7 +55,7 @@ def _finished(metric: RowMetric, found: Means | None, targets: Moments | None) -
 class ChunkView:
     """How a model sees chunks that hold the columns of its last stage."""
 
-    model: Any
+    model: AnytimeModel
     labels: tuple[str, ...]
 
     def stages(self, chunk: Chunk) -> Stages:
@@ -116,7 +117,7 @@ class ChunkScores:
         """Return the scores of a chunk."""
         with located(chunk):
             stages = self.view.stages(chunk)
-            scores = np.stack(list(stages.staged.stage_scores(stages.table)), axis=1)
+            scores = np.stack(list(stages.model.stages.stage_scores(stages.table)), axis=1)
         return Gathered(((scores, chunk.y, chunk.weight, chunk.qid),))
 
 

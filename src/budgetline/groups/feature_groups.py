@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -48,16 +49,39 @@ class Layout:
         Number of columns of X, including those in no group.
     groups : FeatureGroups
         What was resolved.
+    names : tuple of str, or None
+        Names of all columns of X, if it has any.
     """
 
     columns: tuple[NDArray[np.intp], ...]
     n_features: int
     groups: FeatureGroups
+    names: tuple[str, ...] | None = None
+
+    @cached_property
+    def read(self) -> NDArray[np.intp]:
+        """Positions in X of the columns that are in groups, ascending: the columns that a fit reads."""
+        return np.sort(self.by_group)
+
+    @cached_property
+    def position(self) -> tuple[NDArray[np.intp], ...]:
+        """``position[g]`` are the positions of group ``g`` among the columns that are read."""
+        return tuple(np.searchsorted(self.read, columns) for columns in self.columns)
 
     @property
-    def used(self) -> NDArray[np.intp]:
-        """Positions of all grouped columns, group after group."""
+    def by_group(self) -> NDArray[np.intp]:
+        """Positions in X of the columns that are in groups, group after group."""
         return np.concatenate(self.columns)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether every column of X is in a group."""
+        return self.read.size == self.n_features
+
+    @property
+    def names_read(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read."""
+        return None if self.names is None else tuple(self.names[d] for d in self.read)
 
 
 class FeatureGroups:
@@ -360,7 +384,8 @@ class FeatureGroups:
                 f"{some_columns(missing)} in no group; "
                 "add the missing columns to a group or pass remainder='drop' to leave them out"
             )
-        return Layout(tuple(resolved), n_features, self)
+        names = None if feature_names is None else tuple(map(str, feature_names))
+        return Layout(tuple(resolved), n_features, self, names)
 
     def __len__(self) -> int:
         return len(self._names)

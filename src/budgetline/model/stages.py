@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,11 @@ from budgetline.inputs import check_choice
 from budgetline.messages import shown
 from budgetline.model.subsets import Subset
 from budgetline.sequencing.sequence import GroupSequence
+from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
+
+RowFunction = Callable[[Float, slice], NDArray[Any]]
 
 SCORE_BYTES = 1 << 22
 """Scores of several stages are computed by one matrix product, as many as fit into this."""
@@ -105,6 +108,22 @@ class StagedModel:
             rows = slice(start, min(start + at_once, n))
             null = np.broadcast_to(self.null_intercept, (rows.stop - start, 1, P))
             yield rows, np.concatenate([null, self._product(table[rows], slice(None))], axis=1)
+
+    def mean_over_rows(self, table: Any, weight: Float | None, rows_of: RowFunction) -> Float:
+        """Return the weighted mean over rows of what ``rows_of(scores (m, K, P), rows)`` returns for all K stages.
+
+        ``table`` holds the columns that the last stage uses. All stages share one product per chunk of rows.
+        """
+        total: Any = 0.0
+        for rows, scores in self.row_scores(table):
+            shares = np.ones(rows.stop - rows.start) if weight is None else weight[rows]
+            total = total + np.tensordot(shares, rows_of(scores, rows), axes=1)
+        return np.asarray(total / (table.shape[0] if weight is None else weight.sum()))
+
+    def mean_squared_errors(self, moments: Moments) -> Float:
+        """Return mean squared errors (1 + stages, P) on the sample that the moments are of."""
+        coef = np.concatenate([np.zeros((1, *self.coef_path.shape[1:])), self.coef_path])
+        return moments.mean_squared_error(coef, np.vstack([self.null_intercept, self.intercept_path]))
 
     def _product(self, table: Any, stages: slice) -> Float:
         """Return the scores (n, K, P) of some stages, the first of them counted as 0."""

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from budgetline.budgets import affordable, floats_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
-from budgetline.objectives.families import SquaredError
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.search import Search
 from budgetline.optimality.statement import (
-    alpha_of,
     check_time_limit,
     fitted_model,
     order_of,
@@ -92,9 +90,9 @@ def certify(
         problem = problem_of_moments(subject, feature_groups, costs, alpha)
         return _certified(problem, order_of(sequence, problem, subject), budgets, limit, progress)
     model = fitted_model(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
-    if not isinstance(model._family, SquaredError):
+    if not model.squared_error:
         return _of_other_loss(model, budgets)
-    return _certified(problem_of_model(model), model.order_.tolist(), budgets, limit, progress)
+    return _certified(problem_of_model(model), model.sequence.order.tolist(), budgets, limit, progress)
 
 
 def _certified(problem: Quadratic, order: list[int], budgets: Any, limit: float, progress: Progress) -> Certificate:
@@ -124,7 +122,7 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> 
 
 def _of_other_loss(model: Any, budgets: Any) -> Certificate:
     """Return the certificate of a generalised linear model: F of all groups is the only bound."""
-    sequence, groups = model.sequence_, model.feature_groups_
+    sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
         raise ValueError("the sequence was ended early, so what all groups explain is not known: fit all of them")
     J = len(groups)
@@ -132,7 +130,7 @@ def _of_other_loss(model: Any, budgets: Any) -> Certificate:
     values = np.cumsum(sequence.gains)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
     none = np.zeros(J, dtype=bool)
-    alpha, loss = alpha_of(model), type(model._family).__name__
+    alpha, loss = model.alpha, type(model.family).__name__
     return Certificate(
         groups, sequence.order, values, alpha, loss, grid, achieved,
         np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,

@@ -195,7 +195,7 @@ def _values(moments: Moments, feature_groups: Any, costs: Any, alpha: float) -> 
         raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
     groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
     layout = groups.resolve(moments.feature_names, moments.n_features)
-    gram = Gram.of(moments, layout.used, alpha)
+    gram = Gram.of(moments, layout.by_group, alpha)
     spectrum = np.linalg.eigvalsh(gram.C)
     doubt = moments.eps * spectrum[-1] / spectrum[0] if spectrum[0] > 0 else 1.0
     warn_from_moments(float(doubt), moments.eps, alpha)

@@ -11,7 +11,6 @@ from scipy.linalg import solve_triangular
 
 from budgetline.budgets import Demand, Interpolation, rate
 from budgetline.objectives.blocks import whiten
-from budgetline.objectives.families import SquaredError
 from budgetline.objectives.least_squares import Gram
 from budgetline.optimality.all_subsets import MOST_GROUPS, subset_values
 from budgetline.optimality.exact_order import best_order
@@ -111,9 +110,9 @@ def _stated(
         problem = problem_of_moments(moments, feature_groups, costs, alpha)
         return problem, order_of(sequence, problem, moments)
     model = fitted_model(sequence, feature_groups=feature_groups, costs=costs, alpha=alpha)
-    if not isinstance(model._family, SquaredError):
+    if not model.squared_error:
         raise ValueError("improve works with squared error: for other losses F of another order takes a refit")
-    return problem_of_model(model), model.order_.tolist()
+    return problem_of_model(model), model.sequence.order.tolist()
 
 
 class Moves:

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
-from budgetline.evaluation.stages import innermost
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.linear import LARGEST_GRAM, fit_moments, warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.subsets import LinearSubset
@@ -35,22 +33,11 @@ def check_time_limit(time_limit: Any) -> float:
     return float(time_limit)
 
 
-def fitted_model(subject: Any, **of_moments: Any) -> Any:
-    """Return the fitted estimator inside pipelines and searches; nothing may be given that goes with moments."""
+def fitted_model(subject: Any, **of_moments: Any) -> AnytimeModel:
+    """Return a fitted model; nothing may be given that goes with moments."""
     if given := [name for name, value in of_moments.items() if value is not None]:
         raise TypeError(f"{given[0]} goes with moments; a model has its own")
-    model = innermost(subject)
-    if not isinstance(model, BaseEstimator):
-        raise TypeError(f"a fitted model or Moments are needed, got {type(subject).__name__}")
-    check_is_fitted(model)
-    if not hasattr(model, "staged_model_"):
-        raise TypeError(f"{type(model).__name__} has no stages: a fitted estimator of budgetline is needed")
-    return model
-
-
-def alpha_of(model: Any) -> float:
-    """Return the ridge constant of a fitted model, chosen or given."""
-    return float(model.alpha_ if hasattr(model, "alpha_") else model.alpha)
+    return as_model(subject)
 
 
 def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha: float | None) -> Quadratic:
@@ -63,27 +50,24 @@ def problem_of_moments(moments: Moments, feature_groups: Any, costs: Any, alpha:
     return _problem(moments, layout.columns, groups, float(alpha))
 
 
-def problem_of_model(model: Any) -> Quadratic:
+def problem_of_model(model: AnytimeModel) -> Quadratic:
     """Return what sets of the groups of a fitted model explain and cost, from its moments or its factor."""
-    groups: FeatureGroups = model.feature_groups_
-    layout = groups.resolve(getattr(model, "feature_names_in_", None), model.n_features_in_)
-    alpha = alpha_of(model)
-    used = np.sort(layout.used)
-    if hasattr(model, "moments_"):
-        columns = tuple(np.searchsorted(used, c) for c in layout.columns)
-        return _problem(model.moments_, columns, groups, alpha)
-    subset: LinearSubset = model.staged_model_.subset
+    layout, groups, alpha = model.layout, model.groups, model.alpha
+    if model.moments is not None:
+        return _problem(model.moments, layout.position, groups, alpha)
+    subset = model.stages.subset
+    assert isinstance(subset, LinearSubset)
     factor = subset.factor
-    if factor.columns.size < used.size or not factor.kept.all():
+    if factor.columns.size < layout.read.size or not factor.kept.all():
         raise ValueError(
             "the model does not know the covariance of all groups (it was ended early, or columns are dependent): "
             "give the moments, certify(moments, groups, sequence=model.sequence_)"
         )
-    _check_width(used.size)
-    place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.used)]
+    _check_width(layout.read.size)
+    place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.by_group)]
     U = factor.U[:, place]
     sizes = np.array([c.size for c in layout.columns], dtype=np.intp)
-    return Quadratic(U.T @ U, U.T @ factor.z, sizes, groups, float(model.sequence_.null_value), alpha)
+    return Quadratic(U.T @ U, U.T @ factor.z, sizes, groups, float(model.sequence.null_value), alpha)
 
 
 def _problem(moments: Moments, columns: tuple[NDArray[np.intp], ...], groups: FeatureGroups, alpha: float) -> Quadratic:

@@ -6,21 +6,20 @@ import os
 import warnings
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.messages import cut, shown
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.persistence.parts import Parts
 from budgetline.persistence.reading import model_of
 from budgetline.persistence.writing import ESTIMATORS, KIND, Model, parts_of
 
 
-def check_model(model: Any, purpose: str) -> None:
-    """Raise an error unless this is a fitted estimator of ours."""
+def check_model(model: Any, purpose: str) -> AnytimeModel:
+    """Return the model of a fitted estimator of ours, or raise an error."""
     if type(model) not in ESTIMATORS.values():
         what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise TypeError(f"{purpose} takes a fitted {', '.join(ESTIMATORS)}, got {what}")
-    check_is_fitted(model, "staged_model_")
+    return as_model(model)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -55,8 +54,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> budgetline.load("heart.budgetline").predict(heart.data[:2], budget=20).tolist()
     [0, 1]
     """
-    check_model(model, "save")
-    fields, arrays = parts_of(model)
+    fields, arrays = parts_of(check_model(model, "save"))
     try:
         model_of(Parts(fields, arrays))  # what could not be read back is not written
     except ValueError as error:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK
-from budgetline.estimators.classification import Classification
 from budgetline.files import write_atomically
 from budgetline.messages import shown
 from budgetline.model.stages import StagedModel
@@ -57,20 +56,20 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
     >>> [put.name for put in graph.graph.input], [put.name for put in graph.graph.output]
     (['X', 'stage', 'budget'], ['prediction'])
     """
-    check_model(model, "to_onnx")
-    if isinstance(model._family, ConvexLoss):
+    model = check_model(model, "to_onnx")
+    if isinstance(model.family, ConvexLoss):
         raise TypeError("loss is a ConvexLoss: its functions cannot be exported, and predictions need them")
     try:
         onnx = import_module("onnx")
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'budgetline[onnx]'") from error
     graph = _Graph(onnx)
-    _add_scores(graph, model.staged_model_)
-    if isinstance(model, Classification):
+    _add_scores(graph, model.stages)
+    if model.classes is not None:
         _add_classes(graph, model)
     else:
         _add_prediction(graph, model)
-    found = graph.model(int(model.n_features_in_), _metadata(model))
+    found = graph.model(int(model.layout.n_features), _metadata(model))
     if path is not None:
         write_atomically(path, found.SerializeToString())
     return found
@@ -151,17 +150,17 @@ def _add_scores(graph: _Graph, staged: StagedModel) -> None:
 
 
 def _add_prediction(graph: _Graph, model: Any) -> None:
-    mean = graph.node("Exp", ["all_scores"], "mean") if isinstance(model._family, Poisson) else "all_scores"
+    mean = graph.node("Exp", ["all_scores"], "mean") if isinstance(model.family, Poisson) else "all_scores"
     _add_shaped(graph, model, mean, "prediction")
 
 
 def _add_shaped(graph: _Graph, model: Any, found: str, name: str) -> None:
     """Add an output in the shape of the target."""
-    if model._target_shape:
+    if model.target_shape:
         graph.node("Identity", [found], name)
     else:
         graph.node("Squeeze", [found, graph.constant("second_axis", [1], np.int64)], name)
-    graph.output(name, np.float64, model._target_shape)
+    graph.output(name, np.float64, model.target_shape)
 
 
 def _add_classes(graph: _Graph, model: Any) -> None:
@@ -185,7 +184,7 @@ def _add_classes(graph: _Graph, model: Any) -> None:
 
 def _classes(model: Any) -> NDArray[Any]:
     """Return the labels in one of the types that a graph has for them: flags, whole numbers, numbers, texts."""
-    labels = model.classes_.tolist()
+    labels = model.classes.tolist()
     for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64), (str, object)):
         if all(type(label) is kind for label in labels):
             return np.array(labels, dtype=dtype)
@@ -194,15 +193,13 @@ def _classes(model: Any) -> NDArray[Any]:
 
 def _metadata(model: Any) -> dict[str, Any]:
     """Return what a user of the graph must know to buy the groups: names, costs, and columns, in order."""
-    sequence, groups = model.sequence_, model.feature_groups_
-    names = getattr(model, "feature_names_in_", None)
-    layout = groups.resolve(names, int(model.n_features_in_))
+    sequence, layout, names = model.sequence, model.layout, model.layout.names
     found = {
-        "estimator": type(model).__name__,
+        "estimator": model.estimator,
         "order": list(sequence.groups),
         "costs": sequence.costs.tolist(),
         "cumulative_costs": sequence.cumulative_costs.tolist(),
         "columns": [layout.columns[g].tolist() for g in sequence.order.tolist()],
         "feature_names": None if names is None else [str(name) for name in names],
     }
-    return found | ({"classes": model.classes_.tolist()} if isinstance(model, Classification) else {})
+    return found | ({"classes": model.classes.tolist()} if model.classes is not None else {})

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.baselines import GroupLassoPath
-from budgetline.estimators.classification import Classification
-from budgetline.estimators.streaming import FromMoments
+from budgetline.estimators import AnytimeClassifier
 from budgetline.groups import Layout
 from budgetline.groups.plain import groups_of
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset, QuadraticSubset, Subset
-from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax
+from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax, SquaredError
 from budgetline.objectives.glm import Expansion
 from budgetline.objectives.least_squares import Factor
 from budgetline.persistence.parts import Parts, entries_of
@@ -58,7 +58,7 @@ class Frame:
     @property
     def used(self) -> NDArray[np.intp]:
         """Columns of X that are in groups, in the order of X."""
-        return np.sort(self.layout.used)
+        return self.layout.read
 
     @property
     def stages(self) -> int:
@@ -76,19 +76,27 @@ def model_of(parts: Parts) -> Model:
     left_out = parts.list_of("left_out", str)
     if set(settings) & set(left_out) or {*settings, *left_out} != set(ESTIMATORS[name]._get_param_names()):
         raise ValueError(f"the settings are not those of {name}")
-    model: Any = ESTIMATORS[name](**settings)
-    model._validate_params()
+    estimator: Any = ESTIMATORS[name](**settings)
+    estimator._validate_params()
     frame = _frame(parts)
-    family = _family(parts, model, frame)
+    family = _family(parts, estimator, frame)
     staged = _staged(parts, frame, family)
-    model._keep(staged, frame.layout, frame.names, frame.target_shape)
-    if isinstance(model, Classification):
-        model.classes_ = from_plain(parts.any("classes"))
-    elif hasattr(model, "loss"):
-        model._family = family
-    _set_learned(parts, model, frame)
+    learned, alpha = _learned(parts, estimator, frame), float(getattr(estimator, "alpha", 0.0))
+    classes = from_plain(parts.any("classes")) if isinstance(estimator, AnytimeClassifier) else None
+    model = AnytimeModel(
+        frame.layout,
+        staged.embedded(frame.layout.read, frame.layout.n_features),
+        family,
+        frame.target_shape,
+        learned.get("alpha_", alpha),
+        classes,
+        _moments(parts, family, frame),
+        name,
+        estimator.get_params(deep=False),
+        learned,
+    )
     parts.check_all_taken()
-    loaded: Model = model
+    loaded: Model = type(estimator).from_model(model)
     return loaded
 
 
@@ -114,7 +122,7 @@ def _frame(parts: Parts) -> Frame:
     if groups.prices.out_of_order(order.tolist()) is not None:
         raise ValueError("order has a group before one that it requires")
     chosen = [layout.columns[g] for g in order.tolist()]
-    columns = np.searchsorted(np.sort(layout.used), np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
+    columns = np.searchsorted(layout.read, np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
     ends = np.cumsum([c.size for c in chosen], dtype=np.intp)
     target_shape = tuple(parts.list_of("target_shape", int))
     if P < 1 or target_shape not in ((P,), *([()] if P == 1 else [])):
@@ -126,7 +134,7 @@ def _family(parts: Parts, model: Any, frame: Frame) -> Family:
     """Return the family that the estimator, its loss and its classes ask for, which must be the one that was saved."""
     plain = parts.any("classes")
     P, saved = frame.n_targets, parts.text("family")
-    if isinstance(model, Classification):
+    if isinstance(model, AnytimeClassifier):
         classes = from_plain(plain)
         if (
             not isinstance(classes, np.ndarray)
@@ -220,39 +228,42 @@ def _subset(parts: Parts, frame: Frame, family: Family) -> Subset:
     return QuadraticSubset(tuple(expansions), n_scores, frame.columns, frame.ends, family)
 
 
-def _set_learned(parts: Parts, model: Any, frame: Frame) -> None:
-    """Set what only some estimators have."""
+def _learned(parts: Parts, model: Any, frame: Frame) -> dict[str, Any]:
+    """Return what only some estimators have."""
+    found: dict[str, Any] = {}
     if parts.any("n_passes") is not None:
-        if not hasattr(model, "fit_source"):
-            raise ValueError(f"n_passes is not for {type(model).__name__}")
-        model.n_passes_ = parts.whole("n_passes", 1)
+        found["n_passes_"] = parts.whole("n_passes", 1)
     if "alphas" in model.get_params(deep=False):
-        model.alpha_ = parts.number("alpha")
-        model.cv_scores_ = parts.loose("cv_scores", "<f8", None, None).copy()
+        found["alpha_"] = parts.number("alpha")
+        found["cv_scores_"] = parts.loose("cv_scores", "<f8", None, None).copy()
     elif parts.any("alpha") is not None:
         raise ValueError(f"alpha is not for {type(model).__name__}")
-    if isinstance(model, FromMoments) and "moments" in parts.arrays:
-        moments = Moments.from_bytes(parts.array("moments", "|u1", None).tobytes(), "moments")
-        used_names = None if frame.names is None else tuple(frame.names[d] for d in frame.used)
-        if (moments.n_features, moments.target_shape) != (frame.used.size, frame.target_shape):
-            raise ValueError("moments do not go with the model")
-        if moments.feature_names not in (None, used_names):
-            raise ValueError("moments are of other columns")
-        model.moments_ = moments
-    if isinstance(model, GroupLassoPath):
-        _set_path(parts, model, frame)
+    return found | _path(parts, frame) if isinstance(model, GroupLassoPath) else found
 
 
-def _set_path(parts: Parts, model: GroupLassoPath, frame: Frame) -> None:
-    """Set the path of the lasso, over all columns of X."""
+def _moments(parts: Parts, family: Family, frame: Frame) -> Moments | None:
+    if not isinstance(family, SquaredError) or "moments" not in parts.arrays:
+        return None
+    moments = Moments.from_bytes(parts.array("moments", "|u1", None).tobytes(), "moments")
+    if (moments.n_features, moments.target_shape) != (frame.used.size, frame.target_shape):
+        raise ValueError("moments do not go with the model")
+    if moments.feature_names not in (None, frame.layout.names_read):
+        raise ValueError("moments are of other columns")
+    return moments
+
+
+def _path(parts: Parts, frame: Frame) -> dict[str, Any]:
+    """Return the path of the lasso, over all columns of X."""
     lambdas = parts.array("lambdas", "<f8", None).copy()
     L, P = lambdas.size, frame.n_targets
     coef = np.zeros((L, P, frame.layout.n_features))
     coef[..., frame.used] = parts.array("path_coef", "<f8", L, P, frame.used.size)
     intercept = parts.array("path_intercept", "<f8", L, P).copy()
     single = not frame.target_shape
-    model.lambdas_ = lambdas
-    model.path_coef_ = coef[:, 0] if single else coef
-    model.path_intercept_ = intercept[:, 0] if single else intercept
-    model.dual_gaps_ = parts.array("dual_gaps", "<f8", L).copy()
-    model.entry_lambdas_ = parts.loose("entry_lambdas", "<f8", len(frame.layout.groups)).copy()
+    return {
+        "lambdas_": lambdas,
+        "path_coef_": coef[:, 0] if single else coef,
+        "path_intercept_": intercept[:, 0] if single else intercept,
+        "dual_gaps_": parts.array("dual_gaps", "<f8", L).copy(),
+        "entry_lambdas_": parts.loose("entry_lambdas", "<f8", len(frame.layout.groups)).copy(),
+    }

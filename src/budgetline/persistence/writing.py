@@ -15,8 +15,9 @@ from budgetline.estimators import (
     AnytimeRegressor,
     AnytimeRegressorCV,
 )
-from budgetline.estimators.base import SequenceEstimator
+from budgetline.estimators.base import AnytimeEstimator
 from budgetline.groups.plain import plain_groups
+from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.families import ConvexLoss
@@ -26,7 +27,7 @@ KIND = "model"
 """Kind of the files."""
 Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath
 """What a file holds."""
-ESTIMATORS: dict[str, type[SequenceEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
+ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into so many bytes, or into so many times its own size: its columns are counted, not stored."""
 
@@ -38,31 +39,31 @@ def unfolded(n_features: int, n_targets: int, stages: int, lambdas: int) -> int:
     return 8 * n_features * (n_targets * (1 + stages + lambdas) + 2)
 
 
-def parts_of(model: Any) -> tuple[dict[str, Any], Arrays]:
+def parts_of(model: AnytimeModel) -> tuple[dict[str, Any], Arrays]:
     """Return the fields and arrays that make up a fitted model; ``left_out`` names the settings without a plain form.
 
     Everything that follows from something else is left out: costs and columns of the sequence follow from the groups
     and the order. Coefficients are those of the columns of the sequence, in its order.
     """
-    if isinstance(getattr(model, "loss", None), ConvexLoss) or isinstance(model._family, ConvexLoss):
+    if isinstance(model.family, ConvexLoss):
         raise TypeError("loss is a ConvexLoss: its functions cannot be saved, and predictions need them")
-    staged: StagedModel = model.staged_model_
+    staged = model.stages
     columns = staged.subset.columns
     settings, left_out = _settings(model)
-    names = getattr(model, "feature_names_in_", None)
+    names = model.layout.names
     fields = {
-        "estimator": type(model).__name__,
+        "estimator": model.estimator,
         "version": _version(),
         "settings": settings,
         "left_out": left_out,
-        "feature_groups": plain_groups(model.feature_groups_),
-        "n_features": int(model.n_features_in_),
+        "feature_groups": plain_groups(model.groups),
+        "n_features": int(model.layout.n_features),
         "feature_names": None if names is None else [str(name) for name in names],
-        "target_shape": [int(p) for p in model._target_shape],
-        "family": type(model._family).__name__,
+        "target_shape": [int(p) for p in model.target_shape],
+        "family": type(model.family).__name__,
         "null_value": float(staged.sequence.null_value),
-        "n_passes": getattr(model, "n_passes_", None),
-        "alpha": getattr(model, "alpha_", None),
+        "n_passes": model.learned.get("n_passes_"),
+        "alpha": model.learned.get("alpha_"),
         "classes": _plain_classes(model),
     }
     arrays: Arrays = {
@@ -71,8 +72,8 @@ def parts_of(model: Any) -> tuple[dict[str, Any], Arrays]:
         "coef": staged.coef_path[..., columns],
         "intercept": staged.intercept_path,
         "null_intercept": staged.null_intercept,
-        "mean": staged.mean[model._columns_read],
-        "scale": staged.scale[model._columns_read],
+        "mean": staged.mean[model.layout.read],
+        "scale": staged.scale[model.layout.read],
     }
     more, subset = _subset_parts(staged)
     fields["subset"] = subset
@@ -82,9 +83,9 @@ def parts_of(model: Any) -> tuple[dict[str, Any], Arrays]:
     return fields, arrays
 
 
-def _settings(model: Any) -> tuple[dict[str, Any], list[str]]:
+def _settings(model: AnytimeModel) -> tuple[dict[str, Any], list[str]]:
     """Return the settings that have a plain form, and the names of those that have none."""
-    values = model.get_params(deep=False)
+    values = model.settings
     plain, left_out = {}, []
     for name, value in values.items():
         try:
@@ -93,13 +94,13 @@ def _settings(model: Any) -> tuple[dict[str, Any], list[str]]:
             left_out.append(name)
     if {"feature_groups", "costs"} & set(left_out):
         # the groups as they were used say the same, and a later fit needs them
-        plain |= {"feature_groups": to_plain(model.feature_groups_), "costs": None}
+        plain |= {"feature_groups": to_plain(model.groups), "costs": None}
         left_out = [name for name in left_out if name not in ("feature_groups", "costs")]
     return plain, left_out
 
 
-def _plain_classes(model: Any) -> Any:
-    classes = getattr(model, "classes_", None)
+def _plain_classes(model: AnytimeModel) -> Any:
+    classes = model.classes
     try:
         return to_plain(classes)
     except NotPlainError as error:
@@ -123,33 +124,33 @@ def _subset_parts(staged: StagedModel) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {"stages": [int(e.stage) for e in subset.expansions], "by_column": by_column}
 
 
-def _learned(model: Any) -> Arrays:
+def _learned(model: AnytimeModel) -> Arrays:
     """Return what only some estimators have: moments, the scores of folds, the path of the lasso."""
     found: Arrays = {}
-    if hasattr(model, "moments_"):
-        found["moments"] = np.frombuffer(model.moments_.to_bytes(), dtype=np.uint8)
-    if hasattr(model, "cv_scores_"):
-        found["cv_scores"] = model.cv_scores_
-    if isinstance(model, GroupLassoPath):
-        P = model.staged_model_.null_intercept.size
-        path = model.path_coef_[..., model._columns_read]
+    learned = model.learned
+    if model.moments is not None:
+        found["moments"] = np.frombuffer(model.moments.to_bytes(), dtype=np.uint8)
+    if "cv_scores_" in learned:
+        found["cv_scores"] = learned["cv_scores_"]
+    if "lambdas_" in learned:
+        path = learned["path_coef_"][..., model.layout.read]
         found |= {
-            "lambdas": model.lambdas_,
-            "path_coef": path.reshape(len(path), P, -1),
-            "path_intercept": model.path_intercept_.reshape(len(path), P),
-            "dual_gaps": model.dual_gaps_,
-            "entry_lambdas": model.entry_lambdas_,
+            "lambdas": learned["lambdas_"],
+            "path_coef": path.reshape(len(path), model.n_targets, -1),
+            "path_intercept": learned["path_intercept_"].reshape(len(path), model.n_targets),
+            "dual_gaps": learned["dual_gaps_"],
+            "entry_lambdas": learned["entry_lambdas_"],
         }
     return found
 
 
-def _keep_in_proportion(model: Any, fields: dict[str, Any], arrays: Arrays) -> None:
+def _keep_in_proportion(model: AnytimeModel, fields: dict[str, Any], arrays: Arrays) -> None:
     """Store all columns where a few of very many would make a file that unfolds into far more than its own size."""
     stages, P = arrays["intercept"].shape
     lambdas = len(arrays.get("lambdas", ()))
     most = max(SMALL, LARGEST_RATIO * sum(array.nbytes for array in arrays.values()))
     if unfolded(fields["n_features"], P, stages, lambdas) > most:
-        arrays["coef"] = model.staged_model_.coef_path
+        arrays["coef"] = model.stages.coef_path
 
 
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:

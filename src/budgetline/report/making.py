@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from budgetline.budgets import affordable
 from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
 from budgetline.evaluation.metrics import Metric, as_metric
-from budgetline.evaluation.stages import innermost
 from budgetline.inputs import check_known, check_target, check_weight
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.objectives.families import SquaredError
 from budgetline.optimality import Certificate
 from budgetline.progress import Progress
@@ -128,15 +128,15 @@ def make_report(
     if X is not None:
         rivals = tuple(baselines_of(inner, _is_squared(inner), random_state)) if baselines else ()
         judged = _judge(model, X, y, measure, cv, rivals, sample_weight, progress)
-    given = f"{type(inner).__name__} of {len(inner.sequence_)} groups" if title is None else title
+    given = f"{inner.estimator} of {len(inner.sequence)} groups" if title is None else title
     made = _made(model, _data(inner, X, y, sample_weight), measure, judged, given, unit)
     return made if certificate is None else replace(made, certificate=nearness_of(certificate, made))
 
 
 def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title: str, unit: str) -> Report:
     """Put all parts together."""
-    inner = innermost(model)
-    chosen = set(inner.sequence_.groups)
+    inner = as_model(model)
+    chosen = set(inner.sequence.groups)
     return Report(
         title=title,
         version=version("budgetline"),
@@ -147,20 +147,17 @@ def _made(model: Any, data: Data, measure: Metric, judged: _Judged | None, title
         settings=_settings(model, inner),
         measure=_measure(inner, measure, judged),
         sequence=_stages(inner, judged),
-        left_out=tuple(name for name in inner.feature_groups_.names if name not in chosen),
+        left_out=tuple(name for name in inner.groups.names if name not in chosen),
         curves=_curves(inner, judged),
         comparison=None if judged is None or not judged.baselines else _rivals(inner, judged),
-        shared=tuple(SharedCost(name, *entry) for name, entry in inner.feature_groups_.shared.items()),
-        required=tuple(Required(name, groups) for name, groups in inner.feature_groups_.requires.items()),
+        shared=tuple(SharedCost(name, *entry) for name, entry in inner.groups.shared.items()),
+        required=tuple(Required(name, groups) for name, groups in inner.groups.requires.items()),
     )
 
 
-def _check(model: Any, X: Any, y: Any, metric: Any, sample_weight: Any, title: Any, unit: Any) -> Any:
-    """Check what was given; return the estimator at the end of pipelines and searches."""
-    check_is_fitted(model)
-    inner = innermost(model)
-    if not hasattr(inner, "staged_model_"):
-        raise TypeError(f"{type(inner).__name__} has no stages: a fitted estimator of budgetline is needed")
+def _check(model: Any, X: Any, y: Any, metric: Any, sample_weight: Any, title: Any, unit: Any) -> AnytimeModel:
+    """Check what was given; return the model."""
+    inner = as_model(model)
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, from which folds are drawn, not {type(X).__name__}")
     if (X is None) != (y is None):
@@ -175,14 +172,14 @@ def _check(model: Any, X: Any, y: Any, metric: Any, sample_weight: Any, title: A
     return inner
 
 
-def _default_metric(inner: Any, X: Any) -> str:
-    if X is None or not hasattr(inner, "classes_"):
+def _default_metric(inner: AnytimeModel, X: Any) -> str:
+    if X is None or inner.classes is None:
         return "explained"
-    return "roc_auc" if inner.classes_.size == 2 else "accuracy"
+    return "roc_auc" if inner.classes.size == 2 else "accuracy"
 
 
-def _is_squared(inner: Any) -> bool:
-    return isinstance(inner._family, SquaredError)
+def _is_squared(inner: AnytimeModel) -> bool:
+    return isinstance(inner.family, SquaredError)
 
 
 def _judge(
@@ -196,59 +193,59 @@ def _judge(
     return _Judged(budget_curve(model, X, y, metric=measure, sample_weight=weight), found, baselines)
 
 
-def _task(inner: Any) -> Task:
-    classes = tuple(map(str, inner.classes_.tolist())) if hasattr(inner, "classes_") else ()
-    family = type(inner._family).__name__
+def _task(inner: AnytimeModel) -> Task:
+    classes = tuple(map(str, inner.classes.tolist())) if inner.classes is not None else ()
+    family = type(inner.family).__name__
     kind = "classification" if classes else "regression"
-    return Task(kind, type(inner).__name__, LOSSES.get(family, str(getattr(inner._family, "name", family))), classes)
+    return Task(kind, inner.estimator, LOSSES.get(family, str(getattr(inner.family, "name", family))), classes)
 
 
-def _data(inner: Any, X: Any, y: Any, sample_weight: Any) -> Data:
-    columns, groups = int(inner.n_features_in_), len(inner.feature_groups_)
+def _data(inner: AnytimeModel, X: Any, y: Any, sample_weight: Any) -> Data:
+    columns, groups = inner.layout.n_features, len(inner.groups)
     if X is None:
-        rows = int(inner.moments_.n_samples) if hasattr(inner, "moments_") else None
+        rows = None if inner.moments is None else int(inner.moments.n_samples)
         return Data(rows, columns, groups, False, _training_target(inner))
     n = int(_num_samples(X))
     return Data(n, columns, groups, sample_weight is not None, _target(inner, y, check_weight(sample_weight, n)))
 
 
-def _target(inner: Any, y: Any, weight: Float | None) -> tuple[Amount, ...]:
+def _target(inner: AnytimeModel, y: Any, weight: Float | None) -> tuple[Amount, ...]:
     """Return the means of the targets, or the frequencies of the classes."""
-    if hasattr(inner, "classes_"):
-        mass = np.bincount(check_known(y, _num_samples(y), inner.classes_), weight, inner.classes_.size)
+    if inner.classes is not None:
+        mass = np.bincount(check_known(y, _num_samples(y), inner.classes), weight, inner.classes.size)
         return _amounts(inner, mass / mass.sum())
     return _amounts(inner, np.average(check_target(y, _num_samples(y))[0], axis=0, weights=weight))
 
 
-def _training_target(inner: Any) -> tuple[Amount, ...]:
+def _training_target(inner: AnytimeModel) -> tuple[Amount, ...]:
     """Return the same as the model before any group knows it; weights of classes hide their frequencies."""
-    if getattr(inner, "class_weight", None) is not None:
+    if inner.settings.get("class_weight") is not None:
         return ()
-    method = "predict_proba" if hasattr(inner, "classes_") else "predict"
-    return _amounts(inner, np.ravel(inner._respond(inner.staged_model_.null_intercept[None], method)))
+    method = "predict_proba" if inner.classes is not None else "predict"
+    return _amounts(inner, np.ravel(inner.respond(inner.stages.null_intercept[None], method)))
 
 
-def _amounts(inner: Any, values: Float) -> tuple[Amount, ...]:
-    if hasattr(inner, "classes_"):
-        names = [str(label) for label in inner.classes_.tolist()]
+def _amounts(inner: AnytimeModel, values: Float) -> tuple[Amount, ...]:
+    if inner.classes is not None:
+        names = [str(label) for label in inner.classes.tolist()]
     else:
         names = ["mean"] if values.size == 1 else [f"{k} mean" for k in range(values.size)]
     return tuple(map(Amount, names, _known(values)))
 
 
-def _settings(model: Any, inner: Any) -> tuple[Setting, ...]:
+def _settings(model: Any, inner: AnytimeModel) -> tuple[Setting, ...]:
     """Return the settings of the estimator as text; groups and costs are in the sequence."""
-    found = {"feature_groups": None} | inner.get_params(deep=False) | {"feature_groups": inner.feature_groups_}
+    found = {"feature_groups": None} | dict(inner.settings) | {"feature_groups": inner.groups}
     found = {name: shown(value, LONGEST_SETTING) for name, value in found.items()}
     found.pop("costs", None)
-    if hasattr(inner, "alpha_"):
-        found["alpha_ (chosen)"] = f"{inner.alpha_:g}"
-    if model is not inner:
+    if "alpha_" in inner.learned:
+        found["alpha_ (chosen)"] = f"{inner.alpha:g}"
+    if hasattr(model, "steps") or hasattr(model, "best_estimator_"):
         found["inside of"] = type(model).__name__
     return tuple(Setting(name, text) for name, text in found.items())
 
 
-def _measure(inner: Any, measure: Metric, judged: _Judged | None) -> Measure:
+def _measure(inner: AnytimeModel, measure: Metric, judged: _Judged | None) -> Measure:
     label, style = LABELS.get(measure.name, (measure.name, "general"))
     if measure.name == "explained":
         label, style = f"explained {'variance' if _is_squared(inner) else 'deviance'}", "percent"
@@ -256,9 +253,9 @@ def _measure(inner: Any, measure: Metric, judged: _Judged | None) -> Measure:
     return Measure(measure.name, label, style, bool(measure.greater_is_better), folds)
 
 
-def _stages(inner: Any, judged: _Judged | None) -> tuple[Stage, ...]:
-    sequence = inner.sequence_
-    widths = dict(zip(inner.feature_groups_.names, map(len, inner.feature_groups_.columns), strict=True))
+def _stages(inner: AnytimeModel, judged: _Judged | None) -> tuple[Stage, ...]:
+    sequence = inner.sequence
+    widths = dict(zip(inner.groups.names, map(len, inner.groups.columns), strict=True))
     gains, explained = _known(sequence.gains), _known(sequence.explained)
     found = []
     for k, (group, cost, spent) in enumerate(
@@ -274,7 +271,7 @@ def _buys(fold: BudgetCurve, group: str, budget: float) -> bool:
     return group in fold.groups[: int(affordable(fold.costs, budget))]
 
 
-def _curves(inner: Any, judged: _Judged | None) -> tuple[Curve, ...]:
+def _curves(inner: AnytimeModel, judged: _Judged | None) -> tuple[Curve, ...]:
     fitted = BudgetCurve.of(inner) if judged is None else judged.fitted
     costs = tuple(fitted.costs.tolist())
     curves = [Curve(TRAINING, "this model on the data it learned from", costs, _known(fitted.values), ())]
@@ -286,9 +283,9 @@ def _curves(inner: Any, judged: _Judged | None) -> tuple[Curve, ...]:
     return tuple(curves)
 
 
-def _rivals(inner: Any, judged: _Judged) -> Rivals:
+def _rivals(inner: AnytimeModel, judged: _Judged) -> Rivals:
     """Return timeliness and values at shares of the whole cost, of the model's own way first."""
-    total = float(inner.sequence_.costs.sum())
+    total = float(inner.sequence.costs.sum())
     budgets = tuple(share * total for share in SHARES)
     notes = {OWN: "as it was fitted; every fold learns its own order"} | {b.name: b.note for b in judged.baselines}
     found = []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from budgetline.messages import shown
-from budgetline.objectives.families import SquaredError
+from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Certificate
 from budgetline.report.content import BOUND, Bounded, Content, Curve, Nearness
 
@@ -17,23 +17,22 @@ SAME_DATA = 1e-6
 """R(∅) of the same data, found in another way, differs by less than this share of it."""
 
 
-def check_certificate(certificate: Any, inner: Any) -> None:
+def check_certificate(certificate: Any, inner: AnytimeModel) -> None:
     """Raise an error unless a certificate is about the sequence of a fitted model; None is fine."""
     if certificate is None:
         return
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {shown(certificate)}")
-    theirs, ours = certificate.feature_groups, inner.feature_groups_
-    alpha = float(inner.alpha_ if hasattr(inner, "alpha_") else inner.alpha)
-    null_value = float(inner.sequence_.null_value)
-    squared = isinstance(inner._family, SquaredError)
+    theirs, ours = certificate.feature_groups, inner.groups
+    null_value = float(inner.sequence.null_value)
+    squared = inner.squared_error
     shared = (theirs.shared, theirs.requires) != (ours.shared, ours.requires)
     differences = {
         f"is about sets {certificate.condition} only": bool(certificate.condition),
         "has other groups": theirs.names != ours.names or theirs.columns != ours.columns,
         "has other costs": shared or not np.array_equal(theirs.costs, ours.costs),
-        "has another order": not np.array_equal(certificate.order, inner.order_),
-        f"has alpha={certificate.alpha:g}, the model {alpha:g}": certificate.alpha != alpha,
+        "has another order": not np.array_equal(certificate.order, inner.sequence.order),
+        f"has alpha={certificate.alpha:g}, the model {inner.alpha:g}": certificate.alpha != inner.alpha,
         f"is about loss {shown(certificate.loss)}": (certificate.loss == "squared_error") != squared,
         "is about other data": not abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
     }

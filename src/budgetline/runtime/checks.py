@@ -10,11 +10,10 @@ from typing import Any, get_args
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
-from budgetline.estimators.base import SequenceEstimator
 from budgetline.messages import shown, some
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, checked_row, checked_rows
 from budgetline.runtime.extractors import Columns, Extractor, Mode, is_async
@@ -22,34 +21,32 @@ from budgetline.runtime.processes import check_sendable
 from budgetline.runtime.request import Step
 
 
-def check_model(model: Any) -> Any:
+def check_model(model: Any) -> AnytimeModel:
     """Return a fitted estimator of a sequence, or raise an error."""
-    if not isinstance(model, SequenceEstimator):
+    if hasattr(model, "steps") or hasattr(model, "best_estimator_"):
         raise TypeError(
             f"a runner needs a fitted estimator of budgetline, got {type(model).__name__}; "
             "fit it on what the extractors return, without a pipeline before it"
         )
-    check_is_fitted(model)
-    return model
+    return as_model(model)
 
 
 def steps_of(
-    model: Any, extractors: Mapping[str, Any], mode: Any, seconds: Mapping[str, float] | None
+    model: AnytimeModel, extractors: Mapping[str, Any], mode: Any, seconds: Mapping[str, float] | None
 ) -> tuple[Step, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     if mode not in get_args(Mode):
         raise ValueError(f"mode must be one of {some(get_args(Mode))}, got {shown(mode)}")
     if not isinstance(extractors, Mapping):
         raise TypeError(f"extractors must be a mapping group -> function, got {type(extractors).__name__}")
-    all_names = model.feature_groups_.names
+    all_names = model.groups.names
     for what, given in (("extractors", extractors), ("seconds", seconds or {})):
         if unknown := [name for name in given if name not in all_names]:
             raise ValueError(f"unknown group {shown(unknown[0])} in {what}; the groups are {some(all_names)}")
-    names = getattr(model, "feature_names_in_", None)
-    layout = model.feature_groups_.resolve(None if names is None else tuple(names), model.n_features_in_)
-    prices, place = model.feature_groups_.prices, {g: j for j, g in enumerate(model.order_.tolist())}
+    layout, order = model.layout, model.sequence.order.tolist()
+    names, prices, place = layout.names, model.groups.prices, {g: j for j, g in enumerate(order)}
     steps = []
-    for g, name in zip(model.order_.tolist(), model.sequence_.groups, strict=True):
+    for g, name in zip(order, model.sequence.groups, strict=True):
         if name not in extractors:
             raise ValueError(
                 f"there is no extractor for group {shown(name)}; give None if it counts only when it is known"

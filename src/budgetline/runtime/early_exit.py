@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from budgetline.budgets import number_of
-from budgetline.estimators.base import SequenceEstimator
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
 
 Float = NDArray[np.float64]
 
@@ -76,14 +75,14 @@ class EarlyExit:
             At most so many rows of X are used, drawn at random.
         random_state : int, RandomState or None
         """
-        if not (isinstance(model, SequenceEstimator) and is_classifier(model)):
+        if not is_classifier(model):
             raise TypeError(f"early exit is for classifiers of budgetline, got {type(model).__name__}")
-        check_is_fitted(model)
+        found = as_model(model)
         if not 0 < number_of(below) < 1:
             raise ValueError(f"below must be between 0 and 1, got {shown(below)}")
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be an integer ≥ 1, got {shown(n_samples)}")
-        scores = np.stack([s.reshape(len(s), -1) for s in model.staged_decision_function(X)])
+        scores = np.stack([s.reshape(len(s), -1) for s in found.staged_scores(X)])
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
@@ -114,13 +113,9 @@ class EarlyExit:
         """Return whether all decisions, from scores (n, P), are as good as made."""
         return bool((self.chance(stage, scores) < self.below).all())
 
-    def check(self, model: Any) -> None:
+    def check(self, model: AnytimeModel) -> None:
         """Raise an error unless this was learned from a model of the same shape."""
-        staged = model.staged_model_
-        if not is_classifier(model) or (self.rest.shape[0], self.rest.shape[2]) != (
-            staged.n_stages,
-            staged.null_intercept.size,
-        ):
+        if model.classes is None or (self.rest.shape[0], self.rest.shape[2]) != (model.n_stages, model.n_targets):
             raise ValueError("early_exit was learned from another model")
 
 

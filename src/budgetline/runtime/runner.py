@@ -10,7 +10,6 @@ from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 
 from budgetline.runtime.answer import Answer
 from budgetline.runtime.checks import (
@@ -101,13 +100,12 @@ class AnytimeRunner:
         clock: Clock | None = None,
     ) -> None:
         self._model = check_model(model)
-        self._classifies = is_classifier(model)
         self._clock = Clock() if clock is None else clock
         workers = check_count("workers", workers)
-        steps = steps_of(model, extractors, mode, seconds)
-        models = Models(model.staged_model_, [step.columns.positions for step in steps], self._clock)
+        steps = steps_of(self._model, extractors, mode, seconds)
+        models = Models(self._model.stages, [step.columns.positions for step in steps], self._clock)
         if early_exit is not None:
-            early_exit.check(model)
+            early_exit.check(self._model)
         self._work = Work(steps, models, self._respond, workers, early_exit, self._clock, Estimate())
         self._positions = {step.name: j for j, step in enumerate(steps)}
         self._threads = ThreadLane(self._clock, check_count("max_abandoned", max_abandoned))
@@ -283,7 +281,7 @@ class AnytimeRunner:
             raise RuntimeError("the runner is closed")
         limits = check_deadline(deadline), check_budget(budget)
         request = Request(self._work, self._lanes, raws, single, *limits)
-        for name, values in check_known(known, self._model.feature_groups_.names).items():
+        for name, values in check_known(known, self._model.groups.names).items():
             if name not in self._positions:
                 continue  # the sequence ended before it
             columns = self._work.steps[self._positions[name]].columns
@@ -342,5 +340,5 @@ class AnytimeRunner:
         yield answer
 
     def _respond(self, scores: Float) -> tuple[NDArray[Any], Float | None]:
-        value = self._model._respond(scores, "predict")
-        return value, self._model._respond(scores, "predict_proba") if self._classifies else None
+        value = self._model.respond(scores, "predict")
+        return value, self._model.respond(scores, "predict_proba") if self._model.classes is not None else None

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.files import decode, encode, read, write_atomically
@@ -95,7 +94,7 @@ class Moments:
         [2.0, 0.5]
         """
         names = column_names(X)
-        table = numbers_of(check_table(BaseEstimator(), X, reset=True))
+        table = numbers_of(check_table(X))
         Y, target_shape = check_target(y, table.shape[0])
         rows = Rows(table, Y, check_weight(sample_weight, table.shape[0]))
         return moments_of(rows, target_shape, names)

@@ -26,7 +26,7 @@ from budgetline.progress import Progress, make_bar
 from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.sums import Checkpoint, Statistic, add_up, tree_sum
-from budgetline.statistics.tallies import Tally, WithTally
+from budgetline.statistics.tallies import Tally, WithTally, row_hashes
 
 Float = NDArray[np.float64]
 
@@ -160,6 +160,50 @@ class ChunkMoments:
             if rows.Y.shape[1] != (self.target_shape or (1,))[0]:
                 raise ValueError(f"y has {rows.Y.shape[1]} columns, not {(self.target_shape or (1,))[0]} as before")
             return moments_of(rows, self.target_shape, self.names, single=False)
+
+
+@dataclass(frozen=True)
+class InFold:
+    """A statistic of the rows of a chunk that are in a fold, or of the others.
+
+    Rows are dealt to folds by a hash of their values: wherever and in whatever chunks a row is read, it is in the same
+    fold, and so are its copies.
+    """
+
+    statistic: Statistic
+    n_folds: int
+    fold: int
+    held: bool
+
+    def __call__(self, chunk: Chunk) -> Any:
+        """Return the statistic of the rows, None if there are none."""
+        rows = np.flatnonzero((row_hashes(chunk) % np.uint64(self.n_folds) == self.fold) == self.held)
+        return self.statistic(chunk.take(rows)) if rows.size else None
+
+
+@dataclass(frozen=True)
+class PartsOfFolds:
+    """Moments of every fold, None where there are no rows."""
+
+    parts: tuple[Moments | None, ...]
+
+    def __add__(self, other: PartsOfFolds) -> PartsOfFolds:
+        return PartsOfFolds(tuple(add_up(pair) for pair in zip(self.parts, other.parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class MomentsOfFolds:
+    """The statistic whose sum is the moments of every fold."""
+
+    names: tuple[str, ...] | None
+    target_shape: tuple[int, ...]
+    n_folds: int
+
+    def __call__(self, chunk: Chunk) -> PartsOfFolds:
+        """Return the moments of the rows of a chunk, by fold."""
+        statistic = ChunkMoments(self.names, self.target_shape)
+        folds = range(self.n_folds)
+        return PartsOfFolds(tuple(InFold(statistic, self.n_folds, k, held=True)(chunk) for k in folds))
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,20 @@ rows. A cluster runs the same passes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.data.sources import Chunk, Positions
+from budgetline.data.sources import Chunk
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.engines import Float, Ints, Loss
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.passes import Passes, located, targets_of
+from budgetline.statistics.passes import located, targets_of
 from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.sums import Statistic
 
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
@@ -121,9 +123,8 @@ class SourceEngine:
 
     Parameters
     ----------
-    passes : Passes
-    columns : int array, or None
-        The columns to read; None: all.
+    total : callable
+        Makes one pass and returns the sum of a statistic over the rows that ``moments`` are of.
     moments : Moments
         Of the columns read, from an earlier pass.
     order : int array of shape (D,)
@@ -137,15 +138,13 @@ class SourceEngine:
 
     def __init__(
         self,
-        passes: Passes,
-        columns: Positions | None,
+        total: Callable[[Statistic], Any],
         moments: Moments,
         order: Ints,
         loss: Loss,
         classes: NDArray[Any] | None = None,
     ) -> None:
-        self._passes, self._columns, self._moments, self._order = passes, columns, moments, order
-        self._loss, self._classes = loss, classes
+        self._total, self._moments, self._order, self._loss, self._classes = total, moments, order, loss, classes
         self.n_rows, self.saturated = moments.n_samples, float("nan")
         self.x_mean, self.x_scale, mean = moments.standardisation()
         loss.check(mean[None], np.ones(1))
@@ -172,7 +171,7 @@ class SourceEngine:
         statistic = _ChunkSums(
             self._loss, full, self.x_mean, self.x_scale, self._order, self._moments.weight, self._classes, first
         )
-        found: _ModelSums = self._passes.total(statistic, self._columns)
+        found: _ModelSums = self._total(statistic)
         if first:
             self.saturated = found.saturated
         return found

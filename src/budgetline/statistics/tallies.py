@@ -110,11 +110,19 @@ class WithTally:
 
 def seen_of(chunk: Chunk) -> Seen:
     """Return the number of rows of a chunk and their hashes."""
-    targets = _hashes(chunk.y.reshape(chunk.n_rows, -1))
-    if chunk.weight is not None:
-        targets = _mixed(targets + chunk.weight.view(np.uint64))
+    targets = _target_hashes(chunk)
     table = None if chunk.X.shape[1] == 0 else _total(_mixed(targets + _hashes(chunk.X)))
     return Seen(chunk.n_rows, _total(targets), table)
+
+
+def row_hashes(chunk: Chunk) -> Hashes:
+    """Return a hash of every row of a chunk: its features, targets and weight."""
+    return _mixed(_target_hashes(chunk) + _hashes(chunk.X))
+
+
+def _target_hashes(chunk: Chunk) -> Hashes:
+    targets = _hashes(chunk.y.reshape(chunk.n_rows, -1))
+    return targets if chunk.weight is None else _mixed(targets + chunk.weight.view(np.uint64))
 
 
 def _hashes(table: Any) -> Hashes:

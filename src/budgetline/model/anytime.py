@@ -1,0 +1,193 @@
+"""AnytimeModel: everything that a fitted model is, and :func:`as_model`, which finds it inside estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.groups import FeatureGroups, Layout
+from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
+from budgetline.model.stages import LinearModel, StagedModel
+from budgetline.objectives.families import Family, SquaredError
+from budgetline.sequencing.sequence import GroupSequence
+from budgetline.statistics.moments import Moments
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AnytimeModel:
+    """A fitted anytime model: the order of the groups and one linear model per prefix, in the units of the user.
+
+    Estimators hold one as ``model_``; evaluation, certificates, the runtime, files and reports work with it alone.
+
+    Attributes
+    ----------
+    layout : Layout
+        The groups with their prices, and which columns of the user's table they are.
+    stages : StagedModel
+        The sequence, coefficients and intercepts of every stage, and the solver for other subsets of groups.
+    family : Family
+        The loss that was minimised.
+    target_shape : () or (P,)
+        Shape of one target; of a classifier of more than two classes (P,).
+    alpha : float
+        The ridge constant.
+    classes : array of shape (P,), or None
+        The labels, of a classifier.
+    moments : Moments, or None
+        The moments that a model of squared error was learned from, of the columns ``layout.read``.
+    estimator : str
+        Name of the class of the estimator.
+    settings : mapping
+        The parameters of the estimator.
+    learned : mapping
+        Further fitted attributes of the estimator, by name: ``cv_scores_``, ``n_passes_``, ….
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target).model_
+    >>> model.sequence.groups[:2], model.respond(model.scores(heart.data[:2], stage=2), "predict").tolist()
+    (('cp', 'sex'), [0, 1])
+    """
+
+    layout: Layout
+    stages: StagedModel
+    family: Family
+    target_shape: tuple[int, ...]
+    alpha: float
+    classes: NDArray[Any] | None = None
+    moments: Moments | None = None
+    estimator: str = "AnytimeModel"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    learned: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> FeatureGroups:
+        """The groups as they were used, with their costs."""
+        return self.layout.groups
+
+    @property
+    def sequence(self) -> GroupSequence:
+        """The order of the groups, with costs and gains."""
+        return self.stages.sequence
+
+    @property
+    def n_stages(self) -> int:
+        """Number of stages, not counting stage 0."""
+        return self.stages.n_stages
+
+    @property
+    def n_targets(self) -> int:
+        """Number of scores per row, P."""
+        return self.stages.null_intercept.size
+
+    @property
+    def squared_error(self) -> bool:
+        """Whether the loss is squared error."""
+        return isinstance(self.family, SquaredError)
+
+    @cached_property
+    def columns(self) -> KnownColumns:
+        """The columns of the table that the model was fitted on."""
+        return KnownColumns(self.estimator, self.layout.names, self.layout.n_features)
+
+    @cached_property
+    def last(self) -> LinearModel:
+        """The model of the last stage."""
+        return self.stages.at_stage(self.n_stages)
+
+    def scores(
+        self,
+        X: Any,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Collection[str] | None = None,
+    ) -> Float:
+        """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups."""
+        model = self.stages.choose(budget, stage, available)
+        table = prediction_table(self.columns, X, model.columns)
+        return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
+
+    def staged_scores(self, X: Any) -> Iterator[Float]:
+        """Yield the scores (n, P) after each group."""
+        return islice(self.stages.stage_scores(self.table(X)), 1, None)
+
+    def table(self, X: Any) -> Any:
+        """Return the columns of X that any stage uses, in the order of ``last.columns``."""
+        return prediction_table(self.columns, X, self.last.columns)
+
+    def respond(self, scores: Float, method: str) -> NDArray[Any]:
+        """Turn scores (n, P) into what an estimator's method of this name returns."""
+        if self.classes is None:
+            return self._shaped(self.family.prediction(scores))
+        answers: dict[str, Callable[[Float], NDArray[Any]]] = {
+            "decision_function": self._shaped,
+            "predict_proba": self._probabilities,
+            "predict_log_proba": _log_probabilities,
+            "predict": self._labels,
+        }
+        return answers[method](scores)
+
+    def encode_target(self, y: Any, n_samples: int) -> Float:
+        """Return y as the targets (n, P) of the model: numbers, or indicators of classes."""
+        if self.classes is not None:
+            labels = check_known(y, n_samples, self.classes)
+            return labels[:, None].astype(np.float64) if self.classes.size == 2 else np.eye(self.classes.size)[labels]
+        Y, _ = check_target(y, n_samples)
+        if Y.shape[1] != self.n_targets:
+            raise ValueError(f"y has {Y.shape[1]} columns, the model {self.n_targets} targets")
+        return Y
+
+    def _shaped(self, scores: Float) -> Float:
+        return scores if self.target_shape else scores[:, 0]
+
+    def _probabilities(self, scores: Float) -> Float:
+        return self.family.prediction(np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores)
+
+    def _labels(self, scores: Float) -> NDArray[Any]:
+        assert self.classes is not None
+        numbers = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes[numbers])
+
+
+def as_model(fitted: Any) -> AnytimeModel:
+    """Return the model inside a fitted estimator of this library, or inside a pipeline or search that ends in one."""
+    return _unwrapped(fitted, None)[0]
+
+
+def model_and_table(fitted: Any, X: Any) -> tuple[AnytimeModel, Any]:
+    """Return the model, and X as it arrives there: transformed by the steps of the pipelines around the model."""
+    return _unwrapped(fitted, X)
+
+
+def _unwrapped(fitted: Any, X: Any) -> tuple[AnytimeModel, Any]:
+    if isinstance(fitted, AnytimeModel):
+        return fitted, X
+    if hasattr(fitted, "fit"):
+        check_is_fitted(fitted)
+    if hasattr(fitted, "best_estimator_"):
+        return _unwrapped(fitted.best_estimator_, X)
+    if hasattr(fitted, "steps"):
+        return _unwrapped(fitted[-1], fitted[:-1].transform(X) if X is not None and len(fitted) > 1 else X)
+    if not isinstance(getattr(fitted, "model_", None), AnytimeModel):
+        raise TypeError(f"{type(fitted).__name__} has no stages: a fitted estimator of budgetline is needed")
+    return fitted.model_, X
+
+
+def _log_probabilities(scores: Float) -> Float:
+    """Return log probabilities (n, P) from scores, one for two classes."""
+    if scores.shape[1] == 1:
+        return -np.logaddexp(0, np.hstack([scores, -scores]))
+    return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))

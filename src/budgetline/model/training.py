@@ -1,0 +1,346 @@
+"""Data that a recipe can be fitted on: rows in memory, moments, or a source; and their folds for cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+
+from budgetline.data.rows import Rows
+from budgetline.data.sources import Chunk, Source
+from budgetline.groups import Layout
+from budgetline.messages import shown
+from budgetline.model.generalised import fit_generalised
+from budgetline.model.linear import fit_moments, fit_rows, gram_fits
+from budgetline.model.recipe import Recipe
+from budgetline.model.stages import StagedModel
+from budgetline.objectives.families import Family, SquaredError
+from budgetline.progress import Progress
+from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.folds import Split, fold_moments
+from budgetline.statistics.moments import Moments
+from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, located, sum_over, targets_of
+from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.source_engine import SourceEngine
+from budgetline.statistics.sums import Statistic
+
+Float = NDArray[np.float64]
+
+
+class Fitted(NamedTuple):
+    """Staged models and what they were fitted on; the moments they follow from, if there are any.
+
+    ``doubt`` estimates the relative error of the coefficients. It is zero where the data were at hand, so that the
+    coefficients are as good as the data allow. ``learned`` are further fitted attributes of the estimator, by name.
+    """
+
+    stages: StagedModel
+    data: Rows | Moments
+    moments: Moments | None = None
+    doubt: float = 0.0
+    learned: Mapping[str, Any] = MappingProxyType({})
+
+
+class Fold(NamedTuple):
+    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them.
+
+    ``held`` are the moments of the held-out rows, where there are any.
+    """
+
+    training: Training
+    losses: Callable[[StagedModel], Float]
+    held: Moments | None = None
+
+
+class Training(Protocol):
+    """Data that a recipe can be fitted on: the columns that a layout reads, targets, and the loss to minimise."""
+
+    @property
+    def layout(self) -> Layout: ...  # noqa: D102
+
+    @property
+    def family(self) -> Family: ...  # noqa: D102
+
+    @property
+    def target_shape(self) -> tuple[int, ...]: ...  # noqa: D102
+
+    @property
+    def classes(self) -> NDArray[Any] | None: ...  # noqa: D102
+
+    def fit(self, recipe: Recipe) -> Fitted:
+        """Learn the sequence and the model of every prefix."""
+        ...
+
+    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+        """Yield the folds of a cross-validation."""
+        ...
+
+
+@dataclass(frozen=True)
+class RowsTraining:
+    """Rows in memory.
+
+    Attributes
+    ----------
+    rows : Rows
+        Of the columns that the layout reads.
+    layout : Layout
+    family : Family
+    tol : float
+        Of the gradient, for losses other than squared error.
+    target_shape : () or (P,)
+    classes : array, or None
+        Of a classifier; the targets of the rows are their indicators.
+    """
+
+    rows: Rows
+    layout: Layout
+    family: Family
+    tol: float
+    target_shape: tuple[int, ...]
+    classes: NDArray[Any] | None = None
+
+    def fit(self, recipe: Recipe) -> Fitted:
+        """Fit from the data, by moments where they fit the job."""
+        if isinstance(self.family, SquaredError):
+            stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
+            moments = None if moments is None else replace(moments, target_shape=self.target_shape)
+            return Fitted(stages, self.rows, moments)
+        engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read)
+        return Fitted(fit_generalised(engine, recipe, self.family, self.tol), self.rows)
+
+    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+        """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
+        rows, exponent = self.rows.rescaled()
+        labels = None if self.classes is None else codes_of(rows.Y)
+        splitter = check_cv(cv, rows.Y if labels is None else labels, classifier=labels is not None)
+        splits = list(splitter.split(np.zeros((rows.n_rows, 1)), rows.Y if labels is None else labels))
+        if not isinstance(self.family, SquaredError):
+            standardised_columns(rows, self.layout.names_read)  # refuse an X that is not finite before any fold
+        self._check_classes(rows, splits)
+        if not (isinstance(self.family, SquaredError) and gram_fits(rows, recipe)):
+            yield from (self._fold(rows, split) for split in splits)
+            return
+        moments = fold_moments(rows, splits, self.layout.names_read)
+        for split, (train, test) in zip(splits, moments, strict=True):
+            held = replace(test.scaled(exponent), target_shape=self.target_shape)
+            yield Fold(MomentsTraining(self.layout, (train,), self._fold(rows, split).training), held_out(test), held)
+
+    def _fold(self, rows: Rows, split: Split) -> Fold:
+        train, test = split
+        held = rows.take(test)
+        if held.weight is not None and not held.weight.any():
+            raise ValueError("a held-out set has no sample of positive weight")
+
+        def losses(stages: StagedModel) -> Float:
+            table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
+            return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
+
+        return Fold(replace(self, rows=rows.take(train)), losses)
+
+    def _check_classes(self, rows: Rows, splits: Sequence[Split]) -> None:
+        if self.classes is None:
+            return
+        codes = codes_of(rows.Y)
+        for k, (train, _) in enumerate(splits):
+            weight = None if rows.weight is None else rows.weight[train]
+            _check_mass(np.bincount(codes[train], weight, self.classes.size), self.classes, k)
+
+
+@dataclass(frozen=True)
+class MomentsTraining:
+    """Moments, which determine a model of squared error; of folds, if there are several.
+
+    Attributes
+    ----------
+    layout : Layout
+    parts : tuple of Moments
+        Of the columns that the layout reads.
+    rows : RowsTraining, or None
+        The rows that the moments are of, if they are at hand: fitted on where the moments are too ill conditioned.
+    n_passes : int or None
+        How often a source was read for the moments.
+    """
+
+    layout: Layout
+    parts: tuple[Moments, ...]
+    rows: Training | None = None
+    n_passes: int | None = None
+    family: Family = field(default_factory=SquaredError)
+    classes: None = None
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """Shape of one target."""
+        return self.parts[0].target_shape
+
+    @property
+    def total(self) -> Moments:
+        """The moments of all rows."""
+        return reduce(add, self.parts)
+
+    def fit(self, recipe: Recipe) -> Fitted:
+        """Fit from the sum of the moments."""
+        total = self.total
+        stages, doubt = fit_moments(total, recipe)
+        if self.rows is not None and doubt > total.eps**0.5:
+            return self.rows.fit(recipe)
+        return Fitted(stages, total, total, doubt, self.learned)
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What a fit keeps besides the model: the number of passes."""
+        return {} if self.n_passes is None else {"n_passes_": self.n_passes}
+
+    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+        """Hold out one part after another."""
+        for k, test in enumerate(self.parts):
+            yield Fold(replace(self, parts=self.parts[:k] + self.parts[k + 1 :]), held_out(test), test)
+
+
+@dataclass(frozen=True)
+class SourceTraining:
+    """A source, read in several passes, for losses that moments do not determine.
+
+    Attributes
+    ----------
+    passes : Passes
+    layout : Layout
+    family : Family
+    tol : float
+    target_shape : () or (P,)
+    classes : array, or None
+    fold : (number of folds, fold), or None
+        Learn from the rows that are not in this fold.
+    """
+
+    passes: Passes
+    layout: Layout
+    family: Family
+    tol: float
+    target_shape: tuple[int, ...]
+    classes: NDArray[Any] | None = None
+    fold: tuple[int, int] | None = None
+
+    def fit(self, recipe: Recipe) -> Fitted:
+        """Fit by a few passes per stage."""
+        found: Moments = self._total(ChunkMoments(self.layout.names_read, self.target_shape, self.classes))
+        if self.classes is not None and self.fold is not None:
+            y_mean = found.standardisation()[2]
+            mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
+            _check_mass(mass, self.classes, self.fold[1])
+        engine = SourceEngine(self._total, found, recipe.by_group, self.family, self.classes)
+        stages = fit_generalised(engine, recipe, self.family, self.tol)
+        return Fitted(stages, found, learned={"n_passes_": self.passes.count})
+
+    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+        """Deal the rows to folds by a hash of their values."""
+        n_folds = number_of_folds(cv)
+        for k in range(n_folds):
+            training = replace(self, fold=(n_folds, k))
+            yield Fold(training, training._held_out_losses)
+
+    def _held_out_losses(self, stages: StagedModel) -> Float:
+        statistic = StageLosses(stages, self.family, self.classes)
+        assert self.fold is not None
+        found: StageLoss = _not_none(
+            self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
+        )
+        return np.asarray(found.total / found.weight)
+
+    def _total(self, statistic: Statistic) -> Any:
+        mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
+        return _not_none(self.passes.total(mine, columns_read(self.layout)))
+
+
+@dataclass(frozen=True)
+class StageLoss:
+    """Sums over rows of weighted losses of all stages, and of the weights."""
+
+    weight: float
+    total: Float
+
+    def __add__(self, other: StageLoss) -> StageLoss:
+        return StageLoss(self.weight + other.weight, self.total + other.total)
+
+
+@dataclass(frozen=True)
+class StageLosses:
+    """The statistic whose sum is the losses of all stages, less those of the saturated model."""
+
+    stages: StagedModel
+    family: Family
+    classes: NDArray[Any] | None
+
+    def __call__(self, chunk: Chunk) -> StageLoss | None:
+        """Return the losses on a chunk, None if all its weights are zero."""
+        weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
+        if not weight:
+            return None
+        with located(chunk):
+            Y = targets_of(chunk, self.classes)
+        table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
+        mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
+        return StageLoss(weight, weight * mean)
+
+
+def source_moments(
+    source: Source, layout: Layout, n_folds: int | None, client: Any, progress: Progress, checkpoint: Any
+) -> MomentsTraining:
+    """Return the moments of a source, or of its folds, from one pass."""
+    names, shape = layout.names_read, source.target_shape
+    options = {"client": client, "progress": progress}
+    if n_folds is None:
+        statistic: Statistic = ChunkMoments(names, shape)
+        found = sum_over(source, statistic, columns_read(layout), checkpoint=checkpoint, **options)
+        return MomentsTraining(layout, (_not_none(found),), n_passes=1)
+    if checkpoint is not None:
+        raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
+    found = _not_none(sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), **options))
+    for k, part in enumerate(found.parts):
+        if part is None:
+            raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
+    return MomentsTraining(layout, found.parts, n_passes=1)
+
+
+def held_out(test: Moments) -> Callable[[StagedModel], Float]:
+    """Return the function that gives mean squared errors (1 + stages,) on the sample of the moments."""
+    return lambda stages: stages.mean_squared_errors(test).sum(axis=1)
+
+
+def number_of_folds(cv: Any) -> int:
+    """Return the number of folds into which rows of a source are dealt; None is 5."""
+    if cv is None:
+        return 5
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
+        raise ValueError(f"cv must be a number of folds, 2 or more, for a source, got {shown(cv)}")
+    return int(cv)
+
+
+def columns_read(layout: Layout) -> NDArray[np.intp] | None:
+    """Return the columns of a source that a fit reads; None is all of them."""
+    return None if layout.reads_all else layout.read
+
+
+def codes_of(Y: Float) -> NDArray[np.intp]:
+    """Return class numbers (n,) of indicators (n, P), or (n, 1) for two classes."""
+    return Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
+
+
+def _check_mass(mass: NDArray[Any], classes: NDArray[Any], fold: int) -> None:
+    if np.any(mass <= 0):
+        missing = shown(classes.tolist()[int(np.argmin(mass))])
+        raise ValueError(f"class {missing} is missing in the training set of fold {fold}; use fewer folds")
+
+
+def _not_none(found: Any) -> Any:
+    if found is None:
+        raise ValueError("the source holds no rows of positive weight")
+    return found
