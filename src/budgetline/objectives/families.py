@@ -21,9 +21,10 @@ ridge problem in W and its solution is unique.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from budgetline.statistics.engines import Float, Loss
@@ -241,9 +242,9 @@ class ConvexLoss(_Plain):
 
     def __init__(
         self,
-        phi: Callable[[Any], Any],
-        derivative: Callable[[Any], Any],
-        second: Callable[[Any], Any] | None = None,
+        phi: Callable[[Float], ArrayLike],
+        derivative: Callable[[Float], ArrayLike],
+        second: Callable[[Float], ArrayLike] | None = None,
         start: float = 0.0,
     ) -> None:
         self.phi, self.derivative, self.second, self.at = phi, derivative, second, float(start)
@@ -281,7 +282,7 @@ class ConvexLoss(_Plain):
                 outside = ~np.isfinite(np.asarray(self.phi(middle), dtype=np.float64))  # φ may end somewhere
                 below = np.where(outside, middle < self.at, np.asarray(self.derivative(middle)) < y)
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
-            return np.asarray(self.phi(low) - y * low, dtype=np.float64)
+            return np.asarray(self.value(low[:, None]) - y * low)
 
 
 LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -52,7 +52,7 @@ class Fit:
     def widened(self, columns: Ints) -> Fit:
         """Return the same model over columns that begin with its own."""
         more = np.zeros((columns.size - self.columns.size, self.theta.shape[1]))
-        return replace(self, columns=columns, theta=np.vstack([self.theta, more]))
+        return Fit(columns, np.vstack([self.theta, more]), self.alpha, self.point, self.risk)
 
     @cached_property
     def slopes(self) -> Float:
@@ -129,7 +129,7 @@ def _polished(engine: Engine, fit: Fit, gradient: Float, solver: Solver | None) 
         solver = _solver(engine, fit)
     theta = fit.theta - solver(gradient)
     new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta))
-    return replace(new, risk=min(new.risk, fit.risk))
+    return new if new.risk <= fit.risk else Fit(fit.columns, theta, fit.alpha, new.point, fit.risk)
 
 
 def _solver(engine: Engine, fit: Fit) -> Solver:

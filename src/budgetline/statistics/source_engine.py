@@ -19,7 +19,6 @@ from budgetline.statistics.engines import Float, Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import located, targets_of
 from budgetline.statistics.rows_engine import RowsEngine
-from budgetline.statistics.sums import Statistic
 
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
@@ -31,7 +30,7 @@ class _ModelSums:
 
     Attributes
     ----------
-    theta, down : arrays of shape (1 + D, Q)
+    theta, descent : arrays of shape (1 + D, Q)
         θ of all columns of Z, and minus the gradient of the risk.
     H : array of shape (1 + D, Q, 1 + D, Q)
     risk, saturated : float
@@ -41,7 +40,7 @@ class _ModelSums:
     """
 
     theta: Float
-    down: Float
+    descent: Float
     H: Float
     risk: float
     saturated: float
@@ -51,7 +50,7 @@ class _ModelSums:
     def __add__(self, other: _ModelSums) -> _ModelSums:
         return _ModelSums(
             self.theta,
-            self.down + other.down,
+            self.descent + other.descent,
             self.H + other.H,
             self.risk + other.risk,
             self.saturated + other.saturated,
@@ -60,7 +59,7 @@ class _ModelSums:
         )
 
     def gradient(self, columns: Ints | None) -> Float:
-        return self.down[_chosen(columns)]
+        return self.descent[_chosen(columns)]
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         H, Q = self.cross(columns, columns), self.theta.shape[1]
@@ -82,8 +81,8 @@ class _ModelSums:
         """Foretell risk and gradient from the Hessian, without a pass."""
         step = theta - self.theta[columns]
         moved = np.tensordot(self.H[:, :, columns], step, axes=2)
-        risk = self.risk + float(np.sum(step * (moved / 2 - self.down)[columns]))
-        return replace(self, theta=_full(columns, theta, len(self.theta)), down=self.down - moved, risk=risk)
+        risk = self.risk + float(np.sum(step * (moved / 2 - self.descent)[columns]))
+        return replace(self, theta=_full(columns, theta, len(self.theta)), descent=self.descent - moved, risk=risk)
 
 
 @dataclass(frozen=True)
@@ -111,10 +110,10 @@ class _ChunkSums:
         rows, every = RowsEngine(A, self.loss.internal(Y), self.order, self.loss), np.arange(len(self.theta))
         point = rows.at(every, self.theta)
         with np.errstate(over="ignore", invalid="ignore"):
-            down, H = point.gradient(every), point.hessian(every)
+            descent, H = point.gradient(every), point.hessian(every)
             saturated = rows.saturated if self.first else 0.0
             return _ModelSums(
-                self.theta, down, H.reshape(2 * down.shape), point.risk, saturated, *point.curvature_range()
+                self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated, *point.curvature_range()
             )
 
 
@@ -138,7 +137,7 @@ class SourceEngine:
 
     def __init__(
         self,
-        total: Callable[[Statistic], Any],
+        total: Callable[[_ChunkSums], _ModelSums],
         moments: Moments,
         order: Ints,
         loss: Loss,
@@ -171,7 +170,7 @@ class SourceEngine:
         statistic = _ChunkSums(
             self._loss, full, self.x_mean, self.x_scale, self._order, self._moments.weight, self._classes, first
         )
-        found: _ModelSums = self._total(statistic)
+        found = self._total(statistic)
         if first:
             self.saturated = found.saturated
         return found
