@@ -14,12 +14,12 @@ from scipy.linalg import LinAlgWarning
 from budgetline.data.rows import Rows
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
+from budgetline.model.subsets import LinearSubset
 from budgetline.objectives.accuracy import refine, triangle
 from budgetline.objectives.coefficients import condition_number, stage_coefficients
 from budgetline.objectives.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.objectives.least_squares import LeastSquares
-from budgetline.objectives.subsets import LinearSubset
 from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.columns import standardised_columns

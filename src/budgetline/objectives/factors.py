@@ -160,8 +160,17 @@ class GramSchmidt(_Chosen):
         self._U = np.zeros((0, 0), order="F")
 
     def blocks(self, columns: Ints) -> Float:
-        """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
-        return diagonal_blocks(self.A, self.order, columns, self.alpha)
+        """Return C_g for groups of one size, given their columns (J_s, s): (J_s, s, s); a few groups at a time."""
+        count, size = columns.shape
+        blocks = np.empty((count, size, size))
+        batch = max(1, CHUNK_BYTES // (8 * size * self.A.root.size))
+        for start in range(0, count, batch):
+            part = columns[start : start + batch]
+            # one contiguous matrix per group, so that BLAS computes the product
+            chunk = np.ascontiguousarray(self.A.columns(self.order[part.ravel()]).T).reshape(len(part), size, -1)
+            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
+        blocks[:, np.arange(size), np.arange(size)] += self.alpha
+        return blocks
 
     def rounding(self) -> Float:
         """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
@@ -183,9 +192,9 @@ class GramSchmidt(_Chosen):
         self._lower_target -= q_lower @ z
         # 4. grow Q and U; the new rows of P are q'A
         self._T, self._k = T + size, k + q.shape[1]
-        self._Q = grown(self._Q, len(upper), self._k)
-        self._lower = grown(self._lower, self._T, self._k)
-        self._U = grown(self._U, self._k, self._T)
+        self._Q = _grown(self._Q, len(upper), self._k)
+        self._lower = _grown(self._lower, self._T, self._k)
+        self._U = _grown(self._U, self._k, self._T)
         self._Q[:, k : self._k] = q_upper
         self._lower[: self._T, k : self._k] = q_lower
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
@@ -232,29 +241,15 @@ class GramSchmidt(_Chosen):
 Factorisation = BlockCholesky | GramSchmidt
 
 
-def diagonal_blocks(A: StandardisedColumns, order: Ints, columns: Ints, alpha: float) -> Float:
-    """Return A_g'A_g + λI, shape (J_s, s, s), for columns (J_s, s) that count in ``order``; a few columns at a time."""
-    count, size = columns.shape
-    blocks = np.empty((count, size, size))
-    batch = max(1, CHUNK_BYTES // (8 * size * A.root.size))
-    for start in range(0, count, batch):
-        part = columns[start : start + batch]
-        # one contiguous matrix per group, so that BLAS computes the product
-        chunk = np.ascontiguousarray(A.columns(order[part.ravel()]).T).reshape(len(part), size, -1)
-        blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
-    blocks[:, np.arange(size), np.arange(size)] += alpha
-    return blocks
-
-
-def grown(array: Float, rows: int, columns: int) -> Float:
+def _grown(array: Float, rows: int, columns: int) -> Float:
     """Return the array in a larger one of zeros, unless it has that many rows and columns already."""
     have = array.shape
     room = tuple(h if need <= h else max(need, 2 * h) for need, h in zip((rows, columns), have, strict=True))
     if room == have:
         return array
-    grown = np.zeros(room, order="F")
-    grown[: have[0], : have[1]] = array
-    return grown
+    larger = np.zeros(room, order="F")
+    larger[: have[0], : have[1]] = array
+    return larger
 
 
 def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_]]:

@@ -16,10 +16,10 @@ from budgetline.groups.prices import Mask, Prices
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.linear import LARGEST_GRAM, warn_from_moments
+from budgetline.model.subsets import LinearSubset
 from budgetline.objectives.factors import BlockCholesky
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.objectives.least_squares import LeastSquares
-from budgetline.objectives.subsets import LinearSubset
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments
