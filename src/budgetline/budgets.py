@@ -249,7 +249,3 @@ class Demand:
             length = width / self.stop
         area = (end - start) * (1 - (start + end) / 2)
         return np.asarray(np.divide(area, length, out=1 - end, where=length > 0))
-
-    def mean(self, costs: Float, values: Float) -> float:
-        """Return the mean over budgets of a curve of values at increasing costs; both start at 0."""
-        return float(self.weights(costs[:-1], costs[1:]) @ np.diff(values))

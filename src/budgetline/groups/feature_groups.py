@@ -380,9 +380,7 @@ class FeatureGroups:
         return f"FeatureGroups({len(self)} groups, {n_columns} columns, total cost {total:.6g})"
 
 
-def as_feature_groups(
-    groups: FeatureGroups | Iterable[object] | None, costs: Costs, feature_names: Sequence[str] | None, n_features: int
-) -> FeatureGroups:
+def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | None, n_features: int) -> FeatureGroups:
     """Return the groups of an estimator's ``feature_groups`` and ``costs``; None means one group per column."""
     if isinstance(groups, FeatureGroups):
         return groups if costs is None else groups.with_costs(costs)
