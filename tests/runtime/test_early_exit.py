@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor, FixedOrder
 
 GROUPS = [[0, 1], [2], [3, 4], [5]]
 
@@ -92,22 +92,17 @@ def test_many_inputs_as_one_by_one(fitted, monkeypatch):
 
 
 def test_honest_where_the_assumption_holds():
-    """Scores that are jointly normal: the estimate is the probability, up to the sample."""
+    """Independent normal columns, one per group, so jointly normal scores: the estimate is the probability."""
     rng = np.random.default_rng(1)
-    m = 4000
-    own = rng.normal(0.3, 1.0, m)
-    final = 0.2 + 1.7 * own + rng.normal(0, 0.8, m)
-
-    class Model(AnytimeClassifier):
-        def __sklearn_is_fitted__(self):
-            return True
-
-        def staged_decision_function(self, X):
-            yield from (own, final)
-
-    early_exit = EarlyExit.learn(Model(), np.zeros((m, 1)), n_samples=m)
+    X = rng.normal([0.3, 0.0], [1.0, 0.8], size=(4000, 2))
+    y = X @ [1.7, 1.0] + rng.logistic(size=len(X)) > 0
+    model = AnytimeClassifier([[0], [1]], alpha=1e-3, schedule=FixedOrder(["0", "1"])).fit(X, y)
+    early_exit = EarlyExit.learn(model, X, n_samples=len(X))
     at = np.array([-2.0, -0.7, -0.1, 0.1, 0.4, 1.5])
-    positive = norm.cdf((0.2 + 1.7 * at) / 0.8)
+    (own, _), (first, second) = model.coef_path_[:, 0] if model.coef_path_.ndim == 3 else model.coef_path_
+    x = (at - np.ravel(model.intercept_path_[0])) / own
+    expected = np.ravel(model.intercept_path_[1]) + first * x
+    positive = norm.cdf(expected / (0.8 * abs(second)))
     np.testing.assert_allclose(early_exit.chance(1, at[:, None]), np.where(at > 0, 1 - positive, positive), atol=0.03)
 
 
@@ -235,15 +230,15 @@ def test_another_model_is_refused(binary):
 
 def test_only_classifiers_of_this_library(binary):
     model, X = binary
-    with pytest.raises(TypeError, match="early exit is for classifiers of budgetline, got AnytimeRegressor"):
+    with pytest.raises(TypeError, match="early exit is for classifiers, got AnytimeRegressor"):
         EarlyExit.learn(AnytimeRegressor(GROUPS).fit(X, X[:, 0]), X)
-    with pytest.raises(TypeError, match="early exit is for classifiers of budgetline, got LogisticRegression"):
+    with pytest.raises(TypeError, match=r"LogisticRegression.*a fitted estimator of budgetline is needed"):
         EarlyExit.learn(LogisticRegression().fit(X, model.predict(X)), X)
 
 
 @pytest.mark.parametrize("below", [0, 1, -0.1, 1.5, np.nan, True, "0.1", None])
 def test_thresholds_out_of_range(binary, below):
-    with pytest.raises(ValueError, match="below must be between 0 and 1"):
+    with pytest.raises(ValueError, match="below must be a number > 0 and < 1"):
         EarlyExit.learn(*binary, below=below)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.runtime.models import Model
+from budgetline.runtime.subset_models import SubsetModel
 from budgetline.threads import in_lanes
 
 Float = NDArray[np.float64]
-Choose = Callable[[int], Model]
+Choose = Callable[[int], SubsetModel]
 
 PATH_ROWS = 1024
-"""Rows are gathered for one product of all stages so many at a time: they stay in the processor's cache."""
+"""How many rows are gathered for one product of all stages: few enough to stay in the processor's cache."""
 
 
 class OneRow:
@@ -29,7 +29,7 @@ class OneRow:
         self._x[:, self._ends[position] : self._ends[position + 1]] = values
 
     def lacking(self, position: int) -> list[int]:
-        """Return the rows that lack a group which has arrived: there is but one."""
+        """Return no rows: the group has arrived, and there is a single row."""
         return []
 
     def scores(self, groups: int, choose: Choose) -> Float:
@@ -39,7 +39,7 @@ class OneRow:
 
 
 class ManyRows:
-    """The tables for many inputs as they came, without a copy, and which rows lack which group."""
+    """The tables for many inputs as they arrived, not copied, and which rows lack which group."""
 
     def __init__(self, ends: list[int], n: int) -> None:
         self._ends, self._n = ends, n
@@ -47,17 +47,17 @@ class ManyRows:
         self._lacking: dict[int, list[int]] = {}
 
     def put(self, position: int, values: Float, lacking: list[int]) -> None:
-        """Take the table (n, width) of the group at this step, which is not there for the rows ``lacking``."""
+        """Take the table (n, width) of the group at this step; the rows ``lacking`` do not have it."""
         self._tables[position] = values
         if lacking:
             self._lacking[position] = lacking
 
     def lacking(self, position: int) -> list[int]:
-        """Return the rows that lack a group which has arrived."""
+        """Return the rows that lack a group that has arrived."""
         return self._lacking.get(position, [])
 
     def scores(self, groups: int, choose: Choose) -> Float:
-        """Return the scores (n, P), of every row from the groups that it has."""
+        """Return the scores (n, P); each row is scored from the groups that it has."""
         found: Float | None = None
         for own, rows in self._patterns(groups):
             model = choose(own)
