@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
 from threading import current_thread, main_thread
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from budgetline.runtime.extractors import Extractor
 from budgetline.runtime.values import ColumnReader
 
 Float = NDArray[np.float64]
+A = TypeVar("A")
+T = TypeVar("T")
 LATE = Fault("late", "the deadline came before its turn")
 
 
@@ -39,11 +41,11 @@ def never() -> bool:
 
 
 def run(
-    extractor: Extractor, reader: ColumnReader, raws: list[Any], stop: Callable[[], bool] = never
+    extractor: Extractor, reader: ColumnReader, raws: list[object], stop: Callable[[], bool] = never
 ) -> Result | Fault:
     """Call an extractor on inputs. Between inputs, and before another try, ``stop`` is asked whether to stop."""
 
-    def tried(argument: Any, n: int | None) -> Result | Fault:
+    def tried(argument: object, n: int | None) -> Result | Fault:
         for _ in range(1 + extractor.retries):
             found = checked(reader, attempt(extractor.function, argument), n)
             if _is_whole(found) or stop():
@@ -55,10 +57,10 @@ def run(
     return _stacked([LATE if k and stop() else tried(raw, None) for k, raw in enumerate(raws)], reader.width)
 
 
-async def run_async(extractor: Extractor, reader: ColumnReader, raws: list[Any]) -> Result | Fault:
+async def run_async(extractor: Extractor, reader: ColumnReader, raws: list[object]) -> Result | Fault:
     """Do the same for async functions: all inputs at once. Late calls are cancelled from outside."""
 
-    async def tried(argument: Any, n: int | None) -> Result | Fault:
+    async def tried(argument: object, n: int | None) -> Result | Fault:
         for _ in range(1 + extractor.retries):
             found = checked(reader, await _attempt_async(extractor.function, argument), n)
             if _is_whole(found):
@@ -72,7 +74,7 @@ async def run_async(extractor: Extractor, reader: ColumnReader, raws: list[Any])
     return _stacked(await asyncio.gather(*(tried(raw, None) for raw in raws)), reader.width)
 
 
-def attempt(function: Callable[[Any], Any], argument: Any) -> Any:
+def attempt(function: Callable[[A], T], argument: A) -> T | Fault:
     """Return what a function returns, or a Fault if it raises."""
     try:
         return function(argument)
@@ -80,7 +82,7 @@ def attempt(function: Callable[[Any], Any], argument: Any) -> Any:
         return _raised_or_pressed(error)
 
 
-async def _attempt_async(function: Callable[[Any], Any], argument: Any) -> Any:
+async def _attempt_async(function: Callable[[A], object], argument: A) -> object:
     try:
         found = function(argument)
         return await found if isawaitable(found) else found
@@ -119,7 +121,7 @@ def naming(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {raised(error).message}") from error
 
 
-def checked(reader: ColumnReader, value: Any, n: int | None) -> Result | Fault:
+def checked(reader: ColumnReader, value: object, n: int | None) -> Result | Fault:
     """Return the values of n inputs (None: of a single one), with a fault for every row that is not finite."""
     try:
         values = value if isinstance(value, Fault) else reader.read(value, n)

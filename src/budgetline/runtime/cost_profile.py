@@ -81,10 +81,10 @@ class CostProfile:
         """Seconds per input when inputs come in batches; the median for functions of one input."""
         return {t.group: max(t.batch_seconds, RESOLUTION) for t in self.times}
 
-    def to_dict(self) -> dict[str, list[Any]]:
+    def to_dict(self) -> dict[str, list[object]]:
         """Return plain columns: group, cost, calls, median, quantile, min, batch_size, batch_seconds, amortisation."""
         costs = self.costs
-        columns: dict[str, list[Any]] = {"group": [t.group for t in self.times]}
+        columns: dict[str, list[object]] = {"group": [t.group for t in self.times]}
         columns["cost"] = [costs[t.group] for t in self.times]
         for name in ("calls", "median", "quantile", "fastest", "batch_size", "batch_seconds", "amortisation"):
             columns["min" if name == "fastest" else name] = [getattr(t, name) for t in self.times]

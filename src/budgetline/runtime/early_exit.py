@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from budgetline.model.anytime import AnytimeModel
 from budgetline.runtime.checks import check_integer, check_model, check_number
 
 Float = NDArray[np.float64]
+Seed = int | np.random.RandomState | None
 
 BLOCK = 1 << 20
 """How many final scores of several classes are compared at a time."""
@@ -56,7 +56,7 @@ class EarlyExit:
 
     @classmethod
     def learn(
-        cls, model: Any, X: Any, *, below: float = 0.01, n_samples: int = 2000, random_state: Any = 0
+        cls, model: object, X: object, *, below: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
     ) -> EarlyExit:
         """Learn what the remaining groups contribute.
 
@@ -86,7 +86,7 @@ class EarlyExit:
             rest.sort(axis=1)
         return cls(intercept, slope, rest, float(below))
 
-    def chance(self, stage: int, scores: Any) -> Float:
+    def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
         scores = np.asarray(scores, dtype=np.float64)
         expected = self.intercept[stage - 1] + scores @ self.slope[stage - 1].T

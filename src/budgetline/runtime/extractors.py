@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,6 +11,7 @@ from budgetline.messages import shown, some
 from budgetline.runtime.checks import check_integer, check_number
 
 Mode = Literal["cooperative", "thread", "process", "async"]
+Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Extractor:
     'thread'
     """
 
-    function: Callable[[Any], Any]
+    function: Function
     mode: Mode | None = None
     batch: bool = False
     retries: int = 0
@@ -58,6 +59,10 @@ class Extractor:
         check_integer("retries", self.retries, ge=0)
         if self.timeout is not None:
             check_number("timeout", self.timeout, gt=0)
+
+
+Extractors = Mapping[str, Extractor | Function | None]
+"""One per group: a function, an Extractor, or None for a group that cannot be computed."""
 
 
 def check_mode(mode: object) -> None:

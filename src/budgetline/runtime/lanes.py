@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Protocol
+from typing import Protocol
 
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.calls import Result, raised, run, run_async
+from budgetline.runtime.calls import Result, never, raised, run, run_async
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Extractor
 from budgetline.runtime.values import ColumnReader
@@ -26,7 +26,7 @@ class Call:
     position: int
     extractor: Extractor
     reader: ColumnReader
-    raws: list[Any]
+    raws: list[object]
     started: float
     send: Callable[[Call], None]
     abandoned: bool = False
@@ -55,15 +55,11 @@ class Lane(Protocol):
         ...
 
 
-class ThreadLane:
-    """Threads, started on demand and used again.
+class QueueLane:
+    """A lane whose threads take calls from one queue."""
 
-    A late function cannot be stopped, so its thread is left alone and counted. While ``most_abandoned`` functions hang,
-    no further ones are started: a dead dependency costs its groups, not the memory of the service.
-    """
-
-    def __init__(self, clock: Clock, most_abandoned: int) -> None:
-        self._clock, self._most = clock, most_abandoned
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._lock = Lock()
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._busy: set[Call] = set()
@@ -71,16 +67,10 @@ class ThreadLane:
         self._idle = 0
         self._closed = False
 
-    @property
-    def n_abandoned(self) -> int:
-        """Number of abandoned functions that still run."""
-        with self._lock:
-            return sum(call.abandoned for call in self._busy)
-
     def start(self, call: Call) -> None:
-        """Hand the call to an idle thread, or to a new one."""
+        """Queue the call, or refuse it."""
         with self._lock:
-            refusal = self._reserve()
+            refusal = CLOSED if self._closed else self._prepare()
             if refusal is None:
                 self._busy.add(call)
                 self._calls.put(call)
@@ -88,7 +78,7 @@ class ThreadLane:
             call.end(refusal, self._clock.now())
 
     def abandon(self, call: Call) -> None:
-        """Count the call among those that hang, until it is done."""
+        """Mark the call."""
         call.abandoned = True  # without the lock: a run may end when Python collects it, in the middle of anything
 
     def close(self, grace: float) -> None:
@@ -101,17 +91,50 @@ class ThreadLane:
         for thread in self._threads:
             thread.join(max(0.0, end - self._clock.now()))
 
-    def _reserve(self) -> Fault | None:
-        """Have a thread ready for one more call, or return why there is none."""
-        if self._closed:
-            return CLOSED
+    def _prepare(self) -> Fault | None:
+        """Have a thread ready for one more call, or return why it is refused."""
+        raise NotImplementedError
+
+    def _work(self, outcome_of: Callable[[Call], Result | Fault], be_ready: Callable[[], object] = never) -> None:
+        """Be one of the threads; ``be_ready`` is called before each call."""
+        while True:
+            be_ready()
+            if (call := self._calls.get()) is None:
+                return
+            outcome = outcome_of(call)
+            finished = self._clock.now()
+            with self._lock:
+                self._busy.remove(call)
+                self._idle += 1
+            call.end(outcome, finished)
+            del call, outcome  # an idle thread keeps nothing alive
+
+
+class ThreadLane(QueueLane):
+    """Threads, started on demand and used again.
+
+    A late function cannot be stopped, so its thread is left alone and counted. While ``most_abandoned`` functions hang,
+    no further ones are started: a dead dependency costs its groups, not the memory of the service.
+    """
+
+    def __init__(self, clock: Clock, most_abandoned: int) -> None:
+        super().__init__(clock)
+        self._most = most_abandoned
+
+    @property
+    def n_abandoned(self) -> int:
+        """Number of abandoned functions that still run."""
+        with self._lock:
+            return sum(call.abandoned for call in self._busy)
+
+    def _prepare(self) -> Fault | None:
         hanging = sum(call.abandoned for call in self._busy) if len(self._busy) >= self._most else 0
         if hanging >= self._most:
             return Fault("refused", f"{hanging} functions hang already (max_abandoned)")
         if self._idle:
             self._idle -= 1
             return None
-        thread = Thread(target=self._work, name="budgetline-extractor", daemon=True)
+        thread = Thread(target=self._work, args=(_outcome,), name="budgetline-extractor", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # the system has no more threads to give
@@ -119,15 +142,9 @@ class ThreadLane:
         self._threads.append(thread)
         return None
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            outcome = run(call.extractor, call.reader, call.raws)
-            finished = self._clock.now()
-            with self._lock:
-                self._busy.remove(call)
-                self._idle += 1
-            call.end(outcome, finished)
-            del call, outcome  # an idle thread keeps nothing alive
+
+def _outcome(call: Call) -> Result | Fault:
+    return run(call.extractor, call.reader, call.raws)
 
 
 class AsyncLane:
@@ -139,7 +156,7 @@ class AsyncLane:
         self._lock = Lock()
         # also keeps the tasks alive: the loop has weak references only
         self._handles: dict[Call, asyncio.Task[Result | Fault]] = {}
-        self._ending: asyncio.Task[None] | None = None
+        self._grace = 0.0
         self._closed = False
 
     def start(self, call: Call) -> None:
@@ -161,22 +178,35 @@ class AsyncLane:
                 return None
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._own = Thread(target=_run_to_the_end, args=(self._loop,), name="budgetline-loop", daemon=True)
+                self._own = Thread(target=self._serve, args=(self._loop,), name="budgetline-loop", daemon=True)
                 self._own.start()
             return self._loop
 
     def close(self, grace: float) -> None:
-        """Cancel everything, and end a loop of our own."""
+        """End a loop of our own, and cancel what runs on it."""
         with self._lock:
-            self._closed = True
+            again, self._closed = self._closed, True
         if self._own is not None and self._loop is not None:
-            call_in(self._loop, self._begin_end, self._loop, grace)
+            if not again:
+                self._grace = grace
+                call_in(self._loop, self._loop.stop)
             self._own.join(2 * grace)  # a function that blocks the loop ends with the process
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_forever()
+            handles = list(self._handles.values())
+            for handle in handles:
+                handle.cancel()
+            if handles:
+                loop.run_until_complete(asyncio.wait(handles, timeout=self._grace))
+        finally:
+            loop.close()
 
     def _begin(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
         if call.abandoned:
             return
-        if self._ending is not None:
+        if self._closed:
             call.end(CLOSED, self._clock.now())
             return
 
@@ -197,18 +227,6 @@ class AsyncLane:
         if call in self._handles:
             self._handles[call].cancel()
 
-    def _begin_end(self, loop: asyncio.AbstractEventLoop, grace: float) -> None:
-        if self._ending is None:
-            self._ending = loop.create_task(self._cancel_all(grace))
-            self._ending.add_done_callback(lambda _: loop.stop())
-
-    async def _cancel_all(self, grace: float) -> None:
-        handles = list(self._handles.values())
-        for handle in handles:
-            handle.cancel()
-        if handles:
-            await asyncio.wait(handles, timeout=grace)
-
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
     """Let an event loop call a function, from any thread; return False if the loop is closed."""
@@ -219,10 +237,3 @@ def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *a
             return False
         raise
     return True
-
-
-def _run_to_the_end(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()

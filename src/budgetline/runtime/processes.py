@@ -13,7 +13,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
-from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from types import FunctionType, ModuleType
 from weakref import WeakSet
@@ -23,7 +22,7 @@ from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, attempt, run
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Extractor
-from budgetline.runtime.lanes import CLOSED, Call
+from budgetline.runtime.lanes import UNFINISHED, Call, QueueLane
 from budgetline.runtime.values import ColumnReader
 
 Functions = Mapping[int, tuple[Extractor, ColumnReader]]
@@ -47,7 +46,7 @@ def check_sendable(group: str, extractor: Extractor) -> None:
         )
 
 
-class ProcessLane:
+class ProcessLane(QueueLane):
     """A few processes, each watched by a thread; calls wait for a free one.
 
     A late function is killed with its process, and the watching thread starts another: only the next call waits for it.
@@ -56,27 +55,9 @@ class ProcessLane:
     """
 
     def __init__(self, clock: Clock, functions: Functions, size: int) -> None:
-        self._clock = clock
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._slots = [_Slot(clock, functions, self._calls) for _ in range(size)]
-        self._lock = Lock()
-        self._open = self._closed = False
+        super().__init__(clock)
+        self._slots = [_Slot(functions) for _ in range(size)]
         _LANES.add(self)
-
-    def open(self) -> None:
-        """Start the processes, unless they run."""
-        with self._lock:
-            if not self._open and not self._closed:
-                self._open = True
-                for slot in self._slots:
-                    slot.thread.start()
-
-    def wait(self) -> None:
-        """Return when all processes are ready for work (or could not be started)."""
-        self.open()
-        if self._open:
-            for slot in self._slots:
-                slot.ready.wait()
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -84,32 +65,33 @@ class ProcessLane:
         processes = [slot.process for slot in self._slots]
         return tuple(process.pid for process in processes if process and process.is_alive() and process.pid)
 
-    def start(self, call: Call) -> None:
-        """Queue the call for the next free process."""
-        self.open()
+    def open(self) -> None:
+        """Start the processes, unless they run, and wait until all are ready for work (or could not be started)."""
         with self._lock:
-            closed = self._closed
-            if not closed:
-                self._calls.put(call)
-        if closed:
-            call.end(CLOSED, self._clock.now())
-
-    def abandon(self, call: Call) -> None:
-        """Let the process that works on the call be killed; a call that waits is never begun."""
-        call.abandoned = True
+            if not self._closed:
+                self._prepare()
+        for slot in self._slots[: len(self._threads)]:
+            slot.ready.wait()
 
     def close(self, grace: float) -> None:
         """End the processes."""
         with self._lock:
             self._closed = True
-            if not self._open:
-                return
-            for _ in self._slots:
-                self._calls.put(None)
         for slot in self._slots:
             slot.end(for_good=True)
-        for slot in self._slots:
-            slot.thread.join(grace)
+        super().close(grace)
+
+    def _prepare(self) -> Fault | None:
+        if not self._threads:
+            for slot in self._slots:
+                thread = Thread(target=self._watch, args=(slot,), name="budgetline-process", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        return None
+
+    def _watch(self, slot: _Slot) -> None:
+        self._work(slot.outcome, slot.be_ready)
+        slot.drop()
 
 
 _LANES: WeakSet[ProcessLane] = WeakSet()
@@ -125,10 +107,10 @@ atexit.register(_close_all)  # after that of multiprocessing, imported above: th
 
 
 class _Slot:
-    """One process, and the thread that feeds it."""
+    """A place for one process: used by the thread that watches it."""
 
-    def __init__(self, clock: Clock, functions: Functions, calls: SimpleQueue[Call | None]) -> None:
-        self._clock, self._functions, self._calls = clock, functions, calls
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
         self._lock = Lock()
         self._patience = PATIENCE
         self._pipe: Connection | None = None
@@ -136,7 +118,6 @@ class _Slot:
         self._trouble = ""
         self.process: BaseProcess | None = None
         self.ready = Event()
-        self.thread = Thread(target=self._serve, name="budgetline-process", daemon=True)
 
     def end(self, for_good: bool = False) -> None:
         """Kill the process, whatever it does; for good if no other is to be started."""
@@ -145,25 +126,20 @@ class _Slot:
             if self.process is not None:
                 self.process.kill()
 
-    def _serve(self) -> None:
-        self._launch()
-        while (call := self._calls.get()) is not None:
-            if not call.abandoned:
-                call.end(self._outcome(call), self._clock.now())
-            del call  # a thread that waits keeps nothing alive
-            if self._pipe is None:
-                self._launch()
-        self._drop()
+    def be_ready(self) -> bool:
+        """Start a process unless one runs, and wait for it; return whether it came up."""
+        return self._pipe is not None or self._launch()
 
-    def _outcome(self, call: Call) -> Result | Fault:
-        if self._pipe is None and not self._launch():
+    def outcome(self, call: Call) -> Result | Fault:
+        """Run a call in the process."""
+        if call.abandoned:
+            return UNFINISHED
+        if not self.be_ready():
             return Fault("died", f"its process could not be started{self._trouble}")
         assert self._pipe is not None
         content = attempt(ForkingPickler.dumps, (call.position, call.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
-        if call.abandoned:
-            return Fault("late", "given up before it began")
         kill_at = inf
         try:
             self._pipe.send_bytes(content)
@@ -174,10 +150,10 @@ class _Slot:
                     self.end()
             outcome: Result | Fault = self._pipe.recv()
         except (EOFError, OSError):
-            outcome = Fault("died", f"its process ended with exit code {self._drop()}")
+            outcome = Fault("died", f"its process ended with exit code {self.drop()}")
         return outcome
 
-    def _drop(self) -> int | None:
+    def drop(self) -> int | None:
         """Let the process go, which ends when it reads the end of its pipe; return its exit code."""
         if self._pipe is not None:
             self._pipe.close()
@@ -215,7 +191,7 @@ class _Slot:
         finally:
             self._pipe = ours
             if not came_up:
-                self._drop()
+                self.drop()
             self.ready.set()
         return came_up
 

@@ -77,7 +77,7 @@ class Request:
         self,
         setup: Setup,
         lanes: Mapping[Mode, Lane],
-        raws: list[Any],
+        raws: list[object],
         single: bool,
         deadline: float,
         budget: float,
@@ -154,40 +154,39 @@ class Request:
             return "deadline"
         if self._decided():
             return "decided"
-        steps = self._setup.steps
-        if len(self._running) < self._setup.workers:
-            self._pass_over()
-            if self._next < len(steps) and self._affordable() and not self._waits(steps[self._next]):
-                return steps[self._next]
+        if len(self._running) < self._setup.workers and (step := self._startable()) is not None:
+            return step
         if self._running:
             return None
-        if self._next < len(steps):
+        if self._next < len(self._setup.steps):
             return "budget"
         return "deadline" if self._skipped else "complete"
 
-    def _pass_over(self) -> None:
-        """Go to the next group that is not known, has an extractor and what it requires, and would be in time."""
+    def _startable(self) -> Step | None:
+        """Pass over the groups that cannot be computed or would be late; return the next one if it can start now."""
         while self._next < len(self._setup.steps):
-            step, bit = self._setup.steps[self._next], 1 << self._next
-            if not (self._known & bit) and step.extractor is not None and not self._lacks(step):
-                if self._deadline == inf or not self._affordable() or self._waits(step):
-                    return
-                if (left := self._left_after(step)) >= self._models.seconds(self._have | bit):
-                    return
-                if left >= 0 and self._models.at_hand(self._have) is not None:
-                    self._models.solve_aside(self._have | bit)  # for the next run
+            step = self._setup.steps[self._next]
+            if not self._known >> self._next & 1 and step.extractor is not None and not self._lacks(step):
+                if self._spent + self._cost(step) > self._budget or any(j in self._running for j in step.requires):
+                    return None
+                if self._deadline == inf or self._in_time(step):
+                    return step
                 self._skipped.append(step.name)
             self._next += 1
+        return None
 
-    def _left_after(self, step: Step) -> float:
-        """Return the seconds between the end of a group, if started now, and when the answer must be begun."""
-        calls = 1 if step.extractor is not None and step.extractor.batch else len(self._raws)
+    def _in_time(self, step: Step) -> bool:
+        """Return whether the next group, started now, and the model that it needs would be there at the deadline."""
+        assert step.extractor is not None
+        calls = 1 if step.extractor.batch else len(self._raws)
         answering = self._setup.answering.seconds if self._single else 0.0
-        return self._deadline - self._clock.now() - calls * step.seconds - answering
-
-    def _waits(self, step: Step) -> bool:
-        """Return whether a group that the step requires is still being computed."""
-        return any(j in self._running for j in step.requires)
+        left = self._deadline - self._clock.now() - calls * step.seconds - answering
+        groups = self._have | 1 << self._next
+        if left >= self._models.seconds(groups):
+            return True
+        if left >= 0 and self._models.at_hand(self._have) is not None:
+            self._models.solve_aside(groups)  # for the next run
+        return False
 
     def _lacks(self, step: Step) -> bool:
         """Return whether a group that the step requires will not come; if so, record the fault of the step."""
@@ -213,9 +212,6 @@ class Request:
             if k not in self._paid:
                 cost += shared
         return cost
-
-    def _affordable(self) -> bool:
-        return self._spent + self._cost(self._setup.steps[self._next]) <= self._budget
 
     def _decided(self) -> bool:
         early_exit, stage = self._setup.early_exit, self._have.bit_length()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from math import inf
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Self
 from weakref import ref
 
 from budgetline.runtime.active import ActiveRequests
@@ -14,7 +14,7 @@ from budgetline.runtime.answer import Answer
 from budgetline.runtime.checks import check_integer, check_mapping, check_model, check_number, check_raws
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
-from budgetline.runtime.extractors import Mode
+from budgetline.runtime.extractors import Extractors, Mode
 from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Setup, Wait
@@ -22,7 +22,7 @@ from budgetline.runtime.steps import steps_of
 from budgetline.runtime.subset_models import SubsetModels
 
 Limit = float | None
-Known = Mapping[str, Any] | None
+Known = Mapping[str, object] | None
 
 
 class AnytimeRunner:
@@ -79,8 +79,8 @@ class AnytimeRunner:
 
     def __init__(
         self,
-        model: Any,
-        extractors: Mapping[str, Any],
+        model: object,
+        extractors: Extractors,
         *,
         mode: Mode = "cooperative",
         seconds: Mapping[str, float] | None = None,
@@ -109,7 +109,7 @@ class AnytimeRunner:
 
     # -- one input -------------------------------------------------------------------------------------------
 
-    def predict(self, raw: Any, *, deadline: Limit = None, budget: Limit = None, known: Known = None) -> Answer:
+    def predict(self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None) -> Answer:
         """Compute groups in order until the deadline, and predict.
 
         Parameters
@@ -132,7 +132,7 @@ class AnytimeRunner:
         return answer
 
     def stream(
-        self, raw: Any, *, deadline: Limit = None, budget: Limit = None, known: Known = None
+        self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Iterator[Answer]:
         """Yield an answer before the first group and after each; the last one says why the run stopped.
 
@@ -140,7 +140,9 @@ class AnytimeRunner:
         """
         return self._drive(self._request([raw], True, deadline, budget, known), stream=True)
 
-    async def apredict(self, raw: Any, *, deadline: Limit = None, budget: Limit = None, known: Known = None) -> Answer:
+    async def apredict(
+        self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
+    ) -> Answer:
         """Do what :meth:`predict` does without blocking the event loop, on which async extractors run.
 
         Extractors in cooperative mode do block it: give plain functions mode ``"thread"`` or ``"process"``.
@@ -149,7 +151,7 @@ class AnytimeRunner:
         return [answer async for answer in self._drive_async(request, stream=False)][-1]
 
     def astream(
-        self, raw: Any, *, deadline: Limit = None, budget: Limit = None, known: Known = None
+        self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> AsyncGenerator[Answer, None]:
         """Do what :meth:`stream` does without blocking the event loop: ``async for answer in runner.astream(raw)``."""
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
@@ -158,7 +160,7 @@ class AnytimeRunner:
 
     def predict_many(
         self,
-        raws: Sequence[Any],
+        raws: Sequence[object],
         *,
         deadline: Limit = None,
         budget: Limit = None,
@@ -190,7 +192,7 @@ class AnytimeRunner:
         return answer
 
     def stream_many(
-        self, raws: Sequence[Any], *, deadline: Limit = None, budget: Limit = None, known: Known = None
+        self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Iterator[Answer]:
         """Yield answers for all inputs before the first group and after each; parameters as in :meth:`predict_many`."""
         return self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=True)
@@ -222,7 +224,7 @@ class AnytimeRunner:
     def start(self) -> Self:
         """Start the processes and wait until they are ready, so that the first request need not wait."""
         self._check_open()
-        self._processes.wait()
+        self._processes.open()
         return self
 
     def close(self, grace: float = 1.0) -> None:
@@ -245,7 +247,7 @@ class AnytimeRunner:
         if self._active.closed:
             raise RuntimeError("the runner is closed")
 
-    def _request(self, raws: list[Any], single: bool, deadline: Limit, budget: Limit, known: Known) -> Request:
+    def _request(self, raws: list[object], single: bool, deadline: Limit, budget: Limit, known: Known) -> Request:
         self._check_open()
         seconds = inf if deadline is None else check_number("deadline", deadline)
         cost = inf if budget is None else check_number("budget", budget, ge=0)

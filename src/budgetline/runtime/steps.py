@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, checked
 from budgetline.runtime.checks import check_mapping, check_number
-from budgetline.runtime.extractors import Extractor, Mode, check_mode, is_async
+from budgetline.runtime.extractors import Extractor, Extractors, Function, Mode, check_mode, is_async
 from budgetline.runtime.processes import check_sendable
 from budgetline.runtime.values import ColumnReader
 
@@ -52,7 +50,7 @@ class Step:
     shared: tuple[tuple[int, float], ...] = ()
     requires: tuple[int, ...] = ()
 
-    def known(self, values: Any, n: int | None) -> NDArray[np.float64]:
+    def known(self, values: object, n: int | None) -> NDArray[np.float64]:
         """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
         read = checked(self.reader, values, n)
         if isinstance(read, Result) and read.faults:
@@ -64,13 +62,14 @@ class Step:
 
 
 def steps_of(
-    model: AnytimeModel, extractors: Mapping[str, Any], mode: Mode, seconds: Mapping[str, float] | None
+    model: AnytimeModel, extractors: Extractors, mode: Mode, seconds: Mapping[str, float] | None
 ) -> tuple[Step, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     check_mode(mode)
     layout, prices, order = model.layout, model.groups.prices, model.sequence.order.tolist()
     check_mapping("extractors", extractors, "function", model.groups.names)
-    times = check_mapping("seconds", seconds or {}, "seconds", model.groups.names)
+    times = seconds or {}
+    check_mapping("seconds", times, "seconds", model.groups.names)
     steps = []
     for g, name in zip(order, model.sequence.groups, strict=True):
         if name not in extractors:
@@ -83,7 +82,7 @@ def steps_of(
             ColumnReader(own, None if layout.names is None else tuple(str(layout.names[d]) for d in own)),
             extractor,
             mode if extractor is None or extractor.mode is None else extractor.mode,
-            check_number(f"seconds of group {shown(name)}", times.get(name, 0.0), ge=0, lt=inf),
+            check_number(f"seconds of group {shown(name)}", times.get(name, 0.0), ge=0, finite=True),
             tuple((k, item.cost) for k, item in enumerate(prices.shared) if g in item.members),
             tuple(order.index(h) for h in prices.requires[g]) if prices.requires else (),
         )
@@ -91,7 +90,7 @@ def steps_of(
     return tuple(steps)
 
 
-def as_extractor(name: str, given: Any, mode: Mode) -> Extractor | None:
+def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> Extractor | None:
     """Return the extractor of a group with its mode settled; ``mode`` is that of functions that do not say."""
     if given is None:
         return None

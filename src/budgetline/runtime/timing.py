@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import isawaitable, iscoroutine
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from budgetline.runtime.calls import naming
 from budgetline.runtime.checks import check_integer, check_mapping, check_number, check_raws
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.cost_profile import CostProfile, GroupTimes
-from budgetline.runtime.extractors import Extractor
+from budgetline.runtime.extractors import Extractor, Extractors, Function
 from budgetline.runtime.lanes import AsyncLane
 from budgetline.runtime.steps import as_extractor
 
@@ -26,8 +25,8 @@ Planned = tuple[str, int | None, bool]
 
 
 def profile_costs(
-    extractors: Mapping[str, Any],
-    sample_inputs: Sequence[Any],
+    extractors: Extractors,
+    sample_inputs: Sequence[object],
     *,
     costs: Mapping[str, float] | None = None,
     quantile: float = 0.95,
@@ -87,7 +86,7 @@ def profile_costs(
     return CostProfile(tuple(_summary(name, *taken[name], size, level) for name in subjects), level, money)
 
 
-def _subjects(extractors: Mapping[str, Any]) -> dict[str, Extractor]:
+def _subjects(extractors: Extractors) -> dict[str, Extractor]:
     check_mapping("extractors", extractors, "function")
     found = {str(name): as_extractor(name, given, "thread") for name, given in extractors.items()}
     subjects = {name: extractor for name, extractor in found.items() if extractor is not None}
@@ -96,7 +95,7 @@ def _subjects(extractors: Mapping[str, Any]) -> dict[str, Extractor]:
     return subjects
 
 
-def _money(costs: Mapping[str, float], extractors: Mapping[str, Any], subjects: Mapping[str, Any]) -> dict[str, float]:
+def _money(costs: Mapping[str, float], extractors: Collection[str], subjects: Collection[str]) -> dict[str, float]:
     check_mapping("costs", costs, "cost")
     # a group that cannot be computed may have a cost, so that FeatureGroups finds it here
     names = tuple(name for name in map(str, extractors) if name in subjects or name in costs)
@@ -124,7 +123,7 @@ def _schedule(subjects: Mapping[str, Extractor], n: int, repeats: int, warmup: i
 def _timed(
     calls: list[Planned],
     subjects: Mapping[str, Extractor],
-    inputs: list[Any],
+    inputs: list[object],
     size: int,
     now: Callable[[], float],
     progress: Progress,
@@ -145,7 +144,7 @@ def _timed(
     return taken
 
 
-def _seconds(extractor: Extractor, argument: Any, now: Callable[[], float], lane: AsyncLane) -> float:
+def _seconds(extractor: Extractor, argument: object, now: Callable[[], float], lane: AsyncLane) -> float:
     if extractor.mode == "async":
         loop = lane.open()
         assert loop is not None
@@ -164,7 +163,7 @@ def _seconds(extractor: Extractor, argument: Any, now: Callable[[], float], lane
     return elapsed
 
 
-async def _seconds_async(function: Callable[[Any], Any], argument: Any, now: Callable[[], float]) -> float:
+async def _seconds_async(function: Function, argument: object, now: Callable[[], float]) -> float:
     start = now()
     found = function(argument)
     if isawaitable(found):

@@ -16,6 +16,7 @@ from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 
 Float = NDArray[np.float64]
+Array = NDArray[Any]
 
 BARE = frozenset({np.ndarray, list, tuple, float})
 """Types of values that come without names."""
@@ -33,7 +34,7 @@ class ColumnReader:
         """Number of columns."""
         return self.positions.size
 
-    def read(self, value: Any, n: int | None) -> Float | Fault:
+    def read(self, value: object, n: int | None) -> Float | Fault:
         """Return the values of n inputs (None: of a single one) as an array of shape (n, width), finite or not."""
         if type(value) not in BARE:
             frame = None if isinstance(value, Mapping) else column_names(value)
@@ -47,12 +48,10 @@ class ColumnReader:
                     return value
         return self._table(value, n or 1)
 
-    def _table(self, value: Any, n: int) -> Float | Fault:
-        array = _array(value)
+    def _table(self, value: object, n: int) -> Float | Fault:
+        array = _numbers(value)
         if isinstance(array, Fault):
             return array
-        if array.dtype.kind not in "fiub":
-            return Fault("type", f"expected numbers, got {_described(value, array)}")
         shape = (n, self.width)
         flat = array.ndim <= 1 and 1 in shape and array.size == n * self.width
         if array.shape != shape and not flat:
@@ -61,7 +60,7 @@ class ColumnReader:
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite, which is a fault
             return array.reshape(shape).astype(np.float64, copy=False)
 
-    def _ordered(self, value: Any, found: Sequence[str]) -> list[Any] | Fault:
+    def _ordered(self, value: Any, found: Sequence[str]) -> list[object] | Fault:
         """Return the entries of a mapping or frame in the order of the columns."""
         if self.names is None:
             return Fault("type", "values by name, but the model was fitted without column names")
@@ -69,32 +68,33 @@ class ColumnReader:
             return Fault("shape", f"no value for column {shown(missing[0])}")
         return [value[name] for name in self.names]
 
-    def _stacked(self, entries: list[Any], n: int) -> NDArray[Any] | Fault:
+    def _stacked(self, entries: list[object], n: int) -> Array | Fault:
         """Return columns of n numbers as a table."""
         columns = []
         for name, given in zip(self.names or (), entries, strict=True):
-            column = _array(given)
+            column = _numbers(given, f"column {shown(name)}: ")
             if isinstance(column, Fault):
                 return column
-            if column.dtype.kind not in "fiub":
-                return Fault("type", f"column {shown(name)}: expected numbers, got {_described(given, column)}")
             if column.shape != (n,):
                 return Fault("shape", f"column {shown(name)}: expected {n} values, got shape {column.shape}")
             columns.append(column)
         return np.stack(columns, axis=1)
 
 
-def _array(value: Any) -> NDArray[Any] | Fault:
-    """Return values as an array, with NaN where they are masked."""
+def _numbers(value: object, where: str = "") -> Array | Fault:
+    """Return numbers as an array, with NaN where they are masked."""
     try:
-        array = np.asanyarray(_unmasked(value))
+        array: Array = np.asanyarray(_unmasked(value))
     except (ValueError, TypeError) as error:
         return Fault("shape", f"not a table of numbers: {error}")
-    # an object's __array__ may return a masked array, too
-    return array if type(array) is np.ndarray else np.asarray(_unmasked(array))
+    if type(array) is not np.ndarray:  # an object's __array__ may return a masked array, too
+        array = np.asarray(_unmasked(array))
+    if array.dtype.kind in "fiub":
+        return array
+    return Fault("type", f"{where}expected numbers, got {_described(value, array)}")
 
 
-def _unmasked(value: Any) -> Any:
+def _unmasked(value: object) -> object:
     """Put NaN where numbers are masked: NumPy drops the mask of an array in a list, and warns of a masked number."""
     if isinstance(value, np.ma.MaskedArray):
         hidden = value.dtype.kind in "fiub" and np.ma.is_masked(value)
@@ -106,15 +106,16 @@ def _unmasked(value: Any) -> Any:
     return value
 
 
-def _keys(value: Any) -> Sequence[str] | None:
+def _keys(value: object) -> Sequence[str] | None:
     """Return the names in a mapping (or a Series with names), None for anything else."""
     if isinstance(value, Mapping):
         return list(value)
-    keys = list(value.keys()) if callable(getattr(value, "keys", None)) else []
+    method = getattr(value, "keys", None)
+    keys = list(method()) if callable(method) else []
     return keys if keys and all(isinstance(key, str) for key in keys) else None
 
 
-def _described(value: Any, array: NDArray[Any]) -> str:
+def _described(value: object, array: Array) -> str:
     if value is None:
         return "None"
     if array.dtype == object and array.size and not isinstance(value, str):
