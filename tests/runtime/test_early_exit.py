@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor, FixedOrder
 
@@ -111,6 +113,13 @@ def test_a_sample_of_the_rows(binary):
     assert EarlyExit.learn(model, X, n_samples=50).rest.shape == (len(GROUPS), 50, 1)
     one, same = (EarlyExit.learn(model, X, n_samples=50, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(one.rest, same.rest)
+
+
+def test_a_model_teaches_what_its_estimator_does(binary):
+    model, X = binary
+    one, other = EarlyExit.learn(model, X), EarlyExit.learn(model.model_, X)
+    np.testing.assert_array_equal(one.rest, other.rest)
+    np.testing.assert_array_equal(one.slope, other.slope)
 
 
 def test_few_rows_never_decide(binary):
@@ -234,6 +243,12 @@ def test_only_classifiers_of_this_library(binary):
         EarlyExit.learn(AnytimeRegressor(GROUPS).fit(X, X[:, 0]), X)
     with pytest.raises(TypeError, match=r"LogisticRegression.*a fitted estimator of budgetline is needed"):
         EarlyExit.learn(LogisticRegression().fit(X, model.predict(X)), X)
+
+
+def test_pipelines_are_refused(binary):
+    model, X = binary
+    with pytest.raises(TypeError, match=r"got Pipeline; .*without a pipeline"):
+        EarlyExit.learn(make_pipeline(StandardScaler(), model).fit(X, model.predict(X)), X)
 
 
 @pytest.mark.parametrize("below", [0, 1, -0.1, 1.5, np.nan, True, "0.1", None])
