@@ -1,4 +1,9 @@
-"""Lanes: where extractors run beside the caller. Each lane takes calls and delivers the outcome of each once."""
+"""Lanes: where extractors run beside the caller.
+
+A lane starts a call soon, never blocks, and sends the call back once, from any thread. It abandons a call whose outcome
+will not be used, and frees what the call occupies where it can. Closed, it ends everything that can be ended and waits
+``grace`` seconds for the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Protocol
 
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, never, raised, run, run_async
@@ -37,22 +41,6 @@ class Call:
         """Note the outcome, and send the call back."""
         self.outcome, self.finished = outcome, now
         self.send(self)
-
-
-class Lane(Protocol):
-    """A place where extractors run beside the caller."""
-
-    def start(self, call: Call) -> None:
-        """Run a call soon; never block. Its outcome is sent once, from any thread."""
-        ...
-
-    def abandon(self, call: Call) -> None:
-        """Give up a call: its outcome will not be used. Free what it occupies, where that can be done."""
-        ...
-
-    def close(self, grace: float) -> None:
-        """End everything that can be ended; wait ``grace`` seconds for the rest."""
-        ...
 
 
 class QueueLane:
@@ -226,6 +214,9 @@ class AsyncLane:
     def _cancel(self, call: Call) -> None:
         if call in self._handles:
             self._handles[call].cancel()
+
+
+Lane = QueueLane | AsyncLane
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
