@@ -129,14 +129,7 @@ class CostProfile:
 
 
 def readable(seconds: float) -> str:
-    """Return a time with three digits and its unit.
-
-    Examples
-    --------
-    >>> from budgetline.runtime.cost_profile import readable
-    >>> readable(0.00125), readable(12.34)
-    ('1.25 ms', '12.3 s')
-    """
+    """Return a time with three digits and its unit."""
     for unit, name in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
         if seconds < 999.5 * unit or name == "s":
             break

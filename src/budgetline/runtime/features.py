@@ -61,10 +61,11 @@ class ManyRows:
         """Return the scores (n, P); each row is scored from the groups that it has."""
         found = np.empty((self._n, choose(0).intercept.size))
         for own, rows in self._patterns(groups):
-            model = choose(own)
-            found[rows] = model.intercept
+            model, part = choose(own), found[rows]
+            part[:] = model.intercept
             for j in self._steps(model.groups):
-                found[rows] += self._tables[j][rows] @ model.coef[:, self._ends[j] : self._ends[j + 1]].T
+                part += self._tables[j][rows] @ model.coef[:, self._ends[j] : self._ends[j + 1]].T
+            found[rows] = part
         return found
 
     def path(self, groups: int, choose: Choose) -> Float:
