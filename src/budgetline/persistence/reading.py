@@ -16,9 +16,10 @@ from budgetline.groups.plain import groups_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
+from budgetline.model.subsets import LinearSubset, QuadraticSubset, Subset
+from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import LOSSES, Family, Logistic, Softmax, SquaredError
-from budgetline.objectives.least_squares import Factor
-from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset, Subset
+from budgetline.objectives.glm import Expansion
 from budgetline.persistence.parts import Parts, entries_of
 from budgetline.persistence.settings import from_plain
 from budgetline.persistence.writing import ESTIMATORS, LARGEST_RATIO, SMALL, Model, unfolded

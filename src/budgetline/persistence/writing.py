@@ -19,8 +19,8 @@ from budgetline.estimators.base import AnytimeEstimator
 from budgetline.groups.plain import plain_groups
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
+from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.families import ConvexLoss
-from budgetline.objectives.subsets import LinearSubset, QuadraticSubset
 from budgetline.persistence.settings import NotPlainError, to_plain
 
 KIND = "model"

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from budgetline.arrays import Array, Float, Positions
 from budgetline.messages import cut
 
 Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
@@ -33,7 +31,7 @@ class Fault:
 
     kind: Kind
     message: str
-    rows: NDArray[np.intp] | None = None
+    rows: Positions | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", cut(self.message))
@@ -78,7 +76,7 @@ class Answer:
     """
 
     value: Any
-    probabilities: NDArray[np.float64] | None
+    probabilities: Float | None
     stage: int
     groups: tuple[str, ...]
     spent: float
@@ -87,4 +85,4 @@ class Answer:
     reason: Reason
     faults: Mapping[str, Fault] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    path: NDArray[Any] | None = None
+    path: Array | None = None

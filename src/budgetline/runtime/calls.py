@@ -14,14 +14,13 @@ from threading import current_thread, main_thread
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor
 from budgetline.runtime.values import ColumnReader
 
-Float = NDArray[np.float64]
 A = TypeVar("A")
 T = TypeVar("T")
 LATE = Fault("late", "the deadline came before its turn")

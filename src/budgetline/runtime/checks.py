@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection, Mapping
-from math import isinf, isnan
-from numbers import Integral
 from typing import Any
 
 import narwhals as nw
 
-from budgetline.budgets import number_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
-
-BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
 
 
 def check_model(fitted: object) -> AnytimeModel:
@@ -25,29 +19,6 @@ def check_model(fitted: object) -> AnytimeModel:
             "fit it on what the extractors return, without a pipeline before it"
         )
     return as_model(fitted)
-
-
-def check_number(name: str, value: object, *, finite: bool = False, **bounds: float) -> float:
-    """Return a number within bounds (ge, gt, le, lt), or raise an error that names the parameter."""
-    number = number_of(value)
-    if isnan(number) or (finite and isinf(number)) or not _within(number, bounds):
-        raise ValueError(f"{name} must be a {'finite ' if finite else ''}number{_words(bounds)}, got {shown(value)}")
-    return number
-
-
-def check_integer(name: str, value: object, **bounds: float) -> int:
-    """Return an integer within bounds, or raise an error that names the parameter."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
-        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
-    return int(value)
-
-
-def _within(number: float, bounds: Mapping[str, float]) -> bool:
-    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
-
-
-def _words(bounds: Mapping[str, float]) -> str:
-    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
 
 
 def check_raws(raws: Any, name: str = "raws") -> list[object]:

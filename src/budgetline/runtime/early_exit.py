@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from budgetline.arrays import Float
+from budgetline.budgets import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel
-from budgetline.runtime.checks import check_integer, check_model, check_number
+from budgetline.runtime.checks import check_model
 
-Float = NDArray[np.float64]
 Seed = int | np.random.RandomState | None
 
 BLOCK = 1 << 20

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from budgetline.budgets import check_integer, check_number
 from budgetline.messages import shown, some
-from budgetline.runtime.checks import check_integer, check_number
 
 Mode = Literal["cooperative", "thread", "process", "async"]
 Function = Callable[[Any], Any]
@@ -58,7 +58,7 @@ class Extractor:
                 raise ValueError(f"an async function runs in mode 'async', not {shown(self.mode)}")
         check_integer("retries", self.retries, ge=0)
         if self.timeout is not None:
-            check_number("timeout", self.timeout, gt=0)
+            check_number("timeout", self.timeout, "number of seconds", gt=0)
 
 
 Extractors = Mapping[str, Extractor | Function | None]

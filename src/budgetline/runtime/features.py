@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Positions
 from budgetline.runtime.subset_models import SubsetModel
-from budgetline.threads import in_lanes
+from budgetline.threads import in_threads
 
-Float = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
+Rows = slice | Positions
 Choose = Callable[[int], SubsetModel]
 
 PATH_ROWS = 1024
@@ -86,9 +85,9 @@ class ManyRows:
         steps = list(self._steps(groups))
         flat = coef.reshape(-1, self._ends[-1])
 
-        def work(lane: list[slice]) -> None:
+        def work(slices: list[slice]) -> None:
             gathered = np.zeros((self._ends[-1], PATH_ROWS))  # transposed: columns come one after the other
-            for part in lane:
+            for part in slices:
                 where = part if isinstance(rows, slice) else rows[part]
                 X = gathered[:, : part.stop - part.start]
                 for j in steps:
@@ -96,7 +95,7 @@ class ManyRows:
                 scores = (flat @ X).reshape(*intercept.shape, -1).transpose(0, 2, 1)
                 out[:, where] = scores + intercept[:, None, :]
 
-        in_lanes(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
+        in_threads(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
 
     def _steps(self, groups: int) -> Iterator[int]:
         return (j for j in self._tables if groups >> j & 1)

@@ -14,8 +14,8 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float
 from budgetline.budgets import SLACK
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
@@ -105,7 +105,7 @@ class Request:
         self.interrupted = False
         self.loop: AbstractEventLoop | None = None
 
-    def know(self, position: int, values: NDArray[np.float64]) -> None:
+    def know(self, position: int, values: Float) -> None:
         """Take the values of a group that is known already."""
         self._features.put(position, values, [])
         self._have |= 1 << position

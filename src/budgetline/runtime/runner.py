@@ -9,9 +9,10 @@ from queue import SimpleQueue
 from typing import Self
 from weakref import ref
 
+from budgetline.budgets import check_integer, check_number
 from budgetline.runtime.active import ActiveRequests
 from budgetline.runtime.answer import Answer
-from budgetline.runtime.checks import check_integer, check_mapping, check_model, check_number, check_raws
+from budgetline.runtime.checks import check_mapping, check_model, check_raws
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
@@ -249,8 +250,8 @@ class AnytimeRunner:
 
     def _request(self, raws: list[object], single: bool, deadline: Limit, budget: Limit, known: Known) -> Request:
         self._check_open()
-        seconds = inf if deadline is None else check_number("deadline", deadline)
-        cost = inf if budget is None else check_number("budget", budget, ge=0)
+        seconds = inf if deadline is None else check_number("deadline", deadline, "number of seconds")
+        cost = inf if budget is None else check_number("budget", budget, "cost", ge=0)
         request = Request(self._setup, self._lanes, raws, single, seconds, cost)
         if known is not None:
             check_mapping("known", known, "values", self._setup.model.groups.names)

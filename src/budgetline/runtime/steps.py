@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float
+from budgetline.budgets import check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, checked
-from budgetline.runtime.checks import check_mapping, check_number
+from budgetline.runtime.checks import check_mapping
 from budgetline.runtime.extractors import Extractor, Extractors, Function, Mode, check_mode, is_async
 from budgetline.runtime.processes import check_sendable
 from budgetline.runtime.values import ColumnReader
@@ -50,7 +51,7 @@ class Step:
     shared: tuple[tuple[int, float], ...] = ()
     requires: tuple[int, ...] = ()
 
-    def known(self, values: object, n: int | None) -> NDArray[np.float64]:
+    def known(self, values: object, n: int | None) -> Float:
         """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
         read = checked(self.reader, values, n)
         if isinstance(read, Result) and read.faults:

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Positions
 from budgetline.model.stages import StagedModel
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.threads import one_blas_thread
-
-Float = NDArray[np.float64]
 
 CACHE_BYTES = 1 << 26
 """Models of sets that are no prefix are kept up to this size; the least recently used are dropped first."""
@@ -54,7 +52,7 @@ class SubsetModels:
     clock : Clock
     """
 
-    def __init__(self, staged: StagedModel, columns: Sequence[NDArray[np.intp]], clock: Clock) -> None:
+    def __init__(self, staged: StagedModel, columns: Sequence[Positions], clock: Clock) -> None:
         self._staged, self._clock = staged, clock
         self._columns = np.concatenate([np.empty(0, dtype=np.intp), *columns])
         self.ends: list[int] = np.cumsum([0, *(c.size for c in columns)]).tolist()

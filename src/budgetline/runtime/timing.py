@@ -9,11 +9,12 @@ from inspect import isawaitable, iscoroutine
 
 import numpy as np
 
+from budgetline.budgets import check_integer, check_number
 from budgetline.groups.parsing import parse_costs
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
 from budgetline.runtime.calls import naming
-from budgetline.runtime.checks import check_integer, check_mapping, check_number, check_raws
+from budgetline.runtime.checks import check_mapping, check_raws
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.cost_profile import CostProfile, GroupTimes
 from budgetline.runtime.extractors import Extractor, Extractors, Function

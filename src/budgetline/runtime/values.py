@@ -9,14 +9,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array, Float, Positions
 from budgetline.inputs import column_names
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
-
-Float = NDArray[np.float64]
-Array = NDArray[Any]
 
 BARE = frozenset({np.ndarray, list, tuple, float})
 """Types of values that come without names."""
@@ -26,7 +23,7 @@ BARE = frozenset({np.ndarray, list, tuple, float})
 class ColumnReader:
     """Reads returned values as the columns of one group: their positions in X, and their names if it has any."""
 
-    positions: NDArray[np.intp]
+    positions: Positions
     names: tuple[str, ...] | None
 
     @property
