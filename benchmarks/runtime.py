@@ -18,7 +18,7 @@ from core import Cases, Measurements, in_turns, main
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, Extractor
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.features import OneRow
-from budgetline.runtime.models import Models
+from budgetline.runtime.subset_models import SubsetModels
 
 
 def constant(_: Any, values: np.ndarray) -> np.ndarray:
@@ -68,17 +68,17 @@ def single_case(J: int, width: int, classes: bool) -> Measurements:
         with AnytimeRunner(model, extractors) as beside:
             beside.predict(None)
             found[f"{mode}, µs per group"] = microseconds(partial(beside.predict, None), 30) / J
-    found |= algebra(model, X, J, width)
+    found |= algebra(model, X, J)
     found["load average of the machine"] = os.getloadavg()[0]
     return found
 
 
-def algebra(model: Any, X: np.ndarray, J: int, width: int) -> Measurements:
-    columns = model.feature_groups_.resolve(None, X.shape[1]).columns
-    models = Models(model.model_.stages, [columns[g] for g in model.order_], Clock())
+def algebra(model: Any, X: np.ndarray, J: int) -> Measurements:
+    columns = [model.model_.layout.columns[g] for g in model.order_]
+    models = SubsetModels(model.model_.stages, columns, Clock())
     row = OneRow(models.ends)
     for j in range(J):
-        row.put(j, X[:1, columns[model.order_[j]]], [])
+        row.put(j, X[:1, columns[j]], [])
     per_stage = [microseconds(partial(row.scores, (1 << j) - 1, models.solve), 50) for j in range(1, J + 1)]
     without = []
     for j in range(1, min(J, 20)):

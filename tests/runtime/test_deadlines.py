@@ -3,16 +3,18 @@
 import asyncio
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from runtime_extractors import (
     ALPHA,
+    BESIDE,
     COLUMNS,
     COSTS,
     HOW,
+    MODES,
     ORDER,
     RELEASE,
     Compute,
@@ -21,6 +23,8 @@ from runtime_extractors import (
     assert_right,
     data,
     extractors,
+    is_alive,
+    own_threads,
     raw_of,
     regression,
     truth,
@@ -28,51 +32,10 @@ from runtime_extractors import (
 )
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, Extractor, FixedOrder
-
-MODES = ("cooperative", "thread", "process", "async")
-BESIDE = ("thread", "process", "async")
-"""Modes in which a late extractor can be given up."""
+from budgetline.model.anytime import as_model
+from budgetline.model.stages import StagedModel
 
 X = data()[2]
-
-
-class Served:
-    """A runner for every mode, workers and timeout: starting processes takes a second, so they serve many tests."""
-
-    def __init__(self):
-        self._runners = {}
-
-    def __call__(self, mode, workers=1, timeout=None, **settings):
-        key = mode, workers, timeout, *sorted(settings.items())
-        if key not in self._runners:
-            clock = FakeClock()
-            made = extractors(mode, timeout=timeout)
-            self._runners[key] = (
-                AnytimeRunner(regression(), made, workers=workers, clock=clock, **settings).start(),
-                clock,
-            )
-        runner, clock = self._runners[key]
-        clock.script, clock.on_message, clock.before_jump = [], None, None
-        return runner, clock
-
-    def close(self):
-        RELEASE.end_round()
-        for runner, _ in self._runners.values():
-            runner.close()
-
-
-@pytest.fixture(scope="module")
-def served():
-    served = Served()
-    yield served
-    served.close()
-
-
-@pytest.fixture(autouse=True)
-def let_go():
-    """Whatever still hangs in a thread may go on after the test."""
-    yield
-    RELEASE.end_round()
 
 
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -166,19 +129,16 @@ def test_a_late_process_is_killed_and_another_one_started(served, how, tmp_path)
     runner, clock = served("process")
     os.mkfifo(tmp_path / "begun")
     for j in range(2):
-        before = runner._processes.processes
-        assert len(before) == 1
+        (before,) = runner.process_ids
         clock.script = [True] * j + [False]
         clock.before_jump = lambda: (tmp_path / "begun").read_bytes()  # it hangs by then
         raw = raw_of(X[2], **{ORDER[j]: "hangs"}) | {"begun": str(tmp_path / "begun")}
         answer = ask(runner, how, raw, deadline=3.0)[-1]
         clock.before_jump = None
         assert answer.groups == ORDER[:j]
-        before[0].join(60)
-        assert before[0].exitcode is not None
+        until(lambda before=before: not is_alive(before))
         assert ask(runner, how, raw_of(X[2]))[-1].groups == ORDER
-        (after,) = runner._processes.processes
-        assert after.pid != before[0].pid
+        assert runner.process_ids != (before,)
 
 
 @beside
@@ -481,39 +441,32 @@ def test_early_exit_stops_at_the_first_stage_that_decides(mode, how):
     assert len(seen) >= 4
 
 
-class SlowSolver(FakeClock):
-    """A clock by which solving for a set of groups takes ``solve`` seconds."""
+@dataclass(frozen=True)
+class SlowStages(StagedModel):
+    """Stages that take half a second, by a clock, to solve for a set of groups, and note for which."""
 
-    def attach(self, runner, solve):
-        staged = runner._work.models._staged
-        of_steps = staged.of_steps
-        self.solved = []
+    clock: FakeClock
+    solved: list
 
-        def slow(chosen):
-            self.solved.append(tuple(np.flatnonzero(chosen).tolist()))
-            self.advance(solve)
-            return of_steps(chosen)
-
-        object.__setattr__(staged, "of_steps", slow)
-        runner._work.models.solving.seconds = solve
-        return lambda: object.__delattr__(staged, "of_steps")
+    def of_steps(self, in_sequence):
+        self.solved.append(tuple(np.flatnonzero(in_sequence).tolist()))
+        self.clock.advance(0.5)
+        return super().of_steps(in_sequence)
 
 
-@pytest.fixture
-def slow():
-    clock = SlowSolver()
-    seconds = dict.fromkeys(ORDER, 1.0)
-    made = extractors("cooperative", clock, seconds)
-    runner = AnytimeRunner(regression(), made, seconds=seconds, clock=clock)
-    restore = clock.attach(runner, 0.5)
-    yield runner, clock
-    restore()
-    runner.close()
+def slow_runner(made, clock, **settings):
+    """Return a runner that solves slowly, and the list of what it solves."""
+    model, solved = as_model(regression()), []
+    stages = SlowStages(**vars(model.stages), clock=clock, solved=solved)
+    runner = AnytimeRunner(replace(model, stages=stages), made, clock=clock, **settings)
+    solved.clear()  # a new runner has measured how long it takes
+    return runner, solved
 
 
-def test_the_time_to_solve_for_a_set_counts(slow):
+def test_the_time_to_solve_for_a_set_counts():
     """Without c every further group needs a model that is not there yet: 1 s to compute, 0.5 s to solve."""
-    runner, clock = slow
+    clock, seconds = FakeClock(), dict.fromkeys(ORDER, 1.0)
+    runner, solved = slow_runner(extractors("cooperative", clock, seconds), clock, seconds=seconds)
     clock.time = 0.0
     raw = raw_of(X[0], c="raises")
     answer = runner.predict(raw, deadline=2.5)
@@ -523,19 +476,17 @@ def test_the_time_to_solve_for_a_set_counts(slow):
     assert answer.reason == "deadline"
     assert clock.time == 2.5
     assert_right(answer, X[0])
-    assert clock.solved == [(1,)]
+    assert solved == [(1,)]
     clock.time = 0.0
     assert runner.predict(raw, deadline=2.0).groups == ("a",), "now it is at hand and takes no time"
     assert clock.time == 2.0
 
 
-def test_without_time_to_solve_the_longest_prefix_answers_and_the_next_run_has_it(slow):
-    _, clock = slow
-    raw = raw_of(X[0], a="raises")
+def test_without_time_to_solve_the_longest_prefix_answers_and_the_next_run_has_it():
+    clock, raw = FakeClock(), raw_of(X[0], a="raises")
     made = extractors("cooperative", clock, dict.fromkeys(ORDER, 1.0))
     made["e"] = Extractor(lambda raw: (clock.advance(1.8), Compute("e")(raw))[1])
-    late = AnytimeRunner(regression(), made, clock=clock)
-    late._work.models.solving.seconds = 0.5
+    late, solved = slow_runner(made, clock)
     clock.time = 0.0
     answer = late.predict(raw, deadline=4.0)
     # c, a and e are over at 3.8: {c, e} would be solved at 4.3
@@ -544,8 +495,8 @@ def test_without_time_to_solve_the_longest_prefix_answers_and_the_next_run_has_i
     assert answer.stage == 1
     assert clock.time == pytest.approx(3.8) or clock.time == pytest.approx(4.3)  # solved aside, by the same clock
     np.testing.assert_allclose(answer.value, truth(["c"], X[0]), rtol=1e-9)
-    late._work.models._thread.join(60)
-    assert clock.solved[-1] == (0, 2)
+    until(lambda: not any(thread.name == "budgetline-solve" for thread in own_threads()))
+    assert solved[-1] == (0, 2)
     clock.time = 0.0
     answer = late.predict(raw, deadline=4.0)
     assert answer.groups == ("c", "e")
@@ -555,15 +506,14 @@ def test_without_time_to_solve_the_longest_prefix_answers_and_the_next_run_has_i
 
 def test_a_run_that_waits_solves_meanwhile():
     """Thread mode: a hangs, e has arrived; {c, e} is solved before the deadline, while there is nothing else to do."""
-    clock = SlowSolver()
-    with AnytimeRunner(regression(), extractors("thread"), workers=2, clock=clock) as runner:
-        restore = clock.attach(runner, 0.5)
+    clock = FakeClock()
+    runner, solved = slow_runner(extractors("thread"), clock, workers=2)
+    with runner:
         clock.script = [True] * 4 + [False]
         answer = runner.predict(raw_of(X[0], a="hangs"), deadline=10.0)
-        restore()
         assert answer.groups == ("c", "e", "b", "d")
         assert answer.elapsed == 10.0
-        assert clock.solved[-1] == (0, 2, 3, 4)
+        assert solved[-1] == (0, 2, 3, 4)
         assert_right(answer, X[0])
         RELEASE.end_round()
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor, FixedOrder
 
 GROUPS = [[0, 1], [2], [3, 4], [5]]
 
@@ -92,22 +94,17 @@ def test_many_inputs_as_one_by_one(fitted, monkeypatch):
 
 
 def test_honest_where_the_assumption_holds():
-    """Scores that are jointly normal: the estimate is the probability, up to the sample."""
+    """Independent normal columns, one per group, so jointly normal scores: the estimate is the probability."""
     rng = np.random.default_rng(1)
-    m = 4000
-    own = rng.normal(0.3, 1.0, m)
-    final = 0.2 + 1.7 * own + rng.normal(0, 0.8, m)
-
-    class Model(AnytimeClassifier):
-        def __sklearn_is_fitted__(self):
-            return True
-
-        def staged_decision_function(self, X):
-            yield from (own, final)
-
-    early_exit = EarlyExit.learn(Model(), np.zeros((m, 1)), n_samples=m)
+    X = rng.normal([0.3, 0.0], [1.0, 0.8], size=(4000, 2))
+    y = X @ [1.7, 1.0] + rng.logistic(size=len(X)) > 0
+    model = AnytimeClassifier([[0], [1]], alpha=1e-3, schedule=FixedOrder(["0", "1"])).fit(X, y)
+    early_exit = EarlyExit.learn(model, X, n_samples=len(X))
     at = np.array([-2.0, -0.7, -0.1, 0.1, 0.4, 1.5])
-    positive = norm.cdf((0.2 + 1.7 * at) / 0.8)
+    (own, _), (first, second) = model.coef_path_[:, 0] if model.coef_path_.ndim == 3 else model.coef_path_
+    x = (at - np.ravel(model.intercept_path_[0])) / own
+    expected = np.ravel(model.intercept_path_[1]) + first * x
+    positive = norm.cdf(expected / (0.8 * abs(second)))
     np.testing.assert_allclose(early_exit.chance(1, at[:, None]), np.where(at > 0, 1 - positive, positive), atol=0.03)
 
 
@@ -116,6 +113,13 @@ def test_a_sample_of_the_rows(binary):
     assert EarlyExit.learn(model, X, n_samples=50).rest.shape == (len(GROUPS), 50, 1)
     one, same = (EarlyExit.learn(model, X, n_samples=50, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(one.rest, same.rest)
+
+
+def test_a_model_teaches_what_its_estimator_does(binary):
+    model, X = binary
+    one, other = EarlyExit.learn(model, X), EarlyExit.learn(model.model_, X)
+    np.testing.assert_array_equal(one.rest, other.rest)
+    np.testing.assert_array_equal(one.slope, other.slope)
 
 
 def test_few_rows_never_decide(binary):
@@ -235,15 +239,21 @@ def test_another_model_is_refused(binary):
 
 def test_only_classifiers_of_this_library(binary):
     model, X = binary
-    with pytest.raises(TypeError, match="early exit is for classifiers of budgetline, got AnytimeRegressor"):
+    with pytest.raises(TypeError, match="early exit is for classifiers, got AnytimeRegressor"):
         EarlyExit.learn(AnytimeRegressor(GROUPS).fit(X, X[:, 0]), X)
-    with pytest.raises(TypeError, match="early exit is for classifiers of budgetline, got LogisticRegression"):
+    with pytest.raises(TypeError, match=r"LogisticRegression.*a fitted estimator of budgetline is needed"):
         EarlyExit.learn(LogisticRegression().fit(X, model.predict(X)), X)
+
+
+def test_pipelines_are_refused(binary):
+    model, X = binary
+    with pytest.raises(TypeError, match=r"got Pipeline; .*without a pipeline"):
+        EarlyExit.learn(make_pipeline(StandardScaler(), model).fit(X, model.predict(X)), X)
 
 
 @pytest.mark.parametrize("below", [0, 1, -0.1, 1.5, np.nan, True, "0.1", None])
 def test_thresholds_out_of_range(binary, below):
-    with pytest.raises(ValueError, match="below must be between 0 and 1"):
+    with pytest.raises(ValueError, match="below must be a number > 0 and < 1"):
         EarlyExit.learn(*binary, below=below)
 
 

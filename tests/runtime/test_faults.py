@@ -18,11 +18,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from runtime_extractors import (
+    BESIDE,
     COLUMNS,
     COSTS,
     DEADLY,
     FAULTS,
     HOW,
+    MODES,
     ORDER,
     RELEASE,
     SAFETY,
@@ -33,6 +35,8 @@ from runtime_extractors import (
     assert_right,
     data,
     extractors,
+    is_alive,
+    own_threads,
     raw_of,
     regression,
     truth,
@@ -42,36 +46,7 @@ from runtime_extractors import (
 from budgetline import AnytimeRunner, Extractor
 from budgetline.runtime import processes
 
-MODES = ("cooperative", "thread", "process", "async")
 X = data()[2]
-
-
-def own_threads():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("budgetline-")]
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-@pytest.fixture(scope="module")
-def runners():
-    """One runner per mode for the whole file; at the end nothing of them may be left."""
-    before = set(threading.enumerate())
-    made = {mode: AnytimeRunner(regression(), extractors(mode), clock=FakeClock()).start() for mode in MODES}
-    yield made
-    RELEASE.end_round()
-    pids = [process.pid for process in made["process"]._processes.processes]
-    loop = made["async"]._loop._loop
-    for runner in made.values():
-        runner.close()
-    until(lambda: not [thread for thread in set(own_threads()) - before if thread.is_alive()])
-    until(lambda: not any(map(is_alive, pids)))
-    until(lambda: loop is None or loop.is_closed())
 
 
 def log_lines(caplog):
@@ -81,12 +56,12 @@ def log_lines(caplog):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("how", ["predict", "astream"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_fault_costs_its_group_and_no_other(runners, caplog, monkeypatch, mode, how, fault):
+def test_a_fault_costs_its_group_and_no_other(served, caplog, monkeypatch, mode, how, fault):
     if fault in DEADLY and mode != "process":
         pytest.skip("it would take the tests with it")
     monkeypatch.setattr(processes, "END_SECONDS", 0.05)  # after it, a process that closed its pipe is killed
     kind = FAULTS[fault][0]
-    runner = runners[mode]
+    runner, _ = served(mode)
     caplog.set_level(logging.DEBUG, logger="budgetline.runtime")
     for name in ORDER:
         if fault == "too short" and len(COLUMNS[name]) == 1:
@@ -115,16 +90,16 @@ def test_a_fault_costs_its_group_and_no_other(runners, caplog, monkeypatch, mode
         assert not log_lines(caplog)
 
 
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 @pytest.mark.parametrize("how", HOW)
-def test_what_hangs_is_given_up_at_the_deadline_without_an_alarm(runners, caplog, mode, how):
-    runner = runners[mode]
+def test_what_hangs_is_given_up_at_the_deadline_without_an_alarm(served, caplog, mode, how):
+    runner, clock = served(mode)
     caplog.set_level(logging.DEBUG, logger="budgetline.runtime")
     for j, name in enumerate(ORDER):
         caplog.clear()
-        runner._clock.script = [True] * j + [False]
+        clock.script = [True] * j + [False]
         answer = ask(runner, how, raw_of(X[0], **{name: "hangs"}), deadline=1.0)[-1]
-        runner._clock.script = []
+        clock.script = []
         assert answer.groups == ORDER[:j]
         assert answer.faults[name].kind == "late"
         (line,) = log_lines(caplog)
@@ -136,21 +111,23 @@ def test_what_hangs_is_given_up_at_the_deadline_without_an_alarm(runners, caplog
         assert ask(runner, how, raw_of(X[0]))[-1].groups == ORDER
 
 
-def test_several_faults_at_once(runners):
+def test_several_faults_at_once(served):
     for mode in MODES:
+        runner, _ = served(mode)
         raw = raw_of(X[1], c="raises", a="nan", e="none", b="too long", d="text")
-        answer = runners[mode].predict(raw)
+        answer = runner.predict(raw)
         assert (answer.groups, answer.reason, answer.stage) == ((), "complete", 0)
         assert [fault.kind for fault in answer.faults.values()] == ["raised", "not finite", "type", "shape", "type"]
         assert_right(answer, X[1])
-        answer = runners[mode].predict(raw_of(X[1], c="raises", b="nan"))
+        answer = runner.predict(raw_of(X[1], c="raises", b="nan"))
         assert answer.groups == ("a", "e", "d")
         assert_right(answer, X[1])
 
 
-def test_messages_name_the_culprit(runners):
+def test_messages_name_the_culprit(served):
     for mode in MODES:
-        answer = runners[mode].predict(raw_of(X[1], c="nan", a="missing column", e="raises", b="too long", d="complex"))
+        runner, _ = served(mode)
+        answer = runner.predict(raw_of(X[1], c="nan", a="missing column", e="raises", b="too long", d="complex"))
         texts = {name: str(fault) for name, fault in answer.faults.items()}
         assert texts["c"] == "not finite: column 'c2' holds nan"
         assert texts["a"] == "shape: no value for column 'c3'"
@@ -159,7 +136,7 @@ def test_messages_name_the_culprit(runners):
         assert texts["d"].startswith("type: expected numbers, got ndarray")
 
 
-def test_ctrl_c_in_cooperative_mode_is_the_users(runners):
+def test_ctrl_c_in_cooperative_mode_is_the_users():
     def pressed(raw):
         raise KeyboardInterrupt
 
@@ -168,7 +145,7 @@ def test_ctrl_c_in_cooperative_mode_is_the_users(runners):
         runner.predict(raw_of(X[0]))
     with pytest.raises(KeyboardInterrupt):
         runner.predict_many([raw_of(X[0]), raw_of(X[1])])
-    assert not runner._requests
+    assert runner.n_running == 0
 
 
 def test_a_keyboard_interrupt_elsewhere_is_a_fault():
@@ -192,20 +169,21 @@ class Unreadable:
         return int, ("no number",)
 
 
-def test_inputs_that_cannot_be_sent_to_a_process(runners):
+def test_inputs_that_cannot_be_sent_to_a_process(served):
+    runner, _ = served("process")
     for odd, text in ((lambda: 0, "cannot be sent"), (Unreadable(), "cannot be read")):
-        answer = runners["process"].predict(raw_of(X[0]) | {"odd": odd})
+        answer = runner.predict(raw_of(X[0]) | {"odd": odd})
         assert answer.groups == ()
         assert {fault.kind for fault in answer.faults.values()} == {"type"}
         assert all(text in fault.message for fault in answer.faults.values())
-        assert runners["process"].predict(raw_of(X[0])).groups == ORDER
+        assert runner.predict(raw_of(X[0])).groups == ORDER
 
 
-def test_a_process_killed_from_outside_costs_one_group_at_most(runners):
-    runner = runners["process"]
+def test_a_process_killed_from_outside_costs_one_group_at_most(served):
+    runner, _ = served("process")
     for _ in range(3):
-        (process,) = runner._processes.processes
-        os.kill(process.pid, signal.SIGKILL)
+        (pid,) = runner.process_ids
+        os.kill(pid, signal.SIGKILL)
         answer = runner.predict(raw_of(X[0]))
         assert len(answer.faults) <= 1
         assert all(fault.kind == "died" for fault in answer.faults.values())
@@ -245,7 +223,7 @@ def test_a_buffer_that_is_used_again_does_not_change_what_was_returned():
 def test_no_more_threads_than_allowed_hang():
     clock = FakeClock()
     runner = AnytimeRunner(regression(), extractors("thread"), max_abandoned=3, clock=clock)
-    before = set(own_threads())
+    before = own_threads()
     for k in range(3):
         clock.script = [False]
         answer = runner.predict(raw_of(X[0], c="hangs"), deadline=1.0)
@@ -257,14 +235,14 @@ def test_no_more_threads_than_allowed_hang():
         assert {fault.kind for fault in answer.faults.values()} == {"refused"}
         assert "3 functions hang already" in answer.faults["c"].message
         assert_right(answer, X[0])
-    started = set(own_threads()) - before
+    started = own_threads() - before
     assert len(started) == 3
     RELEASE.end_round()
     until(lambda: runner.n_abandoned == 0)
     assert runner.predict(raw_of(X[0])).groups == ORDER
-    assert set(own_threads()) - before == started, "threads are used again"
+    assert own_threads() - before == started, "threads are used again"
     runner.close()
-    until(lambda: not set(own_threads()) - before)
+    until(lambda: not own_threads() - before)
 
 
 def test_a_system_without_threads_still_answers(monkeypatch):
@@ -294,8 +272,8 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_with_faults_are_answered_from_what_they_have(runners, mode):
-    runner = runners[mode]
+def test_rows_with_faults_are_answered_from_what_they_have(served, mode):
+    runner, _ = served(mode)
     raws = many(**SPOILED)
     answers = [runner.predict_many(raws), *runner.stream_many(raws)]
     for answer in (answers[0], answers[-1]):
@@ -360,7 +338,7 @@ def test_a_masked_value_in_a_table_costs_its_row(kind):
 
     runner = AnytimeRunner(regression(), {**extractors("cooperative"), "a": Extractor(compute, batch=True)})
     answer = runner.predict_many(many())
-    assert str(answer.faults["a"]) == "not finite: column 'c3' is not finite (1 inputs, the first is number 5)"
+    assert str(answer.faults["a"]) == "not finite: column 'c3' holds nan (1 inputs, the first is number 5)"
     for i, x in enumerate(X):
         own = [name for name in ORDER if name != "a" or i != 5]
         assert answer.value[i] == pytest.approx(truth(own, x), rel=1e-9)
@@ -382,11 +360,12 @@ AS_VALUES = [name for name, (kind, _) in FAULTS.items() if kind not in ("raised"
 
 
 @pytest.mark.parametrize("fault", [*AS_VALUES, "no array", "deadly array"])
-def test_what_is_a_fault_of_an_extractor_is_an_error_in_known(runners, fault):
+def test_what_is_a_fault_of_an_extractor_is_an_error_in_known(served, fault):
+    runner, _ = served("cooperative")
     kind, spoil = FAULTS[fault]
     values = spoil(Compute("a").values(raw_of(X[0])))
     with pytest.raises(ValueError, match=f"known values of group 'a': {kind}: "):
-        runners["cooperative"].predict(raw_of(X[0]), known={"a": values})
+        runner.predict(raw_of(X[0]), known={"a": values})
 
 
 def test_async_rows_run_at_once_and_a_late_group_is_cancelled():
@@ -449,9 +428,10 @@ def test_frames_and_mappings_are_read_by_name():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_known_rows(runners, mode):
+def test_known_rows(served, mode):
+    runner, _ = served(mode)
     known = {"a": X[:, COLUMNS["a"]], "b": X[:, COLUMNS["b"]].ravel()}
-    answer = runners[mode].predict_many(many(a={0: "raises"}), known=known, budget=COSTS["c"])
+    answer = runner.predict_many(many(a={0: "raises"}), known=known, budget=COSTS["c"])
     assert answer.groups == ("c", "a", "b")
     np.testing.assert_allclose(answer.value, [truth(["c", "a", "b"], x) for x in X], rtol=1e-9)
 
@@ -466,10 +446,10 @@ def test_a_series_of_inputs_and_one_input():
 # -- the end ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 @pytest.mark.parametrize("how", HOW)
 def test_closing_ends_the_runs_in_flight(mode, how):
-    before = set(own_threads())
+    before = own_threads()
     runner = AnytimeRunner(regression(), extractors(mode), workers=2).start()
     found = []
     threads = [
@@ -478,8 +458,8 @@ def test_closing_ends_the_runs_in_flight(mode, how):
     ]
     for thread in threads:
         thread.start()
-    until(lambda: len(runner._requests) == 3)
-    pids = [process.pid for process in runner._processes.processes]
+    until(lambda: runner.n_running == 3)
+    pids = runner.process_ids
     runner.close(grace=0.0 if mode == "thread" else 1.0)
     for thread in threads:
         thread.join(60)
@@ -489,13 +469,13 @@ def test_closing_ends_the_runs_in_flight(mode, how):
         assert_right(answer, X[0])
     RELEASE.end_round()
     runner.close()
-    until(lambda: not set(own_threads()) - before)
+    until(lambda: not own_threads() - before)
     until(lambda: not any(map(is_alive, pids)))
-    until(lambda: not runner._processes.processes)
-    assert not runner._requests
+    assert runner.process_ids == ()
+    assert runner.n_running == 0
 
 
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 def test_a_stream_left_half_way_lets_its_tasks_go(mode):
     clock = FakeClock()
     with AnytimeRunner(regression(), extractors(mode), workers=3, clock=clock) as runner:
@@ -503,9 +483,9 @@ def test_a_stream_left_half_way_lets_its_tasks_go(mode):
             stream = runner.stream(raw_of(X[0], a="hangs", e="hangs"))
             next(stream)
             assert next(stream).groups == ("c",)
-            assert len(runner._requests) == 1
+            assert runner.n_running == 1
             stream.close()
-            assert not runner._requests
+            assert runner.n_running == 0
             if mode == "thread":
                 assert runner.n_abandoned == 2
             RELEASE.end_round()
@@ -518,25 +498,25 @@ def test_a_stream_left_half_way_lets_its_tasks_go(mode):
             return None
 
         assert asyncio.run(leave()) == ("c",)
-        until(lambda: not runner._requests)
+        until(lambda: runner.n_running == 0)
         RELEASE.end_round()
         assert runner.predict(raw_of(X[0])).groups == ORDER
 
 
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 def test_a_cancelled_apredict_lets_its_tasks_go(mode):
     with AnytimeRunner(regression(), extractors(mode)) as runner:
 
         async def go():
             task = asyncio.ensure_future(runner.apredict(raw_of(X[0], c="hangs")))
-            while not runner._requests:
+            while runner.n_running == 0:
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
         asyncio.run(go())
-        assert not runner._requests
+        assert runner.n_running == 0
         RELEASE.end_round()
         until(lambda: runner.n_abandoned == 0)
         assert runner.predict(raw_of(X[0])).groups == ORDER
@@ -558,7 +538,7 @@ closed_loops = pytest.mark.filterwarnings(
 
 
 @closed_loops
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 @pytest.mark.parametrize("how", ["apredict", "astream"])
 def test_closing_a_loop_leaves_no_request_behind(mode, how):
     """Thirty requests wait for functions that hang: the next one, on another loop, finds every worker free."""
@@ -571,7 +551,7 @@ def test_closing_a_loop_leaves_no_request_behind(mode, how):
         del raw
 
         async def all_wait():
-            while len(runner._requests) < 30 or (mode == "thread" and len(runner._threads._busy) < 60):
+            while runner.n_running < 30 or (mode == "thread" and RELEASE.waiting < 60):
                 await asyncio.sleep(0)
 
         loop.run_until_complete(all_wait())
@@ -579,7 +559,7 @@ def test_closing_a_loop_leaves_no_request_behind(mode, how):
         answer = asyncio.run(runner.apredict(raw_of(X[0]), deadline=SAFETY))
         assert (answer.groups, answer.reason) == (ORDER, "complete")
         assert runner.n_abandoned == (60 if mode == "thread" else 0)
-        assert not runner._requests
+        assert runner.n_running == 0
         RELEASE.end_round()
         until(lambda: runner.n_abandoned == 0)
         tasks.clear()
@@ -588,27 +568,27 @@ def test_closing_a_loop_leaves_no_request_behind(mode, how):
 
 
 @closed_loops
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 def test_a_runner_may_be_closed_after_the_loop_of_its_requests(mode):
-    before = set(own_threads())
+    before = own_threads()
     runner = AnytimeRunner(regression(), extractors(mode)).start()
     loop = asyncio.new_event_loop()
     tasks = [loop.create_task(runner.apredict(raw_of(X[0], c="hangs"))) for _ in range(3)]
-    while len(runner._requests) < 3:
+    while runner.n_running < 3:
         loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     runner.close(grace=0.0)
-    assert not runner._requests
+    assert runner.n_running == 0
     assert runner.n_abandoned == (3 if mode == "thread" else 0)
     RELEASE.end_round()
-    until(lambda: not set(own_threads()) - before)
-    until(lambda: not runner._processes.processes)
+    until(lambda: not own_threads() - before)
+    assert runner.process_ids == ()
     tasks.clear()
     gc.collect()
 
 
 @closed_loops
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 def test_a_half_read_stream_of_a_closed_loop_lets_its_tasks_go(mode):
     with AnytimeRunner(regression(), extractors(mode)) as runner:
         loop = asyncio.new_event_loop()
@@ -620,7 +600,7 @@ def test_a_half_read_stream_of_a_closed_loop_lets_its_tasks_go(mode):
         loop.close()
         assert runner.predict(raw_of(X[0]), deadline=SAFETY).groups == ORDER
         assert runner.n_abandoned == (mode == "thread")
-        assert not runner._requests
+        assert runner.n_running == 0
         RELEASE.end_round()
         until(lambda: runner.n_abandoned == 0)
         del waiting, stream
@@ -628,26 +608,26 @@ def test_a_half_read_stream_of_a_closed_loop_lets_its_tasks_go(mode):
 
 
 @closed_loops
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 def test_a_loop_that_is_dropped_lets_its_tasks_go(mode):
     """Nobody closes the loop, nobody asks again, and the function still hangs: the run ends when it is collected."""
     with AnytimeRunner(regression(), extractors(mode)) as runner:
         loop = asyncio.new_event_loop()
         tasks = [loop.create_task(runner.apredict(raw_of(X[0], c="hangs")))]
-        while not runner._requests:
+        while runner.n_running == 0:
             loop.run_until_complete(asyncio.sleep(0))
         loop.run_until_complete(asyncio.sleep(0))
         tasks.clear()
-        until(lambda: (gc.collect(), not runner._requests)[1])
+        until(lambda: (gc.collect(), runner.n_running == 0)[1])
         assert runner.n_abandoned == (mode == "thread")
         RELEASE.end_round()
         loop.close()
 
 
-@pytest.mark.parametrize("mode", ["thread", "process", "async"])
+@pytest.mark.parametrize("mode", BESIDE)
 @pytest.mark.parametrize("how", ["predict", "stream", "predict_many", "stream_many"])
-def test_ctrl_c_while_a_run_waits_lets_its_tasks_go(runners, monkeypatch, mode, how):
-    runner = runners[mode]
+def test_ctrl_c_while_a_run_waits_lets_its_tasks_go(served, monkeypatch, mode, how):
+    runner, clock = served(mode)
 
     def pressed(mailbox, until_):
         raise KeyboardInterrupt
@@ -655,10 +635,10 @@ def test_ctrl_c_while_a_run_waits_lets_its_tasks_go(runners, monkeypatch, mode, 
     raw = raw_of(X[0], c="hangs")
     ask_it = getattr(runner, how)
     with monkeypatch.context() as patched:
-        patched.setattr(runner._clock, "receive", pressed)
+        patched.setattr(clock, "receive", pressed)
         with pytest.raises(KeyboardInterrupt):
             list(ask_it([raw, raw] if how.endswith("many") else raw))
-    assert not runner._requests
+    assert runner.n_running == 0
     assert runner.n_abandoned == (mode == "thread")
     RELEASE.end_round()
     until(lambda: runner.n_abandoned == 0)
@@ -683,7 +663,7 @@ def test_a_late_thread_reports_to_a_loop_that_is_gone():
 
 
 def test_a_coroutine_that_will_not_be_cancelled():
-    stubborn = threading.Event()
+    stubborn, before = threading.Event(), own_threads()
 
     async def refuses(raw):
         while not stubborn.is_set():
@@ -701,7 +681,7 @@ def test_a_coroutine_that_will_not_be_cancelled():
     stubborn.set()
     assert runner.predict(raw_of(X[0]), deadline=1.0).groups == ORDER
     runner.close()
-    until(runner._loop._loop.is_closed)
+    until(lambda: not own_threads() - before)
 
 
 def test_idle_threads_keep_nothing_alive():
@@ -742,7 +722,7 @@ def forget():
     for runner in runners:
         answer = runner.predict(raw_of(x))
         assert answer.groups == ORDER, answer
-    print("pids", *[process.pid for process in runners[1]._processes.processes])
+    print("pids", *runners[1].process_ids)
     streams = [runner.stream(raw_of(x, a="hangs", e="hangs")) for runner in runners]
     for stream in streams:
         next(stream), next(stream)

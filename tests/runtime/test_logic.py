@@ -15,6 +15,7 @@ from runtime_extractors import (
 )
 from runtime_simulator import last_answers, scenario
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -87,6 +88,11 @@ BAD = {
         lambda: build(model=make_pipeline(StandardScaler(), regression())),
         TypeError,
         "Pipeline.*without a pipeline",
+    ),
+    "search": (
+        lambda: build(model=GridSearchCV(AnytimeRegressor(COLUMNS), {"alpha": [0.1, 1.0]}, cv=2).fit(X0, Y0)),
+        TypeError,
+        "GridSearchCV.*without a pipeline",
     ),
     "deadline nan": (lambda: build().predict(raw_of(X[0]), deadline=np.nan), ValueError, "deadline.*nan"),
     "deadline text": (lambda: build().predict(raw_of(X[0]), deadline="1"), ValueError, "deadline.*'1'"),

@@ -75,7 +75,7 @@ def test_the_reason_says_which_group_is_missing():
     with AnytimeRunner(model_with(SCENE), made) as runner:
         answer = runner.predict(raw_of(X[0], c="raises"))
         assert answer.groups == ("a", "b")
-        assert str(answer.faults["e"]) == "required: it requires 'c', which is not there (raised)"
+        assert str(answer.faults["e"]) == "required: it requires 'c', which is missing (raised)"
         assert "it requires" in str(answer.faults["d"])
         assert answer.skipped == ()
         assert answer.reason == "complete"

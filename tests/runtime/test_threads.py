@@ -11,7 +11,21 @@ import threading
 from pathlib import Path
 
 import pytest
-from runtime_extractors import COLUMNS, FAULTS, ORDER, Compute, ComputeAsync, data, raw_of, regression, truth, until
+from runtime_extractors import (
+    COLUMNS,
+    FAULTS,
+    ORDER,
+    Compute,
+    ComputeAsync,
+    data,
+    is_alive,
+    own_threads,
+    raw_of,
+    regression,
+    truth,
+    until,
+    warm_up,
+)
 
 from budgetline import AnytimeRunner, Extractor
 
@@ -161,10 +175,9 @@ class Client:
 
 
 def test_sixteen_threads_and_one_runner():
-    before = set(threading.enumerate())
+    before = own_threads()
     runner = AnytimeRunner(regression(), mixed(), workers=3, processes=2, max_abandoned=1000).start()
-    for groups in range(32):
-        runner._work.models.solve(groups)  # so that groups are never left out for want of time to solve
+    warm_up(runner)  # so that groups are never left out for want of time to solve
     clients = [Client(runner, seed) for seed in range(THREADS)]
     threads = [threading.Thread(target=client) for client in clients]
     for thread in threads:
@@ -179,13 +192,13 @@ def test_sixteen_threads_and_one_runner():
     until(lambda: runner.n_abandoned == 0)
     full = runner.predict(raw_of(X[0]) | {"wait": 0.0})
     assert full.groups == ORDER
-    pids = [process.pid for process in runner._processes.processes]
+    pids = runner.process_ids
     assert len(pids) == 2
     runner.close()
-    assert not runner._requests
-    until(runner._loop._loop.is_closed)
-    until(lambda: not runner._processes.processes)
-    until(lambda: not {t for t in threading.enumerate() if t.name.startswith("budgetline-")} - before)
+    assert runner.n_running == 0
+    until(lambda: not any(map(is_alive, pids)))
+    assert runner.process_ids == ()
+    until(lambda: not own_threads() - before)
 
 
 def test_closing_while_sixteen_threads_ask():
@@ -213,7 +226,7 @@ def test_closing_while_sixteen_threads_ask():
         threads = [threading.Thread(target=client, args=(seed,)) for seed in range(16)]
         for thread in threads:
             thread.start()
-        until(lambda runner=runner: runner._requests)
+        until(lambda runner=runner: runner.n_running)
         threading.Event().wait(0.02 * round)
         closed.set()
         runner.close()
@@ -222,7 +235,7 @@ def test_closing_while_sixteen_threads_ask():
             assert not thread.is_alive(), "a request is lost"
         if wrong:
             raise wrong[0]
-        assert not runner._requests
+        assert runner.n_running == 0
 
 
 def test_interrupts_while_threads_ask():

@@ -230,6 +230,16 @@ def test_what_extractors_may_return(kind):
         agree(model, answer, row[None], set(COLUMNS))
 
 
+@pytest.mark.parametrize("kind", ["frame", "three classes"])
+def test_a_model_predicts_as_its_estimator_does(kind):
+    model = fitted(kind)
+    runners = [AnytimeRunner(given, {name: Row(name) for name in COLUMNS}) for given in (model, model.model_)]
+    for groups in (set(COLUMNS), {"a", "d"}):
+        one, other = (runner.predict((NEW[0], groups)) for runner in runners)
+        assert (one.value, one.groups) == (other.value, other.groups)
+        np.testing.assert_array_equal(one.probabilities, other.probabilities)
+
+
 def test_booleans_are_numbers():
     model = fitted("one target")
     answer = AnytimeRunner(

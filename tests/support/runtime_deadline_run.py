@@ -13,7 +13,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     import numpy as np
-    from runtime_extractors import COLUMNS, ORDER, data, regression
+    from runtime_extractors import COLUMNS, ORDER, data, regression, warm_up
 
     from budgetline import AnytimeRunner, Extractor
 
@@ -138,8 +138,7 @@ def main(log):
         path = log if mode == "process" else ""
         limit = {"processes": 4} if mode == "process" else {}
         with AnytimeRunner(model, made, workers=2, max_abandoned=200, **limit) as runner:
-            for groups in range(32):
-                runner._work.models.solve(groups)  # a service that has been up for a while
+            warm_up(runner)
             runner.predict(next(inputs(1, 99, "")))  # imports, first threads
             witness, at_once = Witness(), 1 if mode == "process" else 2
             answers = sync_part(runner, inputs(170, seed, path), at_once)

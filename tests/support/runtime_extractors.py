@@ -28,11 +28,19 @@ COLUMNS = {"a": [3, 0], "b": [5], "c": [1, 6, 2], "d": [7, 4], "e": [8]}
 """Columns of each group, declared out of order on purpose."""
 
 
+MODES = ("cooperative", "thread", "process", "async")
+BESIDE = ("thread", "process", "async")
+"""Modes in which a late extractor can be given up."""
+
+
 class Release:
-    """Functions that hang in a thread come back when their round is over. In another process no round ever ends."""
+    """Functions that hang in a thread come back when their round is over. In another process no round ever ends.
+
+    ``waiting`` counts those that hang now, in this process.
+    """
 
     def __init__(self):
-        self.round = 0
+        self.round = self.waiting = 0
         self._changed = threading.Condition()
 
     def end_round(self):
@@ -42,7 +50,9 @@ class Release:
 
     def wait(self, round):
         with self._changed:
+            self.waiting += 1
             self._changed.wait_for(lambda: self.round > round)
+            self.waiting -= 1
 
 
 RELEASE = Release()
@@ -59,6 +69,19 @@ def until(condition):
     while not condition():
         assert time.monotonic() < end, "it does not come to be"
         threading.Event().wait(0.001)
+
+
+def own_threads():
+    """Return the threads of the library that run now."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("budgetline-")}
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class BrokenText(Exception):
@@ -229,7 +252,7 @@ class FakeClock(Clock):
         comes = self.script.pop(0) if self.script else True
         if comes:
             return False
-        assert until is not None, "the run waits without end for something that does not come"
+        assert until < np.inf, "the run waits without end for something that does not come"
         if self.before_jump is not None:
             self.before_jump()
         self.time = max(self.time, until)
@@ -241,7 +264,7 @@ class FakeClock(Clock):
         return message
 
     def receive(self, mailbox, until):
-        if until is not None and until == -np.inf:
+        if until == -np.inf:
             return super().receive(mailbox, until)
         if self._jumps(until):
             return None
@@ -251,7 +274,7 @@ class FakeClock(Clock):
             raise AssertionError("a message is lost") from None
 
     async def receive_async(self, mailbox, until):
-        if until is not None and until == -np.inf:
+        if until == -np.inf:
             return await super().receive_async(mailbox, until)
         if self._jumps(until):
             return None
@@ -332,6 +355,14 @@ def extractors(mode, clock=None, seconds=None, **settings):
     return {
         name: Extractor(kind(name, clock, (seconds or {}).get(name, 0.0)), mode=mode, **settings) for name in COLUMNS
     }
+
+
+def warm_up(runner):
+    """Let a runner have the models of all sets of groups at hand, as after a while of service."""
+    x = data()[2][0]
+    for names in itertools.chain.from_iterable(itertools.combinations(ORDER, k) for k in range(6)):
+        answer = runner.predict(None, known={name: x[COLUMNS[name]] for name in names}, budget=0)
+        assert answer.groups == names
 
 
 def assert_right(answer, x):

@@ -3,8 +3,9 @@
 import heapq
 import itertools
 import random
-from copy import copy
+from dataclasses import replace
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -26,9 +27,9 @@ from budgetline import (
     FeatureGroups,
     FixedOrder,
 )
+from budgetline.model.anytime import as_model
 from budgetline.runtime import Fault
 from budgetline.runtime.calls import Result
-from budgetline.runtime.lanes import Message
 
 X0, Y0, X = data()
 
@@ -136,27 +137,27 @@ class ScriptedLane:
         self.clock, self.scene, self.events, self.count = clock, scene, [], itertools.count()
         self.abandoned = []
 
-    def start(self, task):
-        name = ORDER[task.position]
-        end = self.clock.time + self.scene["durations"][name]
-        values = np.array([[task.raws[0]["x"][d] for d in COLUMNS[name]]])
-        outcome = Fault("raised", "scripted") if name in self.scene["faulty"] else Result(values, {})
-        heapq.heappush(self.events, (end, next(self.count), Message(task, outcome, end)))
+    def start(self, call):
+        name = ORDER[call.position]
+        call.finished = self.clock.time + self.scene["durations"][name]
+        values = np.array([[call.raws[0]["x"][d] for d in COLUMNS[name]]])
+        call.outcome = Fault("raised", "scripted") if name in self.scene["faulty"] else Result(values, {})
+        heapq.heappush(self.events, (call.finished, next(self.count), call))
 
-    def abandon(self, task):
-        self.abandoned.append(task)
-        task.abandoned = True
+    def abandon(self, call):
+        self.abandoned.append(call)
+        call.abandoned = True
 
     def close(self, grace):
         pass
 
     def pop(self, until):
-        """Return the next message that comes until then, at its time."""
+        """Return the next call that comes back until then, at its time."""
         while self.events and self.events[0][0] <= until:
-            end, _, message = heapq.heappop(self.events)
-            if not message.task.abandoned:
+            end, _, call = heapq.heappop(self.events)
+            if not call.abandoned:
                 self.clock.time = max(self.clock.time, end)
-                return message
+                return call
         return None
 
 
@@ -166,11 +167,11 @@ class ScriptedClock(FakeClock):
     def receive(self, mailbox, until):
         if until == -np.inf:
             return self.lane.pop(self.time)
-        message = self.lane.pop(np.inf if until is None else until)
-        if message is None:
-            assert until is not None, "the run waits for ever"
+        call = self.lane.pop(until)
+        if call is None:
+            assert until < np.inf, "the run waits for ever"
             self.time = max(self.time, until)
-        return message
+        return call
 
     async def receive_async(self, mailbox, until):
         return self.receive(mailbox, until)
@@ -209,22 +210,14 @@ def model_with(scene):
 
 
 @cache
-def solved():
-    """Return a fitted model and its solutions for every set of groups: the order is fixed, so costs change neither."""
-    model = model_with({"costs": dict.fromkeys(ORDER, 1.0)})
-    models = AnytimeRunner(model, {name: Compute(name) for name in ORDER})._work.models
-    return model, {groups: models.solve(groups) for groups in range(32)}
+def fitted():
+    """Return a fitted model: the order is fixed, so that prices do not change it."""
+    return as_model(model_with({"costs": dict.fromkeys(ORDER, 1.0)}))
 
 
-def runner_of(scene, made, clock):
-    """Return a runner with the prices of a scene, as if its model had been fitted with them."""
-    fitted, solutions = solved()
-    model = copy(fitted)
-    model.feature_groups_ = groups_of(scene)
-    runner = AnytimeRunner(model, made, seconds=scene["seconds"], workers=scene["workers"], clock=clock)
-    # at hand, so that also an answer after the deadline uses all it has
-    runner._work.models._solved.update(solutions)
-    return runner
+def priced(scene):
+    """Return the model as if it had been fitted with the prices of a scene."""
+    return replace(fitted(), layout=replace(fitted().layout, groups=groups_of(scene)))
 
 
 def compare(answer, expected, x):
@@ -249,14 +242,13 @@ def play(scene, how, cooperative, x):
     else:
         made = {name: Extractor(Compute(name), mode="thread", timeout=scene["timeouts"].get(name)) for name in ORDER}
     made |= dict.fromkeys(scene["without"])
-    runner = runner_of(scene, made, clock)
     lane = clock.lane = ScriptedLane(clock, scene)
-    runner._lanes["thread"] = lane
+    with patch("budgetline.runtime.runner.ThreadLane", lambda clock, most_abandoned: lane):
+        runner = AnytimeRunner(priced(scene), made, seconds=scene["seconds"], workers=scene["workers"], clock=clock)
     limits = {"deadline": None if scene["deadline"] == np.inf else scene["deadline"], "budget": scene["budget"]}
     known = {name: x[COLUMNS[name]] for name in scene["known"]}
     answers = ask(runner, how, raw_of(x), known=known, **limits)
-    assert all(task.abandoned for task in lane.abandoned)
-    assert {ORDER[task.position] for task in lane.abandoned} == {
+    assert {ORDER[call.position] for call in lane.abandoned} == {
         name for name, fault in answers[-1].faults.items() if fault.kind == "late"
     }
     runner.close()

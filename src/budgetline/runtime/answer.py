@@ -1,4 +1,4 @@
-"""What a run gives back: the prediction, what it was made from, and why it stopped."""
+"""What a run returns: the prediction, what it was made from, and why the run stopped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from budgetline.arrays import Array, Float, Positions
 from budgetline.messages import cut
 
 Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
@@ -23,17 +21,17 @@ class Fault:
     ----------
     kind : str
         ``"raised"``, ``"late"`` (its timeout or the deadline came first), ``"shape"``, ``"type"``, ``"not finite"``,
-        ``"died"`` (its process ended), ``"refused"`` (it was not started: too many calls hang already), or
-        ``"required"`` (it was not started, or does not count: a group that it requires is not there).
+        ``"died"`` (its process ended), ``"refused"`` (not started: too many calls hang already), or ``"required"``
+        (not started or not counted: a group that it requires is missing).
     message : str
-        What happened, with the text of the exception; of long texts the beginning.
+        What happened, with the text of the exception; long texts are cut.
     rows : int array, optional
-        The inputs it concerns, for runs over many inputs; None means all of them.
+        The inputs concerned, in a run over many inputs; None means all of them.
     """
 
     kind: Kind
     message: str
-    rows: NDArray[np.intp] | None = None
+    rows: Positions | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", cut(self.message))
@@ -54,31 +52,31 @@ class Answer:
     probabilities : array, optional
         Of the classes, in the order of ``classes_``; None for regressions.
     stage : int
-        How many groups from the start of the sequence are all in use.
+        The length of the longest prefix of the sequence whose groups are all in use.
     groups : tuple of str
-        The groups in use, in sequence order. More than ``stage`` of them where a group in between is missing.
+        The groups in use, in sequence order: more than ``stage`` of them if a group in between is missing.
     spent : float
-        Cost of all groups that were started, also of those that failed or came late; a shared cost is paid by the first
-        of its groups that was started. Known groups are free, and pay no shared costs.
+        Cost of all groups that were started, including those that failed or were late. The first group that was started
+        pays a shared cost. Known groups are free and pay no shared costs.
     elapsed : float
         Seconds from the call to this answer.
     timings : mapping group -> seconds
-        From the start of each group to its arrival, for those that arrived, usable or not.
+        From the start of each group to its arrival, for the groups that arrived, usable or not.
     reason : str
-        Why it stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it came, or nothing that is left
-        would have been in time), ``"budget"``, ``"interrupted"``, ``"decided"`` (early exit); ``"running"`` for the
-        answers on the way of a stream.
+        Why the run stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it came, or nothing that is
+        left would be in time), ``"budget"``, ``"interrupted"`` or ``"decided"`` (early exit). The answers of a stream
+        before the last have ``"running"``.
     faults : mapping group -> Fault
-        Groups that were started and could not be used, or not for all inputs; and those that were not started because a
-        group that they require is not there.
+        Groups that were started but could not be used, or not for all inputs; and groups that were not started because
+        a group that they require is missing.
     skipped : tuple of str
         Groups that were not started because they, or a group that they require, would not have been in time.
     path : array, optional
-        Predictions after 0, 1, … groups, shape (1 + stages, n, …), for ``predict_many(path=True)``.
+        Predictions after 0, 1, … groups, shape (1 + stages, n, …), from ``predict_many(path=True)``.
     """
 
     value: Any
-    probabilities: NDArray[np.float64] | None
+    probabilities: Float | None
     stage: int
     groups: tuple[str, ...]
     spent: float
@@ -87,4 +85,4 @@ class Answer:
     reason: Reason
     faults: Mapping[str, Fault] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    path: NDArray[Any] | None = None
+    path: Array | None = None

@@ -7,35 +7,37 @@ import math
 import time
 from queue import Empty, SimpleQueue
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Clock:
     """The monotonic clock of the machine.
 
-    Another clock may be given to a runner: it tells the time in seconds, and waits for a message until a time comes.
+    A runner may be given another clock: it tells the time in seconds, and waits for messages.
     """
 
     def now(self) -> float:
         """Return the time in seconds since some fixed point."""
         return time.monotonic()
 
-    def receive(self, mailbox: SimpleQueue[Any], until: float | None) -> Any:
-        """Return the next message, or None when there is none until then (or somebody sent None to wake us)."""
-        left = None if until is None else until - self.now()
+    def receive(self, mailbox: SimpleQueue[T | None], until: float) -> T | None:
+        """Return the next message, or None: at the time ``until`` (which may be infinite), or when None was sent."""
+        left = until - self.now()
         try:
-            if left is None or left > 0:
-                return mailbox.get(timeout=left if left is None else min(left, TIMEOUT_MAX))
+            if left > 0:
+                return mailbox.get(timeout=min(left, TIMEOUT_MAX))
             while (message := mailbox.get_nowait()) is None:
                 pass
             return message
         except Empty:
             return None
 
-    async def receive_async(self, mailbox: asyncio.Queue[Any], until: float | None) -> Any:
+    async def receive_async(self, mailbox: asyncio.Queue[T | None], until: float) -> T | None:
         """Do the same without blocking the event loop."""
-        left = None if until is None else until - self.now()
-        if left is None:
+        left = until - self.now()
+        if left == math.inf:
             return await mailbox.get()
         if left > 0:
             alarm = asyncio.get_running_loop().call_later(left, mailbox.put_nowait, None)
@@ -43,7 +45,7 @@ class Clock:
                 return await mailbox.get()
             finally:
                 alarm.cancel()
-        await asyncio.sleep(0)  # so that what has arrived can be put into the box
+        await asyncio.sleep(0)  # lets the loop put what has arrived into the mailbox
         while not mailbox.empty():
             if (message := mailbox.get_nowait()) is not None:
                 return message
@@ -51,9 +53,10 @@ class Clock:
 
 
 class Estimate:
-    """How long something takes at most, nearly always: a running 95 % quantile of its times.
+    """A running 95 % quantile of the times that something takes.
 
-    Up by a fifth when a time is above it, down by a hundredth when not: in balance where one in twenty is above.
+    It rises by a fifth when a time is above it and falls by a hundredth otherwise: in balance when one in twenty is
+    above.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from budgetline.budgets import number_of
-from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.arrays import Float
+from budgetline.budgets import check_integer, check_number
+from budgetline.model.anytime import AnytimeModel
+from budgetline.runtime.checks import check_model
 
-Float = NDArray[np.float64]
+Seed = int | np.random.RandomState | None
 
 BLOCK = 1 << 20
-"""Final scores of several classes are looked at so many at a time, for many inputs."""
+"""How many final scores of several classes are compared at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class EarlyExit:
     """Stop a run when the probability that the remaining groups change the decision is below a threshold.
 
-    The last stage's scores are regressed on those s of the stage, on a sample of inputs, and what is left over, Δ_i,
-    stands for what the remaining groups may bring: P(change) = (1 + #{i : the decision from a + Bs + Δ_i differs from
-    that of s}) / (1 + m). The regression matters: with more groups scores spread, so that a score far from the border
+    On a sample of m inputs, the scores of the last stage are regressed on the scores s of this one. The residuals Δ_i
+    stand for what the remaining groups may bring: P(change) = (1 + #{i : the decision from a + Bs + Δ_i differs from
+    that of s}) / (1 + m). The regression matters: scores spread as groups are added, so a score far from the border
     mostly moves farther away.
 
     Attributes
@@ -59,30 +57,27 @@ class EarlyExit:
 
     @classmethod
     def learn(
-        cls, model: Any, X: Any, *, below: float = 0.01, n_samples: int = 2000, random_state: Any = 0
+        cls, model: object, X: object, *, below: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
     ) -> EarlyExit:
         """Learn what the remaining groups contribute.
 
         Parameters
         ----------
-        model : fitted classifier of this library
+        model : fitted classifier of this library, or its AnytimeModel
         X : table of shape (n, D)
             Inputs with all columns; the training data will do.
         below : float in (0, 1)
-            Stop when the probability of another decision is below this. It must be larger than 1/(1 + n) to have any
-            effect.
+            Stop when the probability of another decision is below this. Thresholds up to 1/(1 + n) have no effect.
         n_samples : int
-            At most so many rows of X are used, drawn at random.
+            The most rows of X that are used, drawn at random.
         random_state : int, RandomState or None
         """
-        if not is_classifier(model):
-            raise TypeError(f"early exit is for classifiers of budgetline, got {type(model).__name__}")
-        found = as_model(model)
-        if not 0 < number_of(below) < 1:
-            raise ValueError(f"below must be between 0 and 1, got {shown(below)}")
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be an integer ≥ 1, got {shown(n_samples)}")
-        scores = np.stack([s.reshape(len(s), -1) for s in found.staged_scores(X)])
+        found = check_model(model)
+        if found.classes is None:
+            raise TypeError(f"early exit is for classifiers, got {found.estimator}")
+        check_number("below", below, gt=0, lt=1)
+        check_integer("n_samples", n_samples, ge=1)
+        scores = np.stack(list(found.staged_scores(X)))
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
@@ -92,7 +87,7 @@ class EarlyExit:
             rest.sort(axis=1)
         return cls(intercept, slope, rest, float(below))
 
-    def chance(self, stage: int, scores: Any) -> Float:
+    def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
         scores = np.asarray(scores, dtype=np.float64)
         expected = self.intercept[stage - 1] + scores @ self.slope[stage - 1].T
@@ -110,7 +105,7 @@ class EarlyExit:
         return np.asarray((1 + changed) / (1 + len(rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
-        """Return whether all decisions, from scores (n, P), are as good as made."""
+        """Return whether the remaining groups would hardly change any decision from scores (n, P)."""
         return bool((self.chance(stage, scores) < self.below).all())
 
     def check(self, model: AnytimeModel) -> None:
@@ -120,11 +115,11 @@ class EarlyExit:
 
 
 def _regress(final: Float, scores: Float) -> tuple[Float, Float, Float]:
-    """Return intercept (P,) and slope (P, P) of final scores (m, P) on scores, and what is left over (m, P)."""
+    """Return intercept (P,) and slope (P, P) of final scores (m, P) on scores, and the residuals (m, P)."""
     m = len(scores)
     design = np.column_stack([np.ones(m), scores])
     solution, _, rank, _ = np.linalg.lstsq(design, final, rcond=None)
     found: Float = np.asarray(solution, dtype=np.float64)
-    # fitted residuals are too small by what the regression has used up
-    left_over: Float = (final - design @ found) * np.sqrt(m / max(m - int(rank), 1))
-    return found[0], found[1:].T, left_over
+    # fitted residuals are too small: the regression has used degrees of freedom
+    residuals: Float = (final - design @ found) * np.sqrt(m / max(m - int(rank), 1))
+    return found[0], found[1:].T, residuals

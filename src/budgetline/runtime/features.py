@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from budgetline.runtime.models import Model
+from budgetline.arrays import Float, Positions
+from budgetline.runtime.subset_models import SubsetModel
 from budgetline.threads import in_threads
 
-Float = NDArray[np.float64]
-Choose = Callable[[int], Model]
+Rows = slice | Positions
+Choose = Callable[[int], SubsetModel]
 
 PATH_ROWS = 1024
-"""Rows are gathered for one product of all stages so many at a time: they stay in the processor's cache."""
+"""How many rows are gathered for one product of all stages: few enough to stay in the processor's cache."""
 
 
 class OneRow:
@@ -29,7 +29,7 @@ class OneRow:
         self._x[:, self._ends[position] : self._ends[position + 1]] = values
 
     def lacking(self, position: int) -> list[int]:
-        """Return the rows that lack a group which has arrived: there is but one."""
+        """Return no rows: the group has arrived, and there is a single row."""
         return []
 
     def scores(self, groups: int, choose: Choose) -> Float:
@@ -39,7 +39,7 @@ class OneRow:
 
 
 class ManyRows:
-    """The tables for many inputs as they came, without a copy, and which rows lack which group."""
+    """The tables for many inputs as they arrived, not copied, and which rows lack which group."""
 
     def __init__(self, ends: list[int], n: int) -> None:
         self._ends, self._n = ends, n
@@ -47,74 +47,64 @@ class ManyRows:
         self._lacking: dict[int, list[int]] = {}
 
     def put(self, position: int, values: Float, lacking: list[int]) -> None:
-        """Take the table (n, width) of the group at this step, which is not there for the rows ``lacking``."""
+        """Take the table (n, width) of the group at this step; the rows ``lacking`` do not have it."""
         self._tables[position] = values
         if lacking:
             self._lacking[position] = lacking
 
     def lacking(self, position: int) -> list[int]:
-        """Return the rows that lack a group which has arrived."""
+        """Return the rows that lack a group that has arrived."""
         return self._lacking.get(position, [])
 
     def scores(self, groups: int, choose: Choose) -> Float:
-        """Return the scores (n, P), of every row from the groups that it has."""
-        found: Float | None = None
+        """Return the scores (n, P); each row is scored from the groups that it has."""
+        found = np.empty((self._n, choose(0).intercept.size))
         for own, rows in self._patterns(groups):
-            model = choose(own)
-            part = np.tile(model.intercept, (self._n if rows is None else rows.size, 1))
+            model, part = choose(own), found[rows]
+            part[:] = model.intercept
             for j in self._steps(model.groups):
-                table = self._tables[j] if rows is None else self._tables[j][rows]
-                part += table @ model.coef[:, self._ends[j] : self._ends[j + 1]].T
-            if rows is None:
-                return part
-            found = np.empty((self._n, part.shape[1])) if found is None else found
+                part += self._tables[j][rows] @ model.coef[:, self._ends[j] : self._ends[j + 1]].T
             found[rows] = part
-        assert found is not None
         return found
 
     def path(self, groups: int, choose: Choose) -> Float:
         """Return the scores (1 + stages, n, P) from the first 0, 1, … groups of the sequence that each row has."""
-        stages = len(self._ends) - 1
-        P = choose(0).intercept.size
-        found = np.empty((1 + stages, self._n, P))
+        K, P = len(self._ends), choose(0).intercept.size
+        found = np.empty((K, self._n, P))
         for own, rows in self._patterns(groups):
-            models = [choose(own & ((1 << j) - 1)) for j in range(1 + stages)]
-            coef = np.zeros((1 + stages, P, self._ends[-1]))
+            models = [choose(own & ((1 << j) - 1)) for j in range(K)]
+            coef = np.zeros((K, P, self._ends[-1]))
             for j, model in enumerate(models):
                 coef[j, :, : model.coef.shape[1]] = model.coef
-            intercept = np.stack([model.intercept for model in models])
-            self._multiply(own, rows, coef, intercept, found)
+            self._multiply(own, rows, coef, np.stack([model.intercept for model in models]), found)
         return found
 
-    def _multiply(self, groups: int, rows: NDArray[np.intp] | None, coef: Float, intercept: Float, out: Float) -> None:
+    def _multiply(self, groups: int, rows: Rows, coef: Float, intercept: Float, out: Float) -> None:
         """Write X·coef' + intercept of all stages into the rows of ``out``, a few of them at a time."""
-        n = self._n if rows is None else rows.size
+        n = self._n if isinstance(rows, slice) else rows.size
         steps = list(self._steps(groups))
         flat = coef.reshape(-1, self._ends[-1])
 
-        def work(lane: list[slice]) -> None:
+        def work(slices: list[slice]) -> None:
             gathered = np.zeros((self._ends[-1], PATH_ROWS))  # transposed: columns come one after the other
-            for part in lane:
-                where = part if rows is None else rows[part]
+            for part in slices:
+                where = part if isinstance(rows, slice) else rows[part]
                 X = gathered[:, : part.stop - part.start]
                 for j in steps:
                     X[self._ends[j] : self._ends[j + 1]] = self._tables[j][where].T
                 scores = (flat @ X).reshape(*intercept.shape, -1).transpose(0, 2, 1)
-                if rows is None:
-                    np.add(scores, intercept[:, None, :], out=out[:, part])
-                else:
-                    out[:, where] = scores + intercept[:, None, :]
+                out[:, where] = scores + intercept[:, None, :]
 
         in_threads(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
 
     def _steps(self, groups: int) -> Iterator[int]:
         return (j for j in self._tables if groups >> j & 1)
 
-    def _patterns(self, groups: int) -> Iterator[tuple[int, NDArray[np.intp] | None]]:
-        """Yield sets of groups and the rows that have exactly these; None means all rows."""
+    def _patterns(self, groups: int) -> Iterator[tuple[int, Rows]]:
+        """Yield sets of groups and the rows that have exactly these."""
         partial = [j for j in self._lacking if groups >> j & 1]
         if not partial:
-            yield groups, None
+            yield groups, slice(None)
             return
         lacks = np.zeros((self._n, len(partial)), dtype=bool)
         for k, j in enumerate(partial):

@@ -8,32 +8,33 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from math import inf
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
-from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from types import FunctionType, ModuleType
-from typing import Any
 from weakref import WeakSet
 
 from budgetline.messages import cut, shown
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.calls import Result, attempt, run
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.extractors import Columns, Extractor
-from budgetline.runtime.lanes import Message, Task
+from budgetline.runtime.extractors import Extractor
+from budgetline.runtime.lanes import UNFINISHED, Call, QueueLane
+from budgetline.runtime.values import ColumnReader
 
-Functions = Mapping[int, tuple[Extractor, Columns]]
+Functions = Mapping[int, tuple[Extractor, ColumnReader]]
 
 START_SECONDS = 60.0
-"""A process that has not come up by then is given up; it imports what the extractors need first."""
+"""A process that is not ready after this time is given up; it imports what the extractors need first."""
 PATIENCE = 0.25
-"""A late function is killed after the time that a start takes, but no more than this: the first takes longer."""
+"""A late function is killed after the time that a start takes, at most this long: the first start is slow."""
 LOOK_SECONDS = 0.02
-"""A function that was given up is looked at so often."""
+"""How often a running call is checked for having been abandoned."""
 END_SECONDS = 1.0
-"""A process that has not ended so long after the end of its pipe is killed."""
+"""A process that has not ended this long after the end of its pipe is killed."""
 
 
 def check_sendable(group: str, extractor: Extractor) -> None:
@@ -45,88 +46,71 @@ def check_sendable(group: str, extractor: Extractor) -> None:
         )
 
 
-class ProcessLane:
-    """A few processes, each watched by a thread; tasks wait for a free one.
+class ProcessLane(QueueLane):
+    """A few processes, each watched by a thread; calls wait for a free one.
 
-    A late function is killed with its process, and the watching thread starts another: nobody waits for that but the
-    next task. It is given as long as a new process takes to start before it is killed: nothing is lost if it comes
-    back by then, and at most twice the time if not. Killed at once, processes that are a little late on a busy machine
-    would make it busier.
+    A late function is killed with its process, and the watching thread starts another: only the next call waits for it.
+    Before that it gets as long as a new process takes to start. If it comes back by then, nothing is lost; if not, at
+    most twice the time is. Killing at once would make a busy machine, on which functions are a little late, busier.
     """
 
     def __init__(self, clock: Clock, functions: Functions, size: int) -> None:
-        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
-        self._slots = [_Slot(clock, functions, self._tasks) for _ in range(size)]
-        self._lock = Lock()
-        self._open = self._closed = False
+        super().__init__(clock)
+        self._slots = [_Slot(functions) for _ in range(size)]
         _LANES.add(self)
 
-    def open(self) -> None:
-        """Start the processes, unless they run."""
-        with self._lock:
-            if not self._open and not self._closed:
-                self._open = True
-                for slot in self._slots:
-                    slot.thread.start()
-
-    def wait(self) -> None:
-        """Return when all processes are ready for work (or could not be started)."""
-        self.open()
-        if self._open:
-            for slot in self._slots:
-                slot.ready.wait()
-
     @property
-    def processes(self) -> list[BaseProcess]:
-        """The processes that run now."""
-        return [slot.process for slot in self._slots if slot.process is not None and slot.process.is_alive()]
+    def ids(self) -> tuple[int, ...]:
+        """Ids of the processes that run now."""
+        processes = [slot.process for slot in self._slots]
+        return tuple(process.pid for process in processes if process and process.is_alive() and process.pid)
 
-    def start(self, task: Task) -> None:
-        """Queue the task for the next free process."""
-        self.open()
+    def open(self) -> None:
+        """Start the processes, unless they run, and wait until all are ready for work (or could not be started)."""
         with self._lock:
-            closed = self._closed
-            if not closed:
-                self._tasks.put(task)
-        if closed:
-            task.send(Message(task, Fault("refused", "the runner is closed"), task.started))
-
-    def abandon(self, task: Task) -> None:
-        """Let the process that works on the task be killed, if one does; otherwise the task is never begun."""
-        task.given_up = time.monotonic()
-        task.abandoned = True
+            if not self._closed:
+                self._prepare()
+        for slot in self._slots[: len(self._threads)]:
+            slot.ready.wait()
 
     def close(self, grace: float) -> None:
         """End the processes."""
         with self._lock:
             self._closed = True
-            if not self._open:
-                return
-            for _ in self._slots:
-                self._tasks.put(None)
         for slot in self._slots:
             slot.end(for_good=True)
-        for slot in self._slots:
-            slot.thread.join(grace)
+        super().close(grace)
+
+    def _prepare(self) -> Fault | None:
+        if not self._threads:
+            for slot in self._slots:
+                thread = Thread(target=self._watch, args=(slot,), name="budgetline-process", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        return None
+
+    def _watch(self, slot: _Slot) -> None:
+        self._work(slot.outcome, slot.be_ready)
+        slot.drop()
 
 
 _LANES: WeakSet[ProcessLane] = WeakSet()
 
 
 def _close_all() -> None:
-    """End what nobody closed, before multiprocessing does: killed without our knowing, processes would start again."""
+    """Close what nobody closed, before multiprocessing kills the processes: we would start them again."""
     for lane in list(_LANES):
         lane.close(1.0)
 
 
-atexit.register(_close_all)  # after the one of multiprocessing, imported above: the last comes first
+atexit.register(_close_all)  # after that of multiprocessing, imported above: the last to register runs first
 
 
 class _Slot:
-    """One process, and the thread that feeds it."""
+    """A place for one process: used by the thread that watches it."""
 
-    def __init__(self, clock: Clock, functions: Functions, tasks: SimpleQueue[Task | None]) -> None:
-        self._clock, self._functions, self._tasks = clock, functions, tasks
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
         self._lock = Lock()
         self._patience = PATIENCE
         self._pipe: Connection | None = None
@@ -134,7 +118,6 @@ class _Slot:
         self._trouble = ""
         self.process: BaseProcess | None = None
         self.ready = Event()
-        self.thread = Thread(target=self._serve, name="budgetline-process", daemon=True)
 
     def end(self, for_good: bool = False) -> None:
         """Kill the process, whatever it does; for good if no other is to be started."""
@@ -143,38 +126,34 @@ class _Slot:
             if self.process is not None:
                 self.process.kill()
 
-    def _serve(self) -> None:
-        self._launch()
-        while (task := self._tasks.get()) is not None:
-            if not task.abandoned:
-                outcome = self._outcome(task)
-                task.send(Message(task, outcome, self._clock.now()))
-                del outcome
-            del task  # a thread that waits keeps nothing alive
-            if self._pipe is None:
-                self._launch()
-        self._drop()
+    def be_ready(self) -> bool:
+        """Start a process unless one runs, and wait for it; return whether it came up."""
+        return self._pipe is not None or self._launch()
 
-    def _outcome(self, task: Task) -> Result | Fault:
-        if self._pipe is None and not self._launch():
+    def outcome(self, call: Call) -> Result | Fault:
+        """Run a call in the process."""
+        if call.abandoned:
+            return UNFINISHED
+        if not self.be_ready():
             return Fault("died", f"its process could not be started{self._trouble}")
         assert self._pipe is not None
-        content = attempt(ForkingPickler.dumps, (task.position, task.raws))
+        content = attempt(ForkingPickler.dumps, (call.position, call.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
-        if task.abandoned:
-            return Fault("late", "given up before it began")
+        kill_at = inf
         try:
             self._pipe.send_bytes(content)
             while not self._pipe.poll(LOOK_SECONDS):
-                if task.abandoned and time.monotonic() - task.given_up >= self._patience:
+                if call.abandoned:
+                    kill_at = min(kill_at, time.monotonic() + self._patience)
+                if time.monotonic() >= kill_at:
                     self.end()
             outcome: Result | Fault = self._pipe.recv()
         except (EOFError, OSError):
-            outcome = Fault("died", f"its process ended with exit code {self._drop()}")
+            outcome = Fault("died", f"its process ended with exit code {self.drop()}")
         return outcome
 
-    def _drop(self) -> int | None:
+    def drop(self) -> int | None:
         """Let the process go, which ends when it reads the end of its pipe; return its exit code."""
         if self._pipe is not None:
             self._pipe.close()
@@ -212,13 +191,13 @@ class _Slot:
         finally:
             self._pipe = ours
             if not came_up:
-                self._drop()
+                self.drop()
             self.ready.set()
         return came_up
 
 
-def _context(functions: Functions) -> Any:
-    """Return the way to start processes: forked from a server that has imported this module; Windows spawns them."""
+def _context(functions: Functions) -> ForkServerContext | SpawnContext:
+    """Return the way to start processes: forked from a server that has imported this module; spawned on Windows."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -227,9 +206,9 @@ def _context(functions: Functions) -> Any:
 
 
 def _preloaded(functions: Functions) -> list[str]:
-    """Return what the server imports once, so that a process that was killed is replaced in milliseconds."""
+    """Return the modules that the server imports once, so that a killed process is replaced in milliseconds."""
     found = {"__main__", __name__, *(_module_of(extractor.function) for extractor, _ in functions.values())}
-    # Python 3.11 does not preload the main module, and every process runs it again: at least its imports are there
+    # Python 3.11 does not preload the main module, and every process runs it again: preload at least its imports
     for value in list(vars(sys.modules["__main__"]).values()):
         if isinstance(value, ModuleType):
             found.add(value.__name__)
@@ -238,12 +217,12 @@ def _preloaded(functions: Functions) -> list[str]:
     return sorted(found & {*sys.modules})
 
 
-def _module_of(function: Any) -> str:
+def _module_of(function: object) -> str:
     return function.__module__ if isinstance(function, FunctionType) else type(function).__module__
 
 
 def _child(pipe: Connection, functions: Functions) -> None:
-    """Run tasks until the pipe ends."""
+    """Run calls until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its processes
     pipe.send("ready")
     while True:

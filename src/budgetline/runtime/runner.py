@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from math import inf
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Self
 from weakref import ref
 
-import numpy as np
-from numpy.typing import NDArray
-
+from budgetline.budgets import check_integer, check_number
+from budgetline.runtime.active import ActiveRequests
 from budgetline.runtime.answer import Answer
-from budgetline.runtime.checks import (
-    check_budget,
-    check_count,
-    check_deadline,
-    check_known,
-    check_model,
-    check_raws,
-    known_values,
-    steps_of,
-)
+from budgetline.runtime.checks import check_mapping, check_model, check_raws
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
-from budgetline.runtime.extractors import Mode
-from budgetline.runtime.flights import Flights
-from budgetline.runtime.lanes import AsyncLane, Lane, Message, ThreadLane, call_in
-from budgetline.runtime.models import Models
+from budgetline.runtime.extractors import Extractors, Mode
+from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
 from budgetline.runtime.processes import ProcessLane
-from budgetline.runtime.request import Request, Wait, Work
+from budgetline.runtime.request import Request, Setup, Wait
+from budgetline.runtime.steps import steps_of
+from budgetline.runtime.subset_models import SubsetModels
 
-Float = NDArray[np.float64]
+Limit = float | None
+Known = Mapping[str, object] | None
 
 
 class AnytimeRunner:
@@ -39,26 +31,26 @@ class AnytimeRunner:
 
     Parameters
     ----------
-    model : fitted AnytimeRegressor, AnytimeClassifier, their CV versions, or GroupLassoPath
+    model : fitted AnytimeRegressor, AnytimeClassifier, their CV versions, GroupLassoPath, or an AnytimeModel
     extractors : mapping group -> function or Extractor
-        One for every group of the sequence: ``function(raw)`` gives the values of the group's columns; async functions
-        and, in an :class:`Extractor`, functions of many inputs will do, too. None for a group that cannot be computed
-        and counts only when it is ``known``.
+        One for every group of the sequence: ``function(raw)`` returns the values of the group's columns. Functions may
+        be async and, in an :class:`Extractor`, take many inputs. None for a group that cannot be computed and is used
+        only when it is ``known``.
     mode : {"cooperative", "thread", "process"}
         Where plain functions run, unless their Extractor says otherwise. ``"cooperative"``: in the caller's thread; the
-        deadline is looked at between groups. ``"thread"``: in a thread, which is left alone when it is late.
+        deadline is checked between groups. ``"thread"``: in a thread, which is left alone when it is late.
         ``"process"``: in another process, which is killed when it is late. Async functions are cancelled.
     seconds : mapping group -> float, optional
-        Time that a group needs, a high quantile rather than the mean (``profile_costs(...).seconds``): one that would
-        not be in time is skipped in favour of the next that is. Missing groups are always tried. For many inputs the
-        time counts once for each, unless the function takes them all at once.
+        The time that a group needs, a high quantile rather than the mean (``profile_costs(...).seconds``). A group that
+        would be late is skipped for the next one that is not. Groups without a time are always tried. For many inputs
+        the time counts once per input, unless the function takes them all at once.
     workers : int
-        How many groups one run computes at once. They are started in the order of the sequence, a group that requires
-        others when these have been answered.
+        How many groups one run computes at once. They are started in sequence order; a group that requires others
+        starts when these have been answered.
     early_exit : EarlyExit, optional
         For classifiers: stop when the remaining groups would hardly change the decision.
     max_abandoned : int
-        So many late functions may hang in threads; while they do, no further ones are started in threads.
+        How many late functions may hang in threads; while they do, no further ones are started in threads.
     processes : int, optional
         Number of processes for extractors of mode ``"process"``, shared by all runs; default ``workers``.
     clock : Clock, optional
@@ -88,8 +80,8 @@ class AnytimeRunner:
 
     def __init__(
         self,
-        model: Any,
-        extractors: Mapping[str, Any],
+        model: object,
+        extractors: Extractors,
         *,
         mode: Mode = "cooperative",
         seconds: Mapping[str, float] | None = None,
@@ -99,34 +91,26 @@ class AnytimeRunner:
         processes: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._model = check_model(model)
         self._clock = Clock() if clock is None else clock
-        workers = check_count("workers", workers)
-        steps = steps_of(self._model, extractors, mode, seconds)
-        models = Models(self._model.stages, [step.columns.positions for step in steps], self._clock)
+        found = check_model(model)
+        workers = check_integer("workers", workers, ge=1)
+        steps = steps_of(found, extractors, mode, seconds)
+        models = SubsetModels(found.stages, [step.reader.positions for step in steps], self._clock)
         if early_exit is not None:
-            early_exit.check(self._model)
-        self._work = Work(steps, models, self._respond, workers, early_exit, self._clock, Estimate())
-        self._positions = {step.name: j for j, step in enumerate(steps)}
-        self._threads = ThreadLane(self._clock, check_count("max_abandoned", max_abandoned))
-        sent = {j: (s.extractor, s.columns) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
-        size = workers if processes is None else check_count("processes", processes)
+            early_exit.check(found)
+        self._setup = Setup(found, steps, models, workers, early_exit, self._clock, Estimate())
+        self._threads = ThreadLane(self._clock, check_integer("max_abandoned", max_abandoned, ge=1))
+        sent = {j: (s.extractor, s.reader) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
+        size = workers if processes is None else check_integer("processes", processes, ge=1)
         self._processes = ProcessLane(self._clock, sent, size if sent else 0)
-        self._loop = AsyncLane(self._clock)
-        self._lanes: dict[Mode, Lane] = {"thread": self._threads, "process": self._processes, "async": self._loop}
-        self._requests = Flights()
-        self._closed = False
+        self._lanes: dict[Mode, Lane] = {
+            "thread": self._threads, "process": self._processes, "async": AsyncLane(self._clock),
+        }  # fmt: skip
+        self._active = ActiveRequests()
 
     # -- one input -------------------------------------------------------------------------------------------
 
-    def predict(
-        self,
-        raw: Any,
-        *,
-        deadline: float | None = None,
-        budget: float | None = None,
-        known: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    def predict(self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None) -> Answer:
         """Compute groups in order until the deadline, and predict.
 
         Parameters
@@ -139,7 +123,7 @@ class AnytimeRunner:
         budget : float, optional
             Groups are started as long as their cost, added to what is spent, stays within it.
         known : mapping group -> values, optional
-            Values that are there already; they are free, pay no shared costs, and other groups may require them.
+            Values that are already there. They are free, pay no shared costs, and other groups may require them.
 
         Returns
         -------
@@ -149,26 +133,16 @@ class AnytimeRunner:
         return answer
 
     def stream(
-        self,
-        raw: Any,
-        *,
-        deadline: float | None = None,
-        budget: float | None = None,
-        known: Mapping[str, Any] | None = None,
+        self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Iterator[Answer]:
-        """Yield an answer before the first group and after each; the last one tells why it stopped.
+        """Yield an answer before the first group and after each; the last one says why the run stopped.
 
         Parameters as in :meth:`predict`. The time goes on between the answers.
         """
         return self._drive(self._request([raw], True, deadline, budget, known), stream=True)
 
     async def apredict(
-        self,
-        raw: Any,
-        *,
-        deadline: float | None = None,
-        budget: float | None = None,
-        known: Mapping[str, Any] | None = None,
+        self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Answer:
         """Do what :meth:`predict` does without blocking the event loop, on which async extractors run.
 
@@ -178,12 +152,7 @@ class AnytimeRunner:
         return [answer async for answer in self._drive_async(request, stream=False)][-1]
 
     def astream(
-        self,
-        raw: Any,
-        *,
-        deadline: float | None = None,
-        budget: float | None = None,
-        known: Mapping[str, Any] | None = None,
+        self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> AsyncGenerator[Answer, None]:
         """Do what :meth:`stream` does without blocking the event loop: ``async for answer in runner.astream(raw)``."""
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
@@ -192,11 +161,11 @@ class AnytimeRunner:
 
     def predict_many(
         self,
-        raws: Sequence[Any],
+        raws: Sequence[object],
         *,
-        deadline: float | None = None,
-        budget: float | None = None,
-        known: Mapping[str, Any] | None = None,
+        deadline: Limit = None,
+        budget: Limit = None,
+        known: Known = None,
         path: bool = False,
     ) -> Answer:
         """Compute each group for all inputs, in order, until the deadline, and predict.
@@ -212,7 +181,7 @@ class AnytimeRunner:
         known : mapping group -> values, optional
             One row per input.
         path : bool
-            Whether the answer holds the predictions after every group, too.
+            Whether the answer also holds the predictions after every group.
 
         Returns
         -------
@@ -224,47 +193,48 @@ class AnytimeRunner:
         return answer
 
     def stream_many(
-        self,
-        raws: Sequence[Any],
-        *,
-        deadline: float | None = None,
-        budget: float | None = None,
-        known: Mapping[str, Any] | None = None,
+        self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Iterator[Answer]:
         """Yield answers for all inputs before the first group and after each; parameters as in :meth:`predict_many`."""
         return self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=True)
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def interrupt(self) -> None:
-        """Stop all runs at once: each returns what it has. May be called from any thread.
-
-        A function in cooperative mode is waited for: nothing can stop it.
-        """
-        self._requests.release_lost()
-        for request in self._requests:
-            request.interrupted = True
-            request.send(None)
+    @property
+    def n_running(self) -> int:
+        """Number of requests that are running."""
+        return len(self._active)
 
     @property
     def n_abandoned(self) -> int:
         """Number of late functions that still run in threads."""
         return self._threads.n_abandoned
 
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """Ids of the processes that run extractors now."""
+        return self._processes.ids
+
+    def interrupt(self) -> None:
+        """Stop all runs at once: each returns what it has. May be called from any thread.
+
+        A function in cooperative mode is waited for: nothing can stop it.
+        """
+        self._active.interrupt()
+
     def start(self) -> Self:
-        """Start processes and wait until they are ready, so that the first request finds them so."""
-        if self._closed:
-            raise RuntimeError("the runner is closed")
-        self._processes.wait()
+        """Start the processes and wait until they are ready, so that the first request need not wait."""
+        self._check_open()
+        self._processes.open()
         return self
 
     def close(self, grace: float = 1.0) -> None:
         """Interrupt all runs, end processes and threads; late functions in threads get ``grace`` seconds."""
-        self._closed = True
-        self.interrupt()
+        self._active.closed = True
+        self._active.interrupt()
         for lane in self._lanes.values():
             lane.close(grace)
-        self._work.models.close()
+        self._setup.models.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -274,71 +244,50 @@ class AnytimeRunner:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _request(
-        self, raws: list[Any], single: bool, deadline: Any, budget: Any, known: Mapping[str, Any] | None
-    ) -> Request:
-        if self._closed:
+    def _check_open(self) -> None:
+        if self._active.closed:
             raise RuntimeError("the runner is closed")
-        limits = check_deadline(deadline), check_budget(budget)
-        request = Request(self._work, self._lanes, raws, single, *limits)
-        for name, values in check_known(known, self._model.groups.names).items():
-            if name not in self._positions:
-                continue  # the sequence ended before it
-            columns = self._work.steps[self._positions[name]].columns
-            read = known_values(name, columns, values, None if single else len(raws))
-            request.know(self._positions[name], read)
+
+    def _request(self, raws: list[object], single: bool, deadline: Limit, budget: Limit, known: Known) -> Request:
+        self._check_open()
+        seconds = inf if deadline is None else check_number("deadline", deadline, "number of seconds")
+        cost = inf if budget is None else check_number("budget", budget, "cost", ge=0)
+        request = Request(self._setup, self._lanes, raws, single, seconds, cost)
+        if known is not None:
+            check_mapping("known", known, "values", self._setup.model.groups.names)
+            for j, step in enumerate(self._setup.steps):  # the sequence may have ended before a group
+                if step.name in known:
+                    request.know(j, step.known(known[step.name], None if single else len(raws)))
         return request
 
     def _drive(self, request: Request, stream: bool, path: bool = False) -> Iterator[Answer]:
         """Run a request, waiting in this thread."""
-        mailbox: SimpleQueue[Message | None] = SimpleQueue()
+        mailbox: SimpleQueue[Call | None] = SimpleQueue()
         request.send = mailbox.put
-        steps = request.steps(stream, path)
-        with self._requests.holding(request):
-            request.interrupted = request.interrupted or self._closed  # closed since it was checked
-            try:
-                step = next(steps)
-                while True:
-                    if isinstance(step, Wait):
-                        step = steps.send(self._clock.receive(mailbox, step.until))
-                    else:
-                        yield step
-                        step = next(steps)
-            except StopIteration as end:
-                answer = end.value
-            finally:
-                steps.close()
-        yield answer
+        with self._active.holding(request):
+            for step in request.steps(stream):
+                if isinstance(step, Wait):
+                    request.arrived = self._clock.receive(mailbox, step.until)
+                else:
+                    yield step
+        yield request.answer(path)
 
     async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Answer, None]:
-        """Run a request, waiting on the event loop of the caller; async extractors run there, too."""
+        """Run a request, waiting on the event loop of the caller, on which async extractors run, too."""
         loop = asyncio.get_running_loop()
-        mailbox: asyncio.Queue[Message | None] = asyncio.Queue()
+        mailbox: asyncio.Queue[Call | None] = asyncio.Queue()
         box = ref(mailbox)  # a function that hangs must not keep alive whoever waits for it
 
-        def send(message: Message | None) -> None:
+        def send(call: Call | None) -> None:
             if (found := box()) is not None:
-                call_in(loop, found.put_nowait, message)  # a loop that is closed waits for nothing
+                call_in(loop, found.put_nowait, call)  # nobody waits on a loop that is closed
 
         request.send = send
-        request.use_lane("async", AsyncLane(self._clock, loop))
-        steps = request.steps(stream)
-        with self._requests.holding(request, loop):
-            request.interrupted = request.interrupted or self._closed
-            try:
-                step = next(steps)
-                while True:
-                    if isinstance(step, Wait):
-                        step = steps.send(await self._clock.receive_async(mailbox, step.until))
-                    else:
-                        yield step
-                        step = next(steps)
-            except StopIteration as end:
-                answer = end.value
-            finally:
-                steps.close()
-        yield answer
-
-    def _respond(self, scores: Float) -> tuple[NDArray[Any], Float | None]:
-        value = self._model.respond(scores, "predict")
-        return value, self._model.respond(scores, "predict_proba") if self._model.classes is not None else None
+        request.lanes = {**self._lanes, "async": AsyncLane(self._clock, loop)}
+        with self._active.holding(request, loop):
+            for step in request.steps(stream):
+                if isinstance(step, Wait):
+                    request.arrived = await self._clock.receive_async(mailbox, step.until)
+                else:
+                    yield step
+        yield request.answer()

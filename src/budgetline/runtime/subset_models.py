@@ -12,20 +12,16 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Positions
 from budgetline.model.stages import StagedModel
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.threads import one_blas_thread
 
-Float = NDArray[np.float64]
-
 CACHE_BYTES = 1 << 26
-"""Models of sets that are no prefix are kept up to this size, the least recently used ones are dropped first."""
-
-
+"""Models of sets that are no prefix are kept up to this size; the least recently used are dropped first."""
 QUICK = 1000
-"""With so many coefficients, the time of a solution is measured when a runner is made; larger ones in a thread."""
+"""Up to this number of coefficients, a new runner measures at once how long a solution takes; above it, in a thread."""
 
 
 def leading(groups: int) -> int:
@@ -34,7 +30,7 @@ def leading(groups: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class SubsetModel:
     """Coefficients (P, T) of the columns in sequence order, zero outside the set, and intercepts (P,).
 
     For a prefix T counts the columns of that prefix alone.
@@ -45,7 +41,7 @@ class Model:
     intercept: Float
 
 
-class Models:
+class SubsetModels:
     """Models by set of groups.
 
     Parameters
@@ -53,36 +49,33 @@ class Models:
     staged : StagedModel
     columns : sequence of int arrays
         Columns of X of every group in the sequence, in the order in which its values come.
+    clock : Clock
     """
 
-    def __init__(self, staged: StagedModel, columns: Sequence[NDArray[np.intp]], clock: Clock) -> None:
+    def __init__(self, staged: StagedModel, columns: Sequence[Positions], clock: Clock) -> None:
         self._staged, self._clock = staged, clock
         self._columns = np.concatenate([np.empty(0, dtype=np.intp), *columns])
-        self.ends = np.cumsum([0, *(c.size for c in columns)]).tolist()
+        self.ends: list[int] = np.cumsum([0, *(c.size for c in columns)]).tolist()
         path = np.ascontiguousarray(staged.coef_path[..., self._columns])
-        self._stages = [Model(0, np.empty((staged.null_intercept.size, 0)), staged.null_intercept)]
+        n_coef = self._columns.size * staged.null_intercept.size
+        self._stages = [SubsetModel(0, np.empty((staged.null_intercept.size, 0)), staged.null_intercept)]
         for j in range(staged.n_stages):
             coef = np.ascontiguousarray(path[j, :, : self.ends[j + 1]])
-            self._stages.append(Model((2 << j) - 1, coef, staged.intercept_path[j]))
+            self._stages.append(SubsetModel((2 << j) - 1, coef, staged.intercept_path[j]))
         self._lock = Lock()
-        self._solved: OrderedDict[int, Model] = OrderedDict()
-        self._most = max(16, CACHE_BYTES // max(8 * self._columns.size * staged.null_intercept.size, 1))
+        self._solved: OrderedDict[int, SubsetModel] = OrderedDict()
+        self._most = max(16, CACHE_BYTES // max(8 * n_coef, 1))
         self._thread: Thread | None = None
         self.solving = Estimate()
         if staged.n_stages > 1:
-            example = self._stages[-1].groups - 1  # without the first group: how long does one take?
-            if self._columns.size * staged.null_intercept.size <= QUICK:
+            example = self._stages[-1].groups - 1  # all but the first group: how long does one take?
+            if n_coef <= QUICK:
                 self.solve(example)
             else:
                 self.solving = Estimate(math.inf)
                 self.solve_aside(example)
 
-    @property
-    def n_stages(self) -> int:
-        """Number of groups in the sequence."""
-        return len(self._stages) - 1
-
-    def at_hand(self, groups: int) -> Model | None:
+    def at_hand(self, groups: int) -> SubsetModel | None:
         """Return the model of a set if that takes no time."""
         stage = leading(groups)
         if groups.bit_length() == stage:
@@ -97,16 +90,16 @@ class Models:
         """Return how long it may take to have the model of a set: 0 if it is at hand."""
         return 0.0 if self.at_hand(groups) is not None else self.solving.seconds
 
-    def solve(self, groups: int) -> Model:
+    def solve(self, groups: int) -> SubsetModel:
         """Return the model of a set, solved if need be."""
         model = self.at_hand(groups)
         if model is not None:
             return model
         start = self._clock.now()
-        chosen = np.array([groups >> j & 1 for j in range(self.n_stages)], dtype=bool)
+        chosen = np.array([groups >> j & 1 for j in range(self._staged.n_stages)], dtype=bool)
         with one_blas_thread():  # a request should not wait for other threads
             found = self._staged.of_steps(chosen)
-        model = Model(groups, np.ascontiguousarray(found.coef[:, self._columns]), found.intercept)
+        model = SubsetModel(groups, np.ascontiguousarray(found.coef[:, self._columns]), found.intercept)
         with self._lock:
             self.solving.update(self._clock.now() - start)
             self._solved[groups] = model

@@ -11,7 +11,7 @@ import pytest
 
 from budgetline import AnytimeRegressor, AnytimeRunner, Extractor, FeatureGroups, profile_costs
 from budgetline.runtime import Clock, CostProfile
-from budgetline.runtime.profiling import RESOLUTION, GroupTimes, _readable
+from budgetline.runtime.cost_profile import RESOLUTION, GroupTimes, readable
 
 
 class Hand(Clock):
@@ -260,7 +260,7 @@ class Frame:
         ({"sample_inputs": Frame()}, TypeError, "sample_inputs must be a sequence of inputs .*, got Frame"),
         ({"sample_inputs": "text"}, TypeError, "sample_inputs must be .*, got str"),
         ({"sample_inputs": {"x": 1}}, TypeError, "sample_inputs must be .*, got dict"),
-        ({"quantile": 0}, ValueError, r"quantile must be a number in \(0, 1\], got 0"),
+        ({"quantile": 0}, ValueError, "quantile must be a number > 0 and ≤ 1, got 0"),
         ({"quantile": 95}, ValueError, r"quantile must be .*, got 95"),
         ({"quantile": float("nan")}, ValueError, r"quantile must be .*, got nan"),
         ({"repeats": 0}, ValueError, "repeats must be an integer ≥ 1, got 0"),
@@ -328,7 +328,7 @@ def test_the_html_table_is_escaped():
     ],
 )  # fmt: skip
 def test_units_are_readable(seconds, text):
-    assert _readable(seconds) == text
+    assert readable(seconds) == text
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

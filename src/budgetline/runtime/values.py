@@ -1,0 +1,120 @@
+"""Reading what extractors return: numbers, tables, and values by column name."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from budgetline.arrays import Array, Float, Positions
+from budgetline.inputs import column_names
+from budgetline.messages import shown
+from budgetline.runtime.answer import Fault
+
+BARE = frozenset({np.ndarray, list, tuple, float})
+"""Types of values that come without names."""
+
+
+@dataclass(frozen=True)
+class ColumnReader:
+    """Reads returned values as the columns of one group: their positions in X, and their names if it has any."""
+
+    positions: Positions
+    names: tuple[str, ...] | None
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.positions.size
+
+    def read(self, value: object, n: int | None) -> Float | Fault:
+        """Return the values of n inputs (None: of a single one) as an array of shape (n, width), finite or not."""
+        if type(value) not in BARE:
+            frame = None if isinstance(value, Mapping) else column_names(value)
+            if frame is not None and n is None:
+                n = 1  # a frame is a table, also for a single input
+            names = _keys(value) if frame is None else frame
+            if names is not None:
+                entries = self._ordered(value, names)
+                value = entries if n is None or isinstance(entries, Fault) else self._stacked(entries, n)
+                if isinstance(value, Fault):
+                    return value
+        return self._table(value, n or 1)
+
+    def _table(self, value: object, n: int) -> Float | Fault:
+        array = _numbers(value)
+        if isinstance(array, Fault):
+            return array
+        shape = (n, self.width)
+        flat = array.ndim <= 1 and 1 in shape and array.size == n * self.width
+        if array.shape != shape and not flat:
+            expected = f"{self.width} values" if n == 1 else f"a table of shape {shape}"
+            return Fault("shape", f"expected {expected}, got shape {array.shape}")
+        with np.errstate(over="ignore"):  # a number that is too large becomes infinite, which is a fault
+            return array.reshape(shape).astype(np.float64, copy=False)
+
+    def _ordered(self, value: Any, found: Sequence[str]) -> list[object] | Fault:
+        """Return the entries of a mapping or frame in the order of the columns."""
+        if self.names is None:
+            return Fault("type", "values by name, but the model was fitted without column names")
+        if missing := [name for name in self.names if name not in found]:
+            return Fault("shape", f"no value for column {shown(missing[0])}")
+        return [value[name] for name in self.names]
+
+    def _stacked(self, entries: list[object], n: int) -> Array | Fault:
+        """Return columns of n numbers as a table."""
+        columns = []
+        for name, given in zip(self.names or (), entries, strict=True):
+            column = _numbers(given, f"column {shown(name)}: ")
+            if isinstance(column, Fault):
+                return column
+            if column.shape != (n,):
+                return Fault("shape", f"column {shown(name)}: expected {n} values, got shape {column.shape}")
+            columns.append(column)
+        return np.stack(columns, axis=1)
+
+
+def _numbers(value: object, where: str = "") -> Array | Fault:
+    """Return numbers as an array, with NaN where they are masked."""
+    try:
+        array: Array = np.asanyarray(_unmasked(value))
+    except (ValueError, TypeError) as error:
+        return Fault("shape", f"not a table of numbers: {error}")
+    if type(array) is not np.ndarray:  # an object's __array__ may return a masked array, too
+        array = np.asarray(_unmasked(array))
+    if array.dtype.kind in "fiub":
+        return array
+    return Fault("type", f"{where}expected numbers, got {_described(value, array)}")
+
+
+def _unmasked(value: object) -> object:
+    """Put NaN where numbers are masked: NumPy drops the mask of an array in a list, and warns of a masked number."""
+    if isinstance(value, np.ma.MaskedArray):
+        hidden = value.dtype.kind in "fiub" and np.ma.is_masked(value)
+        return np.ma.filled(value.astype(np.float64), np.nan) if hidden else value.data
+    if isinstance(value, list | tuple | deque):
+        kinds = set(map(type, value))
+        if any(issubclass(kind, np.ma.MaskedArray | list | tuple | deque) for kind in kinds):
+            return [_unmasked(entry) for entry in value]
+    return value
+
+
+def _keys(value: object) -> Sequence[str] | None:
+    """Return the names in a mapping (or a Series with names), None for anything else."""
+    if isinstance(value, Mapping):
+        return list(value)
+    method = getattr(value, "keys", None)
+    keys = list(method()) if callable(method) else []
+    return keys if keys and all(isinstance(key, str) for key in keys) else None
+
+
+def _described(value: object, array: Array) -> str:
+    if value is None:
+        return "None"
+    if array.dtype == object and array.size and not isinstance(value, str):
+        value = next((entry for entry in array.ravel().tolist() if not isinstance(entry, Real)), value)
+    return f"{type(value).__name__} {shown(value, 40)}"
