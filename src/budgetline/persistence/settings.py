@@ -1,18 +1,17 @@
-"""Settings as plain JSON and back: numbers, texts, lists, mappings, arrays, groups and schedules. Nothing is run."""
+"""Settings and labels as plain JSON and back: numbers, texts, lists, mappings, arrays, groups and schedules."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import fields as dataclass_fields
-from numbers import Real
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.codec import As, AtLeast, record_of
 from budgetline.groups import FeatureGroups
-from budgetline.groups.plain import groups_of, plain_groups
+from budgetline.groups.record import groups_of, plain_groups
 from budgetline.messages import shown
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
@@ -29,120 +28,104 @@ class NotPlainError(TypeError):
 
 
 def to_plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON; whatever JSON does not have is a mapping of one key that says what it is.
+    """Return a value as JSON. What JSON does not have is a mapping with one key, which says what it is.
 
     Examples
     --------
     >>> from budgetline.persistence.settings import from_plain, to_plain
     >>> to_plain({1: (0.5, float("inf"))})
     {'dict': [[1, {'tuple': [0.5, {'float': 'inf'}]}]]}
-    >>> from_plain(to_plain({1: (0.5, float("inf"))}))
+    >>> from_plain(to_plain({1: (0.5, float("inf"))}), "value")
     {1: (0.5, inf)}
     """
     if depth > DEEPEST:
         raise NotPlainError("nested too deep")
+
+    def inner(entries: Any) -> list[Any]:
+        return [to_plain(entry, depth + 1) for entry in entries]
+
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if type(value) is list:
-        return [to_plain(entry, depth + 1) for entry in value]
+        return inner(value)
     if type(value) is tuple:
-        return {"tuple": [to_plain(entry, depth + 1) for entry in value]}
+        return {"tuple": inner(value)}
     if type(value) is dict:
-        return {"dict": [[to_plain(key, depth + 1), to_plain(entry, depth + 1)] for key, entry in value.items()]}
-    if isinstance(value, np.generic):
-        return {"scalar": _plain_array(np.asarray(value), depth)}
-    if type(value) is np.ndarray:
-        return {"array": _plain_array(value, depth)}
+        return {"dict": [inner(item) for item in value.items()]}
+    if isinstance(value, np.generic) or type(value) is np.ndarray:
+        array, kind = np.asarray(value), "array" if type(value) is np.ndarray else "scalar"
+        dtype, width = _type_of(array)
+        return {kind: dict(dtype=dtype, width=width, shape=list(array.shape), values=inner(array.ravel().tolist()))}
     if type(value) is FeatureGroups:
         return {"FeatureGroups": plain_groups(value)}
     if type(value) in SCHEDULES.values():
-        entries = {f.name: to_plain(getattr(value, f.name), depth + 1) for f in dataclass_fields(value)}
-        return {"schedule": [type(value).__name__, entries]}
+        names = [field.name for field in fields(value)]
+        entries = inner(getattr(value, name) for name in names)
+        return {"schedule": [type(value).__name__, dict(zip(names, entries, strict=True))]}
     raise NotPlainError(f"{type(value).__name__} has no plain form")
 
 
-def from_plain(plain: Any) -> Any:
-    """Return the value of :func:`to_plain`; raise a ValueError for anything that it does not write."""
-    try:
-        value = _value(plain, 0)
-        same = json.dumps(to_plain(value), sort_keys=True) == json.dumps(plain, sort_keys=True)
-    except (TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise ValueError(f"a setting cannot be read: {shown(error, 300)}") from error
-    if not same:  # numbers out of range, keys given twice, and the like
-        raise ValueError("a setting is not in the form in which it is written")
-    return value
-
-
-def _value(plain: Any, depth: int) -> Any:
-    """Return the value of one entry, of any kind."""
-    if depth > DEEPEST:
-        raise ValueError("a setting is nested too deep")
+def from_plain(plain: Any, where: str) -> Any:
+    """Return the value of :func:`to_plain`, if ``plain`` can be one: write it again to see whether it is."""
     if isinstance(plain, list):
-        return [_value(entry, depth + 1) for entry in plain]
+        return [from_plain(entry, where) for entry in plain]
     if not isinstance(plain, dict):
         return plain
     if len(plain) != 1:
-        raise ValueError(f"a setting has the keys {sorted(plain)}, one is expected")
+        raise ValueError(f"{where} must have one key, got {shown(plain)}")
     ((kind, content),) = plain.items()
     if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
     if kind == "tuple":
-        return tuple(_value(entry, depth + 1) for entry in content)
+        return tuple(from_plain(entry, where) for entry in content)
     if kind == "dict":
-        return {_value(key, depth + 1): _value(entry, depth + 1) for key, entry in content}
+        return {from_plain(key, where): from_plain(entry, where) for key, entry in content}
     if kind in ("array", "scalar"):
-        array = _array(content, depth)
+        array = _array(record_of(ArrayRecord, content, where), where)
         return array if kind == "array" else array[()]
     if kind == "FeatureGroups":
-        return groups_of(content)
-    if kind == "schedule":
-        name, entries = content
-        return _schedule(name, entries, depth)
-    raise ValueError(f"a setting of the unknown kind {shown(kind)}")
+        return groups_of(content, where)
+    if kind == "schedule" and content[0] in SCHEDULES:
+        return SCHEDULES[content[0]](**{name: from_plain(entry, where) for name, entry in content[1].items()})
+    raise ValueError(f"{where} is of the unknown kind {shown(plain)}")
 
 
-def _schedule(name: str, entries: dict[str, Any], depth: int) -> Any:
-    """Return a schedule of ours; its own constructor checks what it is given."""
-    if not isinstance(entries, dict) or name not in SCHEDULES:
-        raise ValueError(f"a schedule of the unknown kind {shown(name)}")
-    values = {key: _value(entry, depth + 1) for key, entry in entries.items()}
-    if not isinstance(values.get("literal", False), bool | np.bool_):
-        raise ValueError("literal of a schedule must be true or false")
-    if not isinstance(values.get("c_min", 0.0), Real | None):
-        raise ValueError("c_min of a schedule must be a number")
-    return SCHEDULES[name](**values)
+Setting = Annotated[Any, As(to_plain, from_plain)]
+"""The type of a setting in a record."""
 
 
-def _plain_array(array: NDArray[Any], depth: int) -> dict[str, Any]:
-    kind = array.dtype.kind
-    if kind == "U":
-        dtype, width = "str", array.dtype.itemsize // 4
-        if width > WIDEST:
-            width = max(map(len, array.ravel().tolist()), default=1)
-    elif kind == "O" or array.dtype.name in DTYPES:
-        dtype, width = array.dtype.name, 0
-    else:
-        raise NotPlainError(f"arrays of {array.dtype} have no plain form")
-    values = [to_plain(entry, depth + 1) for entry in array.ravel().tolist()]
-    return {"dtype": dtype, "width": width, "shape": list(array.shape), "values": values}
+@dataclass(frozen=True)
+class ArrayRecord:
+    """An array among the settings; ``width`` is that of texts."""
+
+    dtype: str
+    width: int
+    shape: tuple[Annotated[int, AtLeast(0)], ...]
+    values: tuple[Setting, ...]
 
 
-def _array(plain: dict[str, Any], depth: int) -> NDArray[Any]:
-    """Return an array of :func:`_plain_array`; its size is that of the values, whatever the shape says."""
-    shape, dtype, width = plain["shape"], plain["dtype"], plain["width"]
-    values = [_value(entry, depth + 1) for entry in plain["values"]]
-    if not all(type(k) is int and k >= 0 for k in shape) or math.prod(shape) != len(values):
-        raise ValueError(f"an array of shape {shown(shape)} does not have {len(values)} entries")
-    if dtype == "str":
-        longest = max(map(len, values), default=1)
-        if type(width) is not int or not longest <= width <= max(longest, WIDEST):
-            raise ValueError(f"texts of width {shown(width)}")
-        dtype = f"<U{width}"
+def _type_of(array: NDArray[Any]) -> tuple[str, int]:
+    """Return the name of the type of the entries, and the width of texts."""
+    if array.dtype.kind == "U":
+        width = array.dtype.itemsize // 4
+        return "str", width if width <= WIDEST else max(map(len, array.ravel().tolist()), default=1)
+    if array.dtype.kind == "O" or array.dtype.name in DTYPES:
+        return array.dtype.name, 0
+    raise NotPlainError(f"arrays of {array.dtype} have no plain form")
+
+
+def _array(record: ArrayRecord, where: str) -> NDArray[Any]:
+    """Return the array; its size is that of the values, whatever the shape says."""
+    dtype, values = record.dtype, record.values
+    if math.prod(record.shape) != len(values):
+        raise ValueError(f"{where} has the shape {shown(record.shape)}, but {len(values)} entries")
+    if dtype == "str" and record.width <= max(WIDEST, *map(len, values)):
+        dtype = f"<U{record.width}"
     elif dtype not in (*DTYPES, "object"):
-        raise ValueError(f"an array of type {shown(dtype)}")
+        raise ValueError(f"{where} is an array of type {shown(dtype)} and width {shown(record.width)}")
     flat = np.empty(len(values), dtype=dtype)
-    with np.errstate(all="ignore"):  # what does not fit is found when the array is compared with the file
+    with np.errstate(all="ignore"):  # what does not fit is found when the array is written again
         flat[:] = values
-    return flat.reshape(shape)
+    return flat.reshape(record.shape)
