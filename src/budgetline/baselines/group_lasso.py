@@ -181,7 +181,7 @@ class LassoTraining:
         if isinstance(training, MomentsTraining):
             return cls(training.total, None, training.learned, 0, *settings)
         rows, exponent = training.rows.rescaled()
-        moments = moments_of(rows, (rows.Y.shape[1],), training.layout.names_read)
+        moments = moments_of(rows, training.target_shape, training.layout.names_read)
         return cls(moments, rows, {}, exponent, *settings)
 
     def fit(self, recipe: Recipe) -> Fitted:

@@ -134,7 +134,6 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         if fitted.doubt and fitted.moments is not None:
             warn_from_moments(fitted.doubt, fitted.moments.eps, recipe.alpha)
         self._warn_if_rounded(fitted, data, layout)
-        moments = fitted.moments if isinstance(family, SquaredError) else None
         self._adopt(
             AnytimeModel(
                 layout,
@@ -143,7 +142,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
                 target_shape,
                 recipe.alpha,
                 classes,
-                None if moments is None else replace(moments, target_shape=target_shape),
+                fitted.moments if isinstance(family, SquaredError) else None,
                 type(self).__name__,
                 self.get_params(deep=False),
                 {**learned, **fitted.learned},
@@ -229,6 +228,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             return X
         if is_dask(X):
             return dask_source(X, y, sample_weight)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_source)")
         if client is not None or checkpoint is not None:
             raise ValueError("client and checkpoint are for sources: open_source makes one from a table")
         return None

@@ -148,7 +148,8 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
         classes, rows = self._weighted(rows, y)
         family = family_of(classes.size)
-        self._learn(RowsTraining(rows, layout, family, self.tol, classes), recipe, layout, shape, family, classes, rows)
+        training = RowsTraining(rows, layout, family, self.tol, shape, classes)
+        self._learn(training, recipe, layout, shape, family, classes, rows)
         return self
 
     def decision_function(

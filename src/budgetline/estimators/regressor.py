@@ -193,7 +193,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         if source is not None:
             return self._fit_source(source, family, Passes(source, client, progress), checkpoint)
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
-        training = RowsTraining(rows, layout, family, self._tol())
+        training = RowsTraining(rows, layout, family, self._tol(), shape)
         self._learn(training, recipe, layout, shape, family, data=rows)
         return self
 

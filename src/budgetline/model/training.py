@@ -47,10 +47,14 @@ class Fitted(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them."""
+    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them.
+
+    ``held`` are the moments of the held-out rows, where there are any.
+    """
 
     training: Training
     losses: Callable[[StagedModel], Float]
+    held: Moments | None = None
 
 
 class Training(Protocol):
@@ -77,6 +81,7 @@ class RowsTraining:
     family : Family
     tol : float
         Of the gradient, for losses other than squared error.
+    target_shape : () or (P,)
     classes : array, or None
         Of a classifier; the targets of the rows are their indicators.
     """
@@ -85,17 +90,19 @@ class RowsTraining:
     layout: Layout
     family: Family
     tol: float
+    target_shape: tuple[int, ...]
     classes: NDArray[Any] | None = None
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where they fit the job."""
         if isinstance(self.family, SquaredError):
-            return Fitted(*fit_rows(self.rows, recipe, self.layout.names_read))
+            stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
+            return Fitted(stages, None if moments is None else replace(moments, target_shape=self.target_shape))
         return Fitted(fit_generalised(self.rows, recipe, self.family, self.tol, self.layout.names_read))
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
-        rows, _ = self.rows.rescaled()
+        rows, exponent = self.rows.rescaled()
         labels = None if self.classes is None else codes_of(rows.Y)
         splitter = check_cv(cv, rows.Y if labels is None else labels, classifier=labels is not None)
         splits = list(splitter.split(np.zeros((rows.n_rows, 1)), rows.Y if labels is None else labels))
@@ -107,7 +114,9 @@ class RowsTraining:
             return
         moments = fold_moments(rows, splits, self.layout.names_read)
         for split, (train, test) in zip(splits, moments, strict=True):
-            yield Fold(_MomentsOrRows(MomentsTraining((train,)), self._fold(rows, split).training), held_out(test))
+            training = _MomentsOrRows(MomentsTraining((train,)), self._fold(rows, split).training)
+            held = replace(test.scaled(exponent), target_shape=self.target_shape)
+            yield Fold(training, held_out(test), held)
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
@@ -153,14 +162,13 @@ class MomentsTraining:
 
     @property
     def learned(self) -> dict[str, Any]:
-        """What a fit keeps besides the model: the number of passes, and the moments of folds."""
-        found: dict[str, Any] = {} if self.n_passes is None else {"n_passes_": self.n_passes}
-        return found if len(self.parts) == 1 else found | {"fold_moments_": self.parts}
+        """What a fit keeps besides the model: the number of passes."""
+        return {} if self.n_passes is None else {"n_passes_": self.n_passes}
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Hold out one part after another."""
         for k, test in enumerate(self.parts):
-            yield Fold(MomentsTraining(self.parts[:k] + self.parts[k + 1 :]), held_out(test))
+            yield Fold(MomentsTraining(self.parts[:k] + self.parts[k + 1 :]), held_out(test), test)
 
 
 @dataclass(frozen=True)
