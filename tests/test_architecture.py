@@ -19,6 +19,7 @@ LAYERS = (
     "messages",
     "threads",
     "files",
+    "codec",
     "progress",
     "tables",
     "budgets",

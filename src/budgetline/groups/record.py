@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.codec import As, plain_of, record_of
+from budgetline.codec import As, plain_of, read_record
 from budgetline.groups.feature_groups import FeatureGroups
 
 
@@ -33,7 +33,7 @@ def plain_groups(groups: FeatureGroups) -> dict[str, Any]:
 
 def groups_of(plain: Any, where: str) -> FeatureGroups:
     """Return the groups of :func:`plain_groups`; ``where`` names them in errors."""
-    record = record_of(GroupsRecord, plain, where)
+    record = read_record(GroupsRecord, plain, where)
     if not len(record.names) == len(record.columns) == len(record.costs) == len(set(record.names)):
         raise ValueError(f"{where} must have one list of columns and one cost for every name")
     return FeatureGroups(

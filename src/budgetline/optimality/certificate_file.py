@@ -83,8 +83,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _parts(record: CertificateRecord) -> dict[str, Any]:
     sizes = [len(columns) for columns in record.feature_groups.columns] if record.blocks.size else []
-    ends = np.cumsum(np.square(sizes, dtype=int))[:-1]
-    flat = np.split(record.blocks, ends) if sizes else []
-    blocks = tuple(block.reshape(size, size) for block, size in zip(flat, sizes, strict=True))
+    flat = np.split(record.blocks, np.cumsum([size**2 for size in sizes], dtype=int))
+    blocks = tuple(block.reshape(size, size) for block, size in zip(flat, sizes, strict=False))
     proof = Proof(**{name: getattr(record, name) for name in OF_PROOF} | {"blocks": blocks})
     return {name: getattr(record, name) for name in OF_CERTIFICATE} | {"proof": proof}

@@ -42,8 +42,8 @@ SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
 Float = NDArray[np.float64]
-Vector = Annotated[Float, Shape("width")]
-Bytes = Annotated[NDArray[np.uint8], Shape("*")]
+Bytes = NDArray[np.uint8]
+Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,10 @@ class Expansions:
 
 @dataclass(frozen=True, eq=False)
 class ModelRecord:
-    """A fitted estimator as a file holds it. ``U``, ``z`` and ``kept``, or ``H``, ``theta`` and ``gradient``, are for
-    predictions from any subset of the groups."""
+    """A fitted estimator as a file holds it.
+
+    ``U``, ``z`` and ``kept``, or ``H``, ``theta`` and ``gradient``, are for predictions from any subset of the groups.
+    """
 
     estimator: str
     version: str
@@ -69,31 +71,31 @@ class ModelRecord:
     target_shape: tuple[int, ...]
     family: str
     null_value: float
-    n_passes: Annotated[int, AtLeast(1)] | None
+    n_passes: Annotated[int | None, AtLeast(1)]
     alpha: float | None
     classes: Setting
     subset: Expansions
-    order: Annotated[NDArray[np.intp], Shape("stages")]
+    order: Annotated[Positions, Shape("stages")]
     gains: Annotated[Float, Shape("stages")]
     coef: Annotated[Float, Shape("stages targets *")]
     intercept: Annotated[Float, Shape("stages targets")]
     null_intercept: Annotated[Float, Shape("targets")]
     mean: Annotated[Float, Shape("read")]
     scale: Annotated[Float, Shape("read", finite=False)]
-    U: Annotated[Float, Shape("rows columns")] | None = None
-    z: Annotated[Float, Shape("rows targets")] | None = None
-    kept: Annotated[NDArray[np.bool_], Shape("columns")] | None = None
-    H: tuple[Annotated[Float, Shape("width width")], ...] = ()
-    theta: tuple[Vector, ...] = ()
-    gradient: tuple[Vector, ...] = ()
-    moments: Bytes | None = None
-    fold_moments: tuple[Bytes, ...] = ()
-    cv_scores: Annotated[Float, Shape("* *", finite=False)] | None = None
-    lambdas: Annotated[Float, Shape("lambdas")] | None = None
-    path_coef: Annotated[Float, Shape("lambdas targets read")] | None = None
-    path_intercept: Annotated[Float, Shape("lambdas targets")] | None = None
-    dual_gaps: Annotated[Float, Shape("lambdas")] | None = None
-    entry_lambdas: Annotated[Float, Shape("groups", finite=False)] | None = None
+    U: Annotated[Float | None, Shape("rows columns")] = None
+    z: Annotated[Float | None, Shape("rows targets")] = None
+    kept: Annotated[NDArray[np.bool_] | None, Shape("columns")] = None
+    H: Annotated[tuple[Float, ...], Shape("width width")] = ()
+    theta: Annotated[tuple[Float, ...], Shape("width")] = ()
+    gradient: Annotated[tuple[Float, ...], Shape("width")] = ()
+    moments: Annotated[Bytes | None, Shape("*")] = None
+    fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
+    cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
+    lambdas: Annotated[Float | None, Shape("lambdas")] = None
+    path_coef: Annotated[Float | None, Shape("lambdas targets read")] = None
+    path_intercept: Annotated[Float | None, Shape("lambdas targets")] = None
+    dual_gaps: Annotated[Float | None, Shape("lambdas")] = None
+    entry_lambdas: Annotated[Float | None, Shape("groups", finite=False)] = None
 
     @property
     def stored_bytes(self) -> int:
@@ -105,7 +107,7 @@ class ModelRecord:
         """Whether the arrays of a loaded model that grow with the columns of X are out of proportion to the file."""
         stages, P = self.intercept.shape
         lambdas = 0 if self.lambdas is None else self.lambdas.size
-        unfolded = 8 * self.n_features * (P * (1 + stages + lambdas) + 2)
+        unfolded: int = 8 * self.n_features * (P * (1 + stages + lambdas) + 2)
         return unfolded > max(SMALL, LARGEST_RATIO * self.stored_bytes)
 
 
@@ -209,19 +211,25 @@ def estimator_of(record: ModelRecord) -> Model:
         raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
     defaults = ESTIMATORS[name]().get_params(deep=False)
     given, left_out = set(record.settings), set(record.left_out)
-    missing = set(defaults) - given - left_out
-    if given & left_out or (given | left_out) - set(defaults) or missing - LATER_SETTINGS.get(name, set()):
+    missing = set(defaults) - given - left_out - LATER_SETTINGS.get(name, set())
+    if missing or given & left_out or not given | left_out <= set(defaults):
         raise ValueError(f"the settings are not those of {name}")
-    layout = _layout(record)
-    family = _family(record, takes_loss="loss" in defaults)
-    stages = _stages(record, layout, family)
-    moments, learned = _moments(record, layout, family), _learned(record, layout)
-    if record.fold_moments:
-        learned["fold_moments_"] = tuple(_moments_from(raw, record, layout) for raw in record.fold_moments)
     settings = defaults | record.settings
-    alpha = float(settings.get("alpha", 0.0)) if record.alpha is None else record.alpha
-    shape, classes = record.target_shape, record.classes
-    model = AnytimeModel(layout, stages, family, shape, alpha, classes, moments, name, settings, learned)
+    layout, family = _layout(record), _family(record, takes_loss="loss" in settings)
+    total, *folds = _moments(record, layout, family) or (None,)
+    learned = _learned(record, layout, searched="alphas" in settings)
+    model = AnytimeModel(
+        layout,
+        _stages(record, layout, family),
+        family,
+        record.target_shape,
+        float(settings["alpha"]) if record.alpha is None else record.alpha,
+        record.classes,
+        total,
+        name,
+        settings,
+        learned | ({"fold_moments_": tuple(folds)} if folds else {}),
+    )
     return cast(Model, ESTIMATORS[name].from_model(model))
 
 
@@ -241,33 +249,31 @@ def _layout(record: ModelRecord) -> Layout:
 
 def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
     """Return the family of the loss, if estimator, classes and targets can have it."""
-    P, classes, shape = record.null_intercept.size, record.classes, record.target_shape
-    if P < 1 or shape not in ((P,), *([()] if P == 1 else [])):
+    P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
+    if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
         raise ValueError(f"target_shape {shape} does not go with {P} targets")
-    known = {type(make()).__name__: make for make in LOSSES.values()}
     if issubclass(ESTIMATORS[record.estimator], AnytimeClassifier):
-        if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(set(classes.tolist())) < max(2, classes.size):
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not 2 <= labels.size == len(set(labels.tolist())):
             raise ValueError("classes is not an array of two or more different labels")
-        if shape != (() if classes.size == 2 else (classes.size,)):
-            raise ValueError(f"{classes.size} classes do not go with target_shape {shape}")
-        if 8 * (classes.size - 2) ** 2 > record.stored_bytes:  # a family is a matrix of them
-            raise ValueError(f"{classes.size} classes are too many for the arrays")
-        known = {"Logistic": Logistic} if classes.size == 2 else {"Softmax": lambda: Softmax(classes.size)}
-    elif classes is not None:
+        if shape != (() if labels.size == 2 else (labels.size,)):
+            raise ValueError(f"{labels.size} classes do not go with target_shape {shape}")
+        if record.stored_bytes < 8 * (labels.size - 2) ** 2:  # a family is a matrix of them
+            raise ValueError(f"{labels.size} classes are too many for the arrays")
+        family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
+    elif labels is not None:
         raise ValueError(f"classes are not for {record.estimator}")
-    elif not takes_loss or shape:
-        known = {"SquaredError": SquaredError}
-    if record.family not in known:
+    else:
+        known = {type(make()).__name__: make for make in LOSSES.values()} if takes_loss and not shape else {}
+        family = known.get(record.family, SquaredError)()
+    if type(family).__name__ != record.family:
         raise ValueError(f"family {shown(record.family)} does not go with {record.estimator} and its targets")
-    return known[record.family]()
+    return family
 
 
 def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
     groups, order, read = layout.groups, record.order.tolist(), layout.read
-    if record.mean.size != read.size:
-        raise ValueError(f"mean and scale have {record.mean.size} entries, the groups {read.size} columns")
-    if not np.all(record.scale > 0):
-        raise ValueError("scale holds numbers that are not positive")
+    if record.mean.size != read.size or not np.all(record.scale > 0):
+        raise ValueError(f"mean and scale must have {read.size} entries, those of scale positive")
     columns = np.concatenate([np.empty(0, dtype=np.intp), *(layout.position[g] for g in order)])
     ends = np.cumsum([layout.columns[g].size for g in order], dtype=np.intp)
     coef = np.zeros((*record.intercept.shape, read.size))
@@ -277,11 +283,10 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
         coef[...] = record.coef[..., read]
     else:
         raise ValueError(f"coef has {record.coef.shape[-1]} columns, the sequence {columns.size}")
-    names = tuple(groups.names[g] for g in order)
-    costs, gains = groups.prices.steps(record.order), record.gains.copy()
-    subset = (_linear if record.U is not None else _quadratic)(record, columns, ends, family)
+    names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
+    subset = (_quadratic if record.U is None else _linear)(record, columns, ends, family)
     return StagedModel(
-        GroupSequence(record.order.copy(), names, costs, gains, record.null_value),
+        GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value),
         groups.names,
         coef,
         record.intercept.copy(),
@@ -292,11 +297,11 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
     ).embedded(read, layout.n_features)
 
 
-def _linear(record: ModelRecord, columns: NDArray[np.intp], ends: NDArray[np.intp], family: Family) -> LinearSubset:
+def _linear(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> LinearSubset:
     U, z, kept = record.U, record.z, record.kept
     if U is None or z is None or kept is None:
         raise ValueError("U, z or kept is missing")
-    if not isinstance(family, SquaredError) or record.subset.stages or record.subset.by_column or record.H:
+    if not isinstance(family, SquaredError) or record.H or record.subset != Expansions((), ()):
         raise ValueError("U is for squared error alone, without quadratic models")
     if kept.size != columns.size or kept.sum() != len(U):
         raise ValueError(f"U and kept do not belong to the {columns.size} columns of the sequence")
@@ -304,63 +309,55 @@ def _linear(record: ModelRecord, columns: NDArray[np.intp], ends: NDArray[np.int
     return LinearSubset(Factor(U, z, columns, kept, row_ends, ends), record.null_intercept)
 
 
-def _quadratic(
-    record: ModelRecord, columns: NDArray[np.intp], ends: NDArray[np.intp], family: Family
-) -> QuadraticSubset:
-    stages, by_column = record.subset.stages, record.subset.by_column
+def _quadratic(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> QuadraticSubset:
+    stages, turned = record.subset.stages, record.subset.by_column
     if record.z is not None or record.kept is not None:
         raise ValueError("U is missing beside z and kept")
-    if not stages or stages[-1] != record.order.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
-        raise ValueError("subset: its stages do not increase to the last one")
-    if not len(by_column) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages):
-        raise ValueError(f"subset has {len(stages)} stages: by_column, H, theta or gradient has more or fewer")
+    if not stages or stages[-1] != ends.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
+        raise ValueError("the stages of subset do not increase to the last one")
+    if not len(turned) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages):
+        raise ValueError("subset, H, theta and gradient are not of the same stages")
     n_scores = record.null_intercept.size - isinstance(family, Softmax)
     if len(record.theta[0]) != n_scores * (1 + columns.size):
         raise ValueError(f"H, theta and gradient do not belong to the {columns.size} columns of the sequence")
     for k, H in enumerate(record.H):
         with np.errstate(all="ignore"):
-            convex = np.all(np.diag(H) >= 0) and np.all(np.abs(H - H.T) <= 1e-6 * np.diag(H).max(initial=0.0))
-        if not convex:
-            raise ValueError(f"H{k} is not the second derivative of a convex function")
-    matrices = (H.T if turned else H for H, turned in zip(record.H, by_column, strict=True))
+            diagonal = np.diag(H)
+            if np.any(diagonal < 0) or np.any(np.abs(H - H.T) > 1e-6 * diagonal.max(initial=0.0)):
+                raise ValueError(f"H{k} is not the second derivative of a convex function")
+    matrices = (H.T if by_column else H for H, by_column in zip(record.H, turned, strict=True))
     around = tuple(map(Expansion, stages, matrices, record.theta, record.gradient))
     return QuadraticSubset(around, n_scores, columns, ends, family)
 
 
-def _learned(record: ModelRecord, layout: Layout) -> dict[str, Any]:
+def _learned(record: ModelRecord, layout: Layout, *, searched: bool) -> dict[str, Any]:
     """Return what only some estimators have."""
-    name = record.estimator
-    wanted = {*(SEARCH if "alphas" in record.settings or "alphas" in record.left_out else ())}
-    wanted |= {*(PATH if name == GroupLassoPath.__name__ else ())}
     found = {part: value for part in LEARNED if (value := getattr(record, part)) is not None}
+    wanted = {*(SEARCH if searched else ()), *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
     if wrong := sorted(wanted ^ (set(found) - {"n_passes"})):
-        raise ValueError(f"{wrong[0]} is {f'missing for {name}' if wrong[0] in wanted else f'not for {name}'}")
+        raise ValueError(f"{wrong[0]} is {'missing for' if wrong[0] in wanted else 'not for'} {record.estimator}")
     found = {part: value.copy() if isinstance(value, np.ndarray) else value for part, value in found.items()}
-    if "path_coef" in found:
+    if record.lambdas is not None:
         if found["entry_lambdas"].size != len(layout.groups):
             raise ValueError("entry_lambdas must have one entry per group")
         coef = np.zeros((*found["path_intercept"].shape, layout.n_features))
-        coef[..., layout.read] = found["path_coef"]
-        found |= {"path_coef": coef}
-        if not record.target_shape:
-            found |= {part: found[part][:, 0] for part in ("path_coef", "path_intercept")}
+        coef[..., layout.read] = record.path_coef
+        single = 0 if not record.target_shape else slice(None)
+        found |= {"path_coef": coef[:, single], "path_intercept": found["path_intercept"][:, single]}
     return {f"{part}_": value for part, value in found.items()}
 
 
-def _moments(record: ModelRecord, layout: Layout, family: Family) -> Moments | None:
-    if record.moments is None:
-        if record.fold_moments:
-            raise ValueError("moments is missing beside fold_moments")
-        return None
-    if not isinstance(family, SquaredError) or (record.fold_moments and record.alpha is None):
-        raise ValueError(f"moments or fold_moments is not for {record.estimator} with family {record.family}")
-    return _moments_from(record.moments, record, layout)
-
-
-def _moments_from(raw: NDArray[np.uint8], record: ModelRecord, layout: Layout) -> Moments:
-    moments = Moments.from_bytes(raw.tobytes(), "moments")
-    if (moments.n_features, moments.target_shape) != (layout.read.size, record.target_shape):
-        raise ValueError("moments do not go with the model")
-    if moments.feature_names not in (None, layout.names_read):
-        raise ValueError("moments are of other columns")
-    return moments
+def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moments]:
+    """Return the moments of all rows, then those of folds, if there are any."""
+    stored = [raw for raw in (record.moments, *record.fold_moments) if raw is not None]
+    if stored and (record.moments is None or not isinstance(family, SquaredError)):
+        raise ValueError(f"moments are missing beside fold_moments, or not for family {record.family}")
+    if record.fold_moments and record.alpha is None:
+        raise ValueError(f"fold_moments are not for {record.estimator}")
+    found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]
+    for moments in found:
+        if (moments.n_features, moments.target_shape) != (layout.read.size, record.target_shape):
+            raise ValueError("moments do not go with the model")
+        if moments.feature_names not in (None, layout.names_read):
+            raise ValueError("moments are of other columns")
+    return found

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.codec import As, AtLeast, record_of
+from budgetline.codec import As, AtLeast, read
 from budgetline.groups import FeatureGroups
-from budgetline.groups.record import groups_of, plain_groups
+from budgetline.groups.record import StoredGroups, plain_groups
 from budgetline.messages import shown
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
@@ -55,9 +56,10 @@ def to_plain(value: Any, depth: int = 0) -> Any:
     if type(value) is dict:
         return {"dict": [inner(item) for item in value.items()]}
     if isinstance(value, np.generic) or type(value) is np.ndarray:
-        array, kind = np.asarray(value), "array" if type(value) is np.ndarray else "scalar"
-        dtype, width = _type_of(array)
-        return {kind: dict(dtype=dtype, width=width, shape=list(array.shape), values=inner(array.ravel().tolist()))}
+        array = np.asarray(value)
+        (dtype, width), values = _type_of(array), inner(array.ravel().tolist())
+        content = {"dtype": dtype, "width": width, "shape": list(array.shape), "values": values}
+        return {"array" if type(value) is np.ndarray else "scalar": content}
     if type(value) is FeatureGroups:
         return {"FeatureGroups": plain_groups(value)}
     if type(value) in SCHEDULES.values():
@@ -73,23 +75,10 @@ def from_plain(plain: Any, where: str) -> Any:
         return [from_plain(entry, where) for entry in plain]
     if not isinstance(plain, dict):
         return plain
-    if len(plain) != 1:
-        raise ValueError(f"{where} must have one key, got {shown(plain)}")
-    ((kind, content),) = plain.items()
-    if kind == "float" and content in ("inf", "-inf", "nan"):
-        return float(content)
-    if kind == "tuple":
-        return tuple(from_plain(entry, where) for entry in content)
-    if kind == "dict":
-        return {from_plain(key, where): from_plain(entry, where) for key, entry in content}
-    if kind in ("array", "scalar"):
-        array = _array(record_of(ArrayRecord, content, where), where)
-        return array if kind == "array" else array[()]
-    if kind == "FeatureGroups":
-        return groups_of(content, where)
-    if kind == "schedule" and content[0] in SCHEDULES:
-        return SCHEDULES[content[0]](**{name: from_plain(entry, where) for name, entry in content[1].items()})
-    raise ValueError(f"{where} is of the unknown kind {shown(plain)}")
+    if len(plain) != 1 or (kind := next(iter(plain))) not in KINDS:
+        raise ValueError(f"{where} must be of a known kind, got {shown(plain)}")
+    hint, make = KINDS[kind]
+    return make(read(hint, plain[kind], where))
 
 
 Setting = Annotated[Any, As(to_plain, from_plain)]
@@ -116,16 +105,36 @@ def _type_of(array: NDArray[Any]) -> tuple[str, int]:
     raise NotPlainError(f"arrays of {array.dtype} have no plain form")
 
 
-def _array(record: ArrayRecord, where: str) -> NDArray[Any]:
+def _array(record: ArrayRecord) -> NDArray[Any]:
     """Return the array; its size is that of the values, whatever the shape says."""
     dtype, values = record.dtype, record.values
     if math.prod(record.shape) != len(values):
-        raise ValueError(f"{where} has the shape {shown(record.shape)}, but {len(values)} entries")
+        raise ValueError(f"an array of shape {shown(record.shape)} does not have {len(values)} entries")
     if dtype == "str" and record.width <= max(WIDEST, *map(len, values)):
         dtype = f"<U{record.width}"
     elif dtype not in (*DTYPES, "object"):
-        raise ValueError(f"{where} is an array of type {shown(dtype)} and width {shown(record.width)}")
+        raise ValueError(f"an array of type {shown(dtype)} and width {shown(record.width)} is not known here")
     flat = np.empty(len(values), dtype=dtype)
     with np.errstate(all="ignore"):  # what does not fit is found when the array is written again
         flat[:] = values
     return flat.reshape(record.shape)
+
+
+def _schedule(named: tuple[str, dict[str, Any]]) -> object:
+    """Return a schedule of ours; its own constructor checks what it is given."""
+    name, entries = named
+    if name not in SCHEDULES:
+        raise ValueError(f"the schedule {shown(name)} is not known here")
+    return SCHEDULES[name](**entries)
+
+
+KINDS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "float": (str, float),
+    "tuple": (tuple[Setting, ...], tuple),
+    "dict": (tuple[tuple[Setting, Setting], ...], dict),
+    "array": (ArrayRecord, _array),
+    "scalar": (ArrayRecord, lambda record: _array(record)[()]),
+    "FeatureGroups": (StoredGroups, lambda groups: groups),
+    "schedule": (tuple[str, dict[str, Setting]], _schedule),
+}
+"""What JSON does not have: how its content is read, and what is made of it."""
