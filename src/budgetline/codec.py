@@ -9,7 +9,7 @@ Nothing in a file is ever run.
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -27,8 +27,7 @@ Arrays = dict[str, NDArray[Any]]
 R = TypeVar("R")
 T = TypeVar("T")
 
-PLAIN: dict[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (int, float)}
-"""The types by which JSON stands for ours."""
+LARGEST = sys.float_info.max
 
 
 class AtLeast(NamedTuple):
@@ -51,20 +50,13 @@ class As(NamedTuple):
     read: Callable[[Any, str], Any]
 
 
-class _Kind(NamedTuple):
-    """A type hint taken apart: the type, or one of several plain types; whether None is allowed; the annotations."""
-
-    types: tuple[Any, ...]
-    optional: bool
-    notes: dict[type, Any]
-
-
 @cache
-def _kind(hint: Any) -> _Kind:
+def _kind(hint: Any) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
+    """Take a type hint apart: the type, or the plain types it allows; whether it allows None; its annotations."""
     notes = {type(note): note for note in getattr(hint, "__metadata__", ())}
     bare = hint.__origin__ if notes else hint
     options = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
-    return _Kind(tuple(option for option in options if option is not NoneType), NoneType in options, notes)
+    return tuple(option for option in options if option is not NoneType), NoneType in options, notes
 
 
 _hints: Callable[[Any], dict[str, Any]] = cache(lambda cls: get_type_hints(cls, include_extras=True))
@@ -76,7 +68,7 @@ def _fields_of(cls: Any) -> dict[str, tuple[Any, object]]:
 
 
 def _array_hints(cls: Any) -> dict[str, Any]:
-    return {name: hint for name, (hint, _) in _fields_of(cls).items() if Shape in _kind(hint).notes}
+    return {name: hint for name, (hint, _) in _fields_of(cls).items() if Shape in _kind(hint)[2]}
 
 
 # -- plain JSON ------------------------------------------------------------------------------------------------
@@ -95,7 +87,7 @@ def plain_of(record: object) -> dict[str, Any]:
     ...     at: tuple[float, ...]
     >>> plain_of(Point("a", (1.0, 2.5)))
     {'name': 'a', 'at': [1.0, 2.5]}
-    >>> read(Point, {"name": "a", "at": [1, 2.5]}, "point")
+    >>> read(Point, {"name": "a", "at": [1, 2.5]})
     Point(name='a', at=(1.0, 2.5))
     """
     stored, found = _array_hints(type(record)), {}
@@ -124,7 +116,7 @@ def _plain(hint: Any, value: Any, where: str) -> Any:
     return kind(value)  # a number or text, maybe NumPy's
 
 
-def read(hint: Any, plain: Any, where: str) -> Any:
+def read(hint: Any, plain: Any, where: str = "") -> Any:
     """Return plain JSON as what a type asks for; a ValueError names the entry that is not what it should be."""
     (kind, *_), optional, notes = _kind(hint)
     if plain is None and optional:
@@ -178,16 +170,13 @@ def _entry_hints(kind: Any, entries: Any) -> tuple[Any, ...]:
 
 def _number_or_text(hint: Any, plain: Any, where: str) -> Any:
     kinds, _, notes = _kind(hint)
-    if not any(type(plain) in PLAIN[kind] for kind in kinds):
-        raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
     if kinds == (float,):
-        try:
-            plain = float(plain)
-        except OverflowError as error:
-            raise ValueError(f"{where} is too large a number") from error
-        if not math.isfinite(plain):
-            raise ValueError(f"{where} must be finite, got {shown(plain)}: what is unknown is null")
-    if AtLeast in notes and not plain >= notes[AtLeast].least:
+        if type(plain) not in (int, float) or not abs(plain) <= LARGEST:
+            raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
+        plain = float(plain)
+    elif type(plain) not in kinds:
+        raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
+    if AtLeast in notes and plain < notes[AtLeast].least:
         raise ValueError(f"{where} must be ≥ {notes[AtLeast].least}, got {shown(plain)}")
     return plain
 
@@ -207,7 +196,7 @@ def arrays_of(record: object) -> Arrays:
 
 def _dtype(hint: Any) -> np.dtype[Any]:
     """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
-    kind = _kind(hint).types[0]
+    kind = _kind(hint)[0][0]
     array = get_args(kind)[0] if get_origin(kind) is tuple else kind
     found: np.dtype[Any] = np.dtype(get_args(get_args(array)[1])[0]).newbyteorder("<")
     return found
@@ -228,7 +217,7 @@ def _read_arrays(hint: Any, name: str, arrays: Arrays, lengths: dict[str, tuple[
 
 def _checked(hint: Any, name: str, found: NDArray[Any], lengths: dict[str, tuple[int, str]]) -> NDArray[Any]:
     """Return an array if its type, shape and entries are as they should be; ``lengths`` are those found so far."""
-    notes, dtype = _kind(hint).notes, _dtype(hint)
+    notes, dtype = _kind(hint)[2], _dtype(hint)
     wanted = notes[Shape].lengths.split()
     if found.dtype != dtype or found.ndim != len(wanted):
         what, but = f"{found.ndim} dimensions of {found.dtype}", f"{len(wanted)} of {dtype}"

@@ -167,7 +167,8 @@ def _subset_parts(stages: StagedModel) -> dict[str, Any]:
     if isinstance(subset, LinearSubset):
         factor = subset.factor
         return {"subset": Expansions((), ()), "U": factor.U, "z": factor.z, "kept": factor.kept}
-    assert isinstance(subset, QuadraticSubset)
+    if not isinstance(subset, QuadraticSubset):
+        raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
     around = subset.expansions
     # sums are taken in the order of memory: to the last bit, products depend on it
     by_column = tuple(e.H.flags.f_contiguous and not e.H.flags.c_contiguous for e in around)
@@ -190,8 +191,8 @@ def _learned_parts(model: AnytimeModel) -> dict[str, Any]:
         L, P = parts["lambdas"].size, model.n_targets
         parts["path_coef"] = parts["path_coef"][..., model.layout.read].reshape(L, P, -1)
         parts["path_intercept"] = parts["path_intercept"].reshape(L, P)
-    raw = [np.frombuffer(m.to_bytes(), dtype=np.uint8) for m in (model.moments, *folds) if m is not None]
-    return parts | {"moments": raw[0] if raw else None, "fold_moments": tuple(raw[1:])}
+    raw = [None if m is None else np.frombuffer(m.to_bytes(), dtype=np.uint8) for m in (model.moments, *folds)]
+    return parts | {"moments": raw[0], "fold_moments": tuple(raw[1:])}
 
 
 def _version() -> str:
@@ -218,18 +219,10 @@ def estimator_of(record: ModelRecord) -> Model:
     layout, family = _layout(record), _family(record, takes_loss="loss" in settings)
     total, *folds = _moments(record, layout, family) or (None,)
     learned = _learned(record, layout, searched="alphas" in settings)
-    model = AnytimeModel(
-        layout,
-        _stages(record, layout, family),
-        family,
-        record.target_shape,
-        float(settings["alpha"]) if record.alpha is None else record.alpha,
-        record.classes,
-        total,
-        name,
-        settings,
-        learned | ({"fold_moments_": tuple(folds)} if folds else {}),
-    )
+    learned |= {"fold_moments_": tuple(folds)} if folds else {}
+    stages, shape, classes = _stages(record, layout, family), record.target_shape, record.classes
+    alpha = float(settings["alpha"]) if record.alpha is None else record.alpha
+    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned)
     return cast(Model, ESTIMATORS[name].from_model(model))
 
 
@@ -284,17 +277,11 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
     else:
         raise ValueError(f"coef has {record.coef.shape[-1]} columns, the sequence {columns.size}")
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
+    sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
+    intercept, null_intercept = record.intercept.copy(), record.null_intercept.copy()
     subset = (_quadratic if record.U is None else _linear)(record, columns, ends, family)
-    return StagedModel(
-        GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value),
-        groups.names,
-        coef,
-        record.intercept.copy(),
-        record.null_intercept.copy(),
-        subset,
-        record.mean,
-        record.scale,
-    ).embedded(read, layout.n_features)
+    found = StagedModel(sequence, groups.names, coef, intercept, null_intercept, subset, record.mean, record.scale)
+    return found.embedded(read, layout.n_features)
 
 
 def _linear(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> LinearSubset:
