@@ -45,7 +45,7 @@ class Record:
 
 WHOLE = Record(
     "ü", True, 0.5, Inner(3), (Inner(1, "b"), Inner(2)), ("a", 1), ("p", 2.0), {"k": 1.0}, "high",
-    x=np.arange(2.0), y=np.ones((2, 3)), z=(np.arange(3), np.arange(3)), mask=np.array([True]), loose=np.array([np.inf]),
+    x=np.arange(2.0), y=np.ones((2, 3)), z=(np.arange(3),) * 2, mask=np.array([True]), loose=np.array([np.inf]),
 )  # fmt: skip
 
 

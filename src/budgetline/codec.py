@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from itertools import count, takewhile
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 from budgetline.files import decode, encode
 from budgetline.messages import cut, name_of, shown
 
-Arrays = dict[str, NDArray[Any]]
 R = TypeVar("R")
 T = TypeVar("T")
-
-LARGEST = sys.float_info.max
+Hint: TypeAlias = Any
+"""A type hint: a type, a union or an annotated type."""
+Array = NDArray[Any]
+Lengths = dict[str, tuple[int, str]]
+"""Named lengths of arrays, and the array where each was first seen."""
 
 
 class AtLeast(NamedTuple):
@@ -46,12 +48,12 @@ class Shape(NamedTuple):
 class As(NamedTuple):
     """How to write a value as plain JSON, and how to read it; errors of ``read`` name the place that it is given."""
 
-    write: Callable[[Any], Any]
-    read: Callable[[Any, str], Any]
+    write: Callable[[Any], object]
+    read: Callable[[object, str], object]
 
 
 @cache
-def _kind(hint: Any) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
+def _kind(hint: Hint) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
     """Take a type hint apart: the type, or the plain types it allows; whether it allows None; its annotations."""
     notes = {type(note): note for note in getattr(hint, "__metadata__", ())}
     bare = hint.__origin__ if notes else hint
@@ -59,22 +61,22 @@ def _kind(hint: Any) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
     return tuple(option for option in options if option is not NoneType), NoneType in options, notes
 
 
-_hints: Callable[[Any], dict[str, Any]] = cache(lambda cls: get_type_hints(cls, include_extras=True))
+_hints: Callable[[Hint], dict[str, Hint]] = cache(lambda cls: get_type_hints(cls, include_extras=True))
 
 
-def _fields_of(cls: Any) -> dict[str, tuple[Any, object]]:
+def _fields_of(cls: Hint) -> dict[str, tuple[Hint, object]]:
     """Return the type hint and the default of every field of a record."""
     return {field.name: (_hints(cls)[field.name], field.default) for field in fields(cls)}
 
 
-def _array_hints(cls: Any) -> dict[str, Any]:
+def _array_hints(cls: Hint) -> dict[str, Hint]:
     return {name: hint for name, (hint, _) in _fields_of(cls).items() if Shape in _kind(hint)[2]}
 
 
 # -- plain JSON ------------------------------------------------------------------------------------------------
 
 
-def plain_of(record: object) -> dict[str, Any]:
+def plain_of(record: object) -> dict[str, object]:
     """Return a record as plain JSON, without its arrays. Empty tuples that are also the default are left out.
 
     Examples
@@ -98,7 +100,7 @@ def plain_of(record: object) -> dict[str, Any]:
     return found
 
 
-def _plain(hint: Any, value: Any, where: str) -> Any:
+def _plain(hint: Hint, value: Any, where: str) -> object:
     (kind, *others), _, notes = _kind(hint)
     if As in notes:
         try:
@@ -116,7 +118,7 @@ def _plain(hint: Any, value: Any, where: str) -> Any:
     return kind(value)  # a number or text, maybe NumPy's
 
 
-def read(hint: Any, plain: Any, where: str = "") -> Any:
+def read(hint: Hint, plain: object, where: str = "") -> Any:
     """Return plain JSON as what a type asks for; a ValueError names the entry that is not what it should be."""
     (kind, *_), optional, notes = _kind(hint)
     if plain is None and optional:
@@ -138,16 +140,16 @@ def read(hint: Any, plain: Any, where: str = "") -> Any:
     return _number_or_text(hint, plain, where)
 
 
-def read_record(cls: type[R], plain: Any, where: str = "", arrays: Mapping[str, Any] | None = None) -> R:
+def read_record(cls: type[R], plain: object, where: str = "", arrays: Mapping[str, object] | None = None) -> R:
     """Return a record from plain JSON, and from arrays that were read before; fields with a default may be missing."""
     prefix, found = f"{where}." if where else "", dict(arrays or {})
     known = {name: part for name, part in _fields_of(cls).items() if name not in found}
-    for name in _mapping(plain, where or "a record"):
-        if name not in known:
-            raise ValueError(f"{prefix}{name_of(str(name))} is not a field known here")
+    entries = _mapping(plain, where or "a record")
+    if unknown := [name for name in entries if name not in known]:
+        raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
     for name, (hint, default) in known.items():
-        if name in plain:
-            found[name] = read(hint, plain[name], prefix + name)
+        if name in entries:
+            found[name] = read(hint, entries[name], prefix + name)
         elif default is MISSING:
             raise ValueError(f"{prefix}{name} is missing")
     try:
@@ -156,22 +158,22 @@ def read_record(cls: type[R], plain: Any, where: str = "", arrays: Mapping[str, 
         raise ValueError(f"{prefix}{error}") from error
 
 
-def _mapping(plain: Any, where: str) -> Mapping[Any, Any]:
+def _mapping(plain: object, where: str) -> Mapping[str, object]:
     if not isinstance(plain, Mapping):
         raise ValueError(f"{where} must be a mapping of names to values, got {shown(plain)}")
     return plain
 
 
-def _entry_hints(kind: Any, entries: Any) -> tuple[Any, ...]:
+def _entry_hints(kind: Hint, entries: Sized) -> tuple[Hint, ...]:
     """Return the type hint of every entry of a tuple."""
     hints = get_args(kind)
     return (hints[0],) * len(entries) if hints[-1] is Ellipsis else hints
 
 
-def _number_or_text(hint: Any, plain: Any, where: str) -> Any:
+def _number_or_text(hint: Hint, plain: Any, where: str) -> object:
     kinds, _, notes = _kind(hint)
     if kinds == (float,):
-        if type(plain) not in (int, float) or not abs(plain) <= LARGEST:
+        if type(plain) not in (int, float) or not abs(plain) <= sys.float_info.max:
             raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
         plain = float(plain)
     elif type(plain) not in kinds:
@@ -184,9 +186,9 @@ def _number_or_text(hint: Any, plain: Any, where: str) -> Any:
 # -- arrays ----------------------------------------------------------------------------------------------------
 
 
-def arrays_of(record: object) -> Arrays:
+def arrays_of(record: object) -> dict[str, Array]:
     """Return the arrays of a record as a file holds them."""
-    found: Arrays = {}
+    found: dict[str, Array] = {}
     for name, hint in _array_hints(type(record)).items():
         value, dtype = getattr(record, name), _dtype(hint)
         entries = {f"{name}{k}": e for k, e in enumerate(value)} if isinstance(value, tuple) else {name: value}
@@ -194,7 +196,7 @@ def arrays_of(record: object) -> Arrays:
     return found
 
 
-def _dtype(hint: Any) -> np.dtype[Any]:
+def _dtype(hint: Hint) -> np.dtype[Any]:
     """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
     kind = _kind(hint)[0][0]
     array = get_args(kind)[0] if get_origin(kind) is tuple else kind
@@ -202,7 +204,9 @@ def _dtype(hint: Any) -> np.dtype[Any]:
     return found
 
 
-def _read_arrays(hint: Any, name: str, arrays: Arrays, lengths: dict[str, tuple[int, str]]) -> Any:
+def _read_arrays(
+    hint: Hint, name: str, arrays: Mapping[str, Array], lengths: Lengths
+) -> Array | tuple[Array, ...] | None:
     """Return an array of a file, a tuple of numbered ones, or None where there may be none."""
     (kind, *_), optional, _ = _kind(hint)
     if get_origin(kind) is tuple:
@@ -215,7 +219,7 @@ def _read_arrays(hint: Any, name: str, arrays: Arrays, lengths: dict[str, tuple[
     raise ValueError(f"{name} is missing")
 
 
-def _checked(hint: Any, name: str, found: NDArray[Any], lengths: dict[str, tuple[int, str]]) -> NDArray[Any]:
+def _checked(hint: Hint, name: str, found: Array, lengths: Lengths) -> Array:
     """Return an array if its type, shape and entries are as they should be; ``lengths`` are those found so far."""
     notes, dtype = _kind(hint)[2], _dtype(hint)
     wanted = notes[Shape].lengths.split()
@@ -238,12 +242,12 @@ def _checked(hint: Any, name: str, found: NDArray[Any], lengths: dict[str, tuple
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def from_parts(cls: type[R], plain: dict[str, Any], arrays: Arrays) -> R:
+def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, Array]) -> R:
     """Return a record from the fields and arrays of a file, if they are as this record would be written.
 
     Arrays are views of the file's bytes: they cannot be written to.
     """
-    lengths: dict[str, tuple[int, str]] = {}
+    lengths: Lengths = {}
     stored = {name: _read_arrays(hint, name, arrays, lengths) for name, hint in _array_hints(cls).items()}
     found = read_record(cls, plain, "", stored)
     if unknown := sorted(set(arrays) - set(arrays_of(found))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,14 @@ class GroupsRecord:
     requires: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-def plain_groups(groups: FeatureGroups) -> dict[str, Any]:
+def plain_groups(groups: FeatureGroups) -> dict[str, object]:
     """Return groups as plain JSON."""
     shared = tuple((name, cost, members) for name, (cost, members) in groups.shared.items())
     costs, requires = tuple(groups.costs.tolist()), tuple(groups.requires.items())
     return plain_of(GroupsRecord(groups.names, groups.columns, costs, groups.remainder, shared, requires))
 
 
-def groups_of(plain: Any, where: str) -> FeatureGroups:
+def groups_of(plain: object, where: str) -> FeatureGroups:
     """Return the groups of :func:`plain_groups`; ``where`` names them in errors."""
     record = read_record(GroupsRecord, plain, where)
     if not len(record.names) == len(record.columns) == len(record.costs) == len(set(record.names)):

@@ -17,13 +17,15 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.families import ConvexLoss, Poisson
 from budgetline.persistence.model_file import check_model
 
+Proto = Any
+"""Something of onnx, which is optional and has no types."""
 OPSET, IR_VERSION = 17, 8
 """Of 2022, which every runtime of today reads; nothing newer is needed."""
 WHOLE = 7
 """The number of the type int64 in a graph."""
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
+def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Proto:
     """Export a fitted model as an ONNX graph in float64.
 
     Inputs of the graph:
@@ -81,11 +83,11 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
 class _Graph:
     """A graph under construction: nodes, constants and outputs."""
 
-    def __init__(self, onnx: Any) -> None:
+    def __init__(self, onnx: Proto) -> None:
         self._onnx = onnx
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
-        self._outputs: list[Any] = []
+        self._nodes: list[Proto] = []
+        self._constants: list[Proto] = []
+        self._outputs: list[Proto] = []
 
     def constant(self, name: str, values: ArrayLike, dtype: DTypeLike) -> str:
         """Add a constant; texts are an array of objects."""
@@ -103,7 +105,7 @@ class _Graph:
         kind = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self._outputs.append(self._onnx.helper.make_tensor_value_info(name, kind, ["N", *shape]))
 
-    def model(self, n_features: int, metadata: dict[str, object]) -> Any:
+    def model(self, n_features: int, metadata: dict[str, object]) -> Proto:
         """Return the graph as a model. An input that has a constant of its name may be left out."""
         onnx = self._onnx
         kinds, values = onnx.TensorProto, onnx.helper.make_tensor_value_info

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class NotPlainError(TypeError):
     """A value that has no plain form: a function, a splitter, an object of the user's."""
 
 
-def to_plain(value: Any, depth: int = 0) -> Any:
+def to_plain(value: object, depth: int = 0) -> object:
     """Return a value as JSON. What JSON does not have is a mapping with one key, which says what it is.
 
     Examples
@@ -42,7 +42,7 @@ def to_plain(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise NotPlainError("nested too deep")
 
-    def inner(entries: Any) -> list[Any]:
+    def inner(entries: Iterable[object]) -> list[object]:
         return [to_plain(entry, depth + 1) for entry in entries]
 
     if value is None or type(value) in (bool, int, str):
@@ -63,13 +63,11 @@ def to_plain(value: Any, depth: int = 0) -> Any:
     if type(value) is FeatureGroups:
         return {"FeatureGroups": plain_groups(value)}
     if type(value) in SCHEDULES.values():
-        names = [field.name for field in fields(value)]
-        entries = inner(getattr(value, name) for name in names)
-        return {"schedule": [type(value).__name__, dict(zip(names, entries, strict=True))]}
+        return {"schedule": [type(value).__name__, dict(zip(vars(value), inner(vars(value).values()), strict=True))]}
     raise NotPlainError(f"{type(value).__name__} has no plain form")
 
 
-def from_plain(plain: Any, where: str) -> Any:
+def from_plain(plain: object, where: str) -> object:
     """Return the value of :func:`to_plain`, if ``plain`` can be one: write it again to see whether it is."""
     if isinstance(plain, list):
         return [from_plain(entry, where) for entry in plain]
