@@ -204,9 +204,7 @@ def _dtype(hint: Hint) -> np.dtype[Any]:
     return found
 
 
-def _read_arrays(
-    hint: Hint, name: str, arrays: Mapping[str, Array], lengths: Lengths
-) -> Array | tuple[Array, ...] | None:
+def _read_arrays(hint: Hint, name: str, arrays: Mapping[str, Array], lengths: Lengths) -> object:
     """Return an array of a file, a tuple of numbered ones, or None where there may be none."""
     (kind, *_), optional, _ = _kind(hint)
     if get_origin(kind) is tuple:

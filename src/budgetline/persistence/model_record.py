@@ -35,9 +35,10 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 LATER_SETTINGS = {"AnytimeRegressorCV": {"loss", "tol"}}
 """Settings that files of version 0.1 do not have; their defaults are what that version did."""
-LEARNED = ("alpha", "cv_scores", "n_passes", "lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
-"""Fitted attributes of some estimators, without their underscore."""
-PATH, SEARCH = LEARNED[3:], LEARNED[:2]
+SEARCH = ("alpha", "cv_scores")
+PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
+LEARNED = (*SEARCH, "n_passes", *PATH)
+"""Fitted attributes that only some estimators have, without their underscore."""
 SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
