@@ -96,11 +96,12 @@ def plain_of(record: object) -> dict[str, object]:
     for name, (hint, default) in _fields_of(type(record)).items():
         value = getattr(record, name)
         if name not in stored and not (default == () and value == ()):
-            found[name] = _plain(hint, value, name)
+            found[name] = write(hint, value, name)
     return found
 
 
-def _plain(hint: Hint, value: Any, where: str) -> object:
+def write(hint: Hint, value: Any, where: str) -> object:
+    """Return a value of some type as plain JSON; errors name it by ``where``."""
     (kind, *others), _, notes = _kind(hint)
     if As in notes:
         try:
@@ -112,9 +113,9 @@ def _plain(hint: Hint, value: Any, where: str) -> object:
     if is_dataclass(kind):
         return plain_of(value)
     if get_origin(kind) is tuple:
-        return [_plain(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
+        return [write(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
     if get_origin(kind) is dict:
-        return {name: _plain(get_args(kind)[1], entry, where) for name, entry in value.items()}
+        return {name: write(get_args(kind)[1], entry, where) for name, entry in value.items()}
     return kind(value)  # a number or text, maybe NumPy's
 
 
@@ -268,5 +269,6 @@ def from_bytes(kind: str, cls: type[R], data: bytes, where: str, make: Callable[
     try:
         return make(from_parts(cls, plain, arrays))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        what, problem = kind if kind.endswith("s") else f"a {kind}", cut(str(error)).rstrip(".")
+        what = kind if kind.endswith("s") else f"a {kind}"
+        problem = f"{shown(error.args[0])} is not known" if isinstance(error, KeyError) else cut(str(error)).rstrip(".")
         raise ValueError(f"{where} does not hold {what}, it is damaged: {problem}. Copy or save it again") from error

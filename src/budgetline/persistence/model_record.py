@@ -26,7 +26,7 @@ from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.objectives.least_squares import Factor
 from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset
-from budgetline.persistence.settings import NotPlainError, Setting, to_plain
+from budgetline.persistence.settings import Setting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
@@ -152,9 +152,9 @@ def _settings_of(model: AnytimeModel) -> tuple[dict[str, Any], tuple[str, ...]]:
     kept, left_out = {}, []
     for name, value in model.settings.items():
         try:
-            to_plain(value)
+            from_plain(to_plain(value), name)
             kept[name] = value
-        except NotPlainError:
+        except (TypeError, ValueError, RecursionError):
             left_out.append(name)
     if {"feature_groups", "costs"} & set(left_out):
         # the groups as they were used say the same, and a later fit needs them

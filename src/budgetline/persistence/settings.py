@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.codec import As, AtLeast, read
+from budgetline.codec import As, AtLeast, read, write
 from budgetline.groups import FeatureGroups
-from budgetline.groups.record import StoredGroups, plain_groups
+from budgetline.groups.record import StoredGroups
 from budgetline.messages import shown
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
@@ -24,12 +24,10 @@ DTYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 
 SCHEDULES = {cls.__name__: cls for cls in (Greedy, Doubling, FixedOrder, CheapestFirst, RandomOrder)}
 
 
-class NotPlainError(TypeError):
-    """A value that has no plain form: a function, a splitter, an object of the user's."""
-
-
-def to_plain(value: object, depth: int = 0) -> object:
+def to_plain(value: object) -> object:
     """Return a value as JSON. What JSON does not have is a mapping with one key, which says what it is.
+
+    Functions, splitters and other objects of the user's have no plain form: a TypeError.
 
     Examples
     --------
@@ -39,44 +37,28 @@ def to_plain(value: object, depth: int = 0) -> object:
     >>> from_plain(to_plain({1: (0.5, float("inf"))}), "value")
     {1: (0.5, inf)}
     """
-    if depth > DEEPEST:
-        raise NotPlainError("nested too deep")
-
-    def inner(entries: Iterable[object]) -> list[object]:
-        return [to_plain(entry, depth + 1) for entry in entries]
-
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value
-    if type(value) is float:
-        return value if math.isfinite(value) else {"float": repr(value)}
     if type(value) is list:
-        return inner(value)
-    if type(value) is tuple:
-        return {"tuple": inner(value)}
-    if type(value) is dict:
-        return {"dict": [inner(item) for item in value.items()]}
-    if isinstance(value, np.generic) or type(value) is np.ndarray:
-        array = np.asarray(value)
-        (dtype, width), values = _type_of(array), inner(array.ravel().tolist())
-        content = {"dtype": dtype, "width": width, "shape": list(array.shape), "values": values}
-        return {"array" if type(value) is np.ndarray else "scalar": content}
-    if type(value) is FeatureGroups:
-        return {"FeatureGroups": plain_groups(value)}
-    if type(value) in SCHEDULES.values():
-        return {"schedule": [type(value).__name__, dict(zip(vars(value), inner(vars(value).values()), strict=True))]}
-    raise NotPlainError(f"{type(value).__name__} has no plain form")
+        return [to_plain(entry) for entry in value]
+    scalar = "scalar" if isinstance(value, np.generic) else None
+    name = next((name for name, kind in KINDS.items() if type(value) in kind.types), scalar)
+    if name is None:
+        raise TypeError(f"{type(value).__name__} has no plain form")
+    return {name: write(KINDS[name].hint, KINDS[name].content(value), name)}
 
 
-def from_plain(plain: object, where: str) -> object:
-    """Return the value of :func:`to_plain`, if ``plain`` can be one: write it again to see whether it is."""
-    if isinstance(plain, list):
-        return [from_plain(entry, where) for entry in plain]
-    if not isinstance(plain, dict):
-        return plain
-    if len(plain) != 1 or (kind := next(iter(plain))) not in KINDS:
-        raise ValueError(f"{where} must be of a known kind, got {shown(plain)}")
-    hint, make = KINDS[kind]
-    return make(read(hint, plain[kind], where))
+def from_plain(content: object, where: str) -> object:
+    """Return the value of :func:`to_plain`, if ``content`` can be one: write it again to see whether it is."""
+    if where.count("[") > DEEPEST:
+        raise ValueError(f"{where} is nested too deep")
+    if isinstance(content, list):
+        return [from_plain(entry, f"{where}[{k}]") for k, entry in enumerate(content)]
+    if not isinstance(content, dict):
+        return content
+    if len(content) != 1 or (name := next(iter(content))) not in KINDS:
+        raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
+    return KINDS[name].make(read(KINDS[name].hint, content[name], where))
 
 
 Setting = Annotated[Any, As(to_plain, from_plain)]
@@ -93,14 +75,15 @@ class ArrayRecord:
     values: tuple[Setting, ...]
 
 
-def _type_of(array: NDArray[Any]) -> tuple[str, int]:
-    """Return the name of the type of the entries, and the width of texts."""
+def _record(given: object) -> ArrayRecord:
+    array, width = np.asarray(given), 0
+    values, dtype = tuple(array.ravel().tolist()), array.dtype.name
     if array.dtype.kind == "U":
-        width = array.dtype.itemsize // 4
-        return "str", width if width <= WIDEST else max(map(len, array.ravel().tolist()), default=1)
-    if array.dtype.kind == "O" or array.dtype.name in DTYPES:
-        return array.dtype.name, 0
-    raise NotPlainError(f"arrays of {array.dtype} have no plain form")
+        dtype, width = "str", array.dtype.itemsize // 4
+        width = width if width <= WIDEST else max(map(len, values), default=1)
+    elif dtype not in (*DTYPES, "object"):
+        raise TypeError(f"arrays of {array.dtype} have no plain form")
+    return ArrayRecord(dtype, width, array.shape, values)
 
 
 def _array(record: ArrayRecord) -> NDArray[Any]:
@@ -118,21 +101,26 @@ def _array(record: ArrayRecord) -> NDArray[Any]:
     return flat.reshape(record.shape)
 
 
-def _schedule(named: tuple[str, dict[str, Any]]) -> object:
-    """Return a schedule of ours; its own constructor checks what it is given."""
-    name, entries = named
-    if name not in SCHEDULES:
-        raise ValueError(f"the schedule {shown(name)} is not known here")
-    return SCHEDULES[name](**entries)
+class Kind(NamedTuple):
+    """Types that JSON does not have; the type hint of their content; their content, and how to make them of it."""
+
+    types: tuple[type, ...]
+    hint: Any
+    content: Callable[[Any], object]
+    make: Callable[[Any], object]
 
 
-KINDS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "float": (str, float),
-    "tuple": (tuple[Setting, ...], tuple),
-    "dict": (tuple[tuple[Setting, Setting], ...], dict),
-    "array": (ArrayRecord, _array),
-    "scalar": (ArrayRecord, lambda record: _array(record)[()]),
-    "FeatureGroups": (StoredGroups, lambda groups: groups),
-    "schedule": (tuple[str, dict[str, Setting]], _schedule),
+KINDS = {
+    "float": Kind((float,), str, repr, float),
+    "tuple": Kind((tuple,), tuple[Setting, ...], tuple, tuple),
+    "dict": Kind((dict,), tuple[tuple[Setting, Setting], ...], lambda given: tuple(given.items()), dict),
+    "array": Kind((np.ndarray,), ArrayRecord, _record, _array),
+    "scalar": Kind((), ArrayRecord, _record, lambda record: _array(record)[()]),
+    "FeatureGroups": Kind((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
+    "schedule": Kind(
+        tuple(SCHEDULES.values()),
+        tuple[str, dict[str, Setting]],
+        lambda schedule: (type(schedule).__name__, vars(schedule)),
+        lambda named: SCHEDULES[named[0]](**named[1]),
+    ),
 }
-"""What JSON does not have: how its content is read, and what is made of it."""
