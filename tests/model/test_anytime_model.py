@@ -61,6 +61,7 @@ def test_an_estimator_is_a_facade_of_its_model(estimator):
     fitted = estimator.fit(X, y)
     model = fitted.model_
     assert model.estimator == type(estimator).__name__
+    assert repr(model) == f"AnytimeModel({model.estimator}, {model.n_stages} of {len(model.groups)} groups)"
     assert model.settings == fitted.get_params(deep=False)
     again = type(estimator).from_model(model)
     assert again.get_params() == fitted.get_params()

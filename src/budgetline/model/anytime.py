@@ -150,6 +150,9 @@ class AnytimeModel:
             raise ValueError(f"y has {Y.shape[1]} columns, the model {self.n_targets} targets")
         return Y
 
+    def __repr__(self) -> str:
+        return f"AnytimeModel({self.estimator}, {self.n_stages} of {len(self.groups)} groups)"
+
     def _shaped(self, scores: Float) -> Float:
         return scores if self.target_shape else scores[:, 0]
 
