@@ -82,25 +82,25 @@ def plain_of(record: object) -> dict[str, object]:
     Examples
     --------
     >>> from dataclasses import dataclass
-    >>> from budgetline.codec import plain_of, read
+    >>> from budgetline.codec import from_json, plain_of
     >>> @dataclass(frozen=True)
     ... class Point:
     ...     name: str
     ...     at: tuple[float, ...]
     >>> plain_of(Point("a", (1.0, 2.5)))
     {'name': 'a', 'at': [1.0, 2.5]}
-    >>> read(Point, {"name": "a", "at": [1, 2.5]})
+    >>> from_json(Point, {"name": "a", "at": [1, 2.5]})
     Point(name='a', at=(1.0, 2.5))
     """
     stored, found = _array_hints(type(record)), {}
     for name, (hint, default) in _fields_of(type(record)).items():
         value = getattr(record, name)
         if name not in stored and not (default == () and value == ()):
-            found[name] = write(hint, value, name)
+            found[name] = to_json(hint, value, name)
     return found
 
 
-def write(hint: Hint, value: Any, where: str) -> object:
+def to_json(hint: Hint, value: Any, where: str) -> object:
     """Return a value of some type as plain JSON; errors name it by ``where``."""
     (kind, *others), _, notes = _kind(hint)
     if As in notes:
@@ -113,13 +113,13 @@ def write(hint: Hint, value: Any, where: str) -> object:
     if is_dataclass(kind):
         return plain_of(value)
     if get_origin(kind) is tuple:
-        return [write(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
+        return [to_json(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
     if get_origin(kind) is dict:
-        return {name: write(get_args(kind)[1], entry, where) for name, entry in value.items()}
+        return {name: to_json(get_args(kind)[1], entry, where) for name, entry in value.items()}
     return kind(value)  # a number or text, maybe NumPy's
 
 
-def read(hint: Hint, plain: object, where: str = "") -> Any:
+def from_json(hint: Hint, plain: object, where: str = "") -> Any:
     """Return plain JSON as what a type asks for; a ValueError names the entry that is not what it should be."""
     (kind, *_), optional, notes = _kind(hint)
     if plain is None and optional:
@@ -134,10 +134,10 @@ def read(hint: Hint, plain: object, where: str = "") -> Any:
         inner = _entry_hints(kind, plain)
         if len(inner) != len(plain):
             raise ValueError(f"{where} must have {len(inner)} entries, got {shown(plain)}")
-        return tuple(read(inner[k], entry, f"{where}[{k}]") for k, entry in enumerate(plain))
+        return tuple(from_json(inner[k], entry, f"{where}[{k}]") for k, entry in enumerate(plain))
     if get_origin(kind) is dict:
-        entries = _mapping(plain, where)
-        return {name: read(get_args(kind)[1], entry, f"{where}.{name_of(name)}") for name, entry in entries.items()}
+        inner, entries = get_args(kind)[1], _mapping(plain, where)
+        return {name: from_json(inner, entry, f"{where}.{name_of(name)}") for name, entry in entries.items()}
     return _number_or_text(hint, plain, where)
 
 
@@ -150,7 +150,7 @@ def read_record(cls: type[R], plain: object, where: str = "", arrays: Mapping[st
         raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
     for name, (hint, default) in known.items():
         if name in entries:
-            found[name] = read(hint, entries[name], prefix + name)
+            found[name] = from_json(hint, entries[name], prefix + name)
         elif default is MISSING:
             raise ValueError(f"{prefix}{name} is missing")
     try:

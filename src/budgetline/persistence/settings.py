@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetline.codec import As, AtLeast, read, write
+from budgetline.codec import As, AtLeast, from_json, to_json
 from budgetline.groups import FeatureGroups
 from budgetline.groups.record import StoredGroups
 from budgetline.messages import shown
@@ -45,7 +45,7 @@ def to_plain(value: object) -> object:
     name = next((name for name, kind in KINDS.items() if type(value) in kind.types), scalar)
     if name is None:
         raise TypeError(f"{type(value).__name__} has no plain form")
-    return {name: write(KINDS[name].hint, KINDS[name].content(value), name)}
+    return {name: to_json(KINDS[name].hint, KINDS[name].content(value), name)}
 
 
 def from_plain(content: object, where: str) -> object:
@@ -58,7 +58,7 @@ def from_plain(content: object, where: str) -> object:
         return content
     if len(content) != 1 or (name := next(iter(content))) not in KINDS:
         raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
-    return KINDS[name].make(read(KINDS[name].hint, content[name], where))
+    return KINDS[name].make(from_json(KINDS[name].hint, content[name], where))
 
 
 Setting = Annotated[Any, As(to_plain, from_plain)]
