@@ -18,7 +18,7 @@ from core import Cases, Measurements, in_turns, main, seconds
 from budgetline import GroupLassoPath, Moments
 from budgetline.baselines.lasso_path import lasso_path
 from budgetline.datasets import make_agricultural
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.gram import Gram
 
 PRECISION = 1e-4
 FEW = 25
@@ -48,7 +48,7 @@ def path_case(rounds: int = 7) -> Measurements:
     moments = Moments.of(X, y)
     model = GroupLassoPath(field.feature_groups)
     gram = Gram.of(moments, order, model.alpha)
-    problem = gram.C, gram.gradient, gram.target_variance, sizes, costs
+    problem = gram, sizes, costs
 
     works: dict[str, Callable[[], object]] = {
         "XtX": lambda: X.T @ X,
@@ -64,7 +64,7 @@ def path_case(rounds: int = 7) -> Measurements:
         "100 λ from moments / X'X": float(np.median(times["path"] / times["XtX"])),
         "estimator from moments / X'X": float(np.median(times["moments"] / times["XtX"])),
         "estimator from data / X'X": float(np.median(times["data"] / times["XtX"])),
-        "optimality conditions violated by": violation(gram.C, gram.gradient[:, 0], path.coefs[:, 0], path.lambdas),
+        "optimality conditions violated by": violation(gram.C, gram.b[:, 0], path.coefs[:, 0], path.lambdas),
         "largest duality gap / R(∅)": float(path.gaps.max() / (gram.target_variance.sum() / 2)),
         "groups in the last solution": int(np.sum(path.entries < 100)),
         "load average of the machine": os.getloadavg()[0],
@@ -100,7 +100,7 @@ def skglm_path(A: np.ndarray, t: np.ndarray, lambdas: np.ndarray, tol: float) ->
 def peer_case(peer: Callable[..., np.ndarray], tolerances: list[float]) -> Measurements:
     warnings.simplefilter("ignore")
     gram = Gram.of(Moments.of(X, y), order, 0.0)
-    problem = gram.C, gram.gradient, gram.target_variance, sizes, costs
+    problem = gram, sizes, costs
     lambdas = lasso_path(*problem, (100, 1e-3)).lambdas[1:FEW]
     A = np.asfortranarray(((X - X.mean(axis=0)) / X.std(axis=0))[:, order])
     t = y - y.mean()
@@ -108,7 +108,7 @@ def peer_case(peer: Callable[..., np.ndarray], tolerances: list[float]) -> Measu
     for tol in tolerances:
         found: list[np.ndarray] = []
         theirs = seconds(lambda tol=tol, found=found: found.append(peer(A, t, lambdas, tol)))
-        reached = violation(gram.C, gram.gradient[:, 0], found[0], lambdas)
+        reached = violation(gram.C, gram.b[:, 0], found[0], lambdas)
         if reached <= PRECISION:
             break
     ours = float(np.median([seconds(lambda: lasso_path(*problem, lambdas)) for _ in range(5)]))

@@ -12,9 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from page import BLUE, GREY, ORANGE, Page, panels, run
 
-from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments, best_sets
+from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural, make_yahoo
 from budgetline.evaluation import timeliness
+from budgetline.optimality.exact import best_values
 
 SCHEDULES = ("greedy", "doubling")
 STYLES = {"greedy": {"color": ORANGE, "linestyle": "--"}, "doubling": {"color": BLUE}}
@@ -73,13 +74,13 @@ def problem(groups: int, decades: float, seed: int) -> tuple[Moments, FeatureGro
 def solve(moments: Moments, groups: FeatureGroups) -> Run:
     """Run both schedules and find the best sets at every budget at which something changes."""
     sequences = {s: AnytimeRegressor(groups, alpha=1e-6, schedule=s).fit_moments(moments).sequence_ for s in SCHEDULES}
-    sets = best_sets(moments, groups, alpha=1e-6)
     lowest, total = groups.costs.min(), groups.costs.sum()
     spent = np.concatenate([s.cumulative_costs for s in sequences.values()])
     # just before each purchase, and on a grid
     budgets = np.unique(np.concatenate([np.geomspace(BUDGET_SHARE * lowest, total, 400), spent * (1 - 1e-9)]))
     budgets = budgets[budgets >= BUDGET_SHARE * lowest]
-    return Run(sequences, budgets, *(np.array([sets.at(b)[0] for b in x]) for x in (budgets, budgets / BUDGET_SHARE)))
+    best = (best_values(moments, groups, budgets=x, alpha=1e-6) for x in (budgets, budgets / BUDGET_SHARE))
+    return Run(sequences, budgets, *best)
 
 
 def same_from(first: GroupSequence, second: GroupSequence) -> int:

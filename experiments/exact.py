@@ -19,7 +19,7 @@ from sklearn import datasets
 from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural, make_yahoo
 from budgetline.evaluation import stopping_cost, timeliness
-from budgetline.optimality import best_sequence, best_sets
+from budgetline.optimality.exact import best_sequence, best_values
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import print_report
@@ -197,10 +197,9 @@ def measure(problem: Problem) -> Result:
     stops = dict(zip(STOPS, (total, stopping_cost(fitted["omp"], 0.97)), strict=True))
     start = time.perf_counter()
     best = {(r, s): best_sequence(moments, groups, stop=stops[s], interpolation=r) for r, s in SETTINGS}
-    sets = best_sets(moments, groups)
+    most = best_values(moments, groups, budgets=[share * total for share in BUDGETS])
     seconds = time.perf_counter() - start
     optimum = np.array([timeliness(best[r, s], stops[s], interpolation=r) for r, s in SETTINGS])
-    most = np.array([sets.at(share * total)[0] for share in BUDGETS])
     compared = {**fitted, EXACT: best[SETTINGS[0]]}
     ratios, at_budgets = {}, {}
     for method, sequence in compared.items():

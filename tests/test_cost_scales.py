@@ -19,9 +19,9 @@ from budgetline import (
     stopping_cost,
     timeliness,
 )
-from budgetline.budgets import Rates
+from budgetline.budgets import Demand, Rates
 from budgetline.groups.prices import Prices
-from budgetline.optimality.exact_order import best_order, sets_by_cost
+from budgetline.optimality.all_subsets import best_order
 
 FACTORS = (2.0**900, 2.0**-900)
 UNITS = [(cost, 2.0**power) for cost in FACTORS for power in (-400, 0, 400)]
@@ -116,9 +116,8 @@ def test_the_best_order_is_the_best_of_all_orders_at_any_scale(cost, unit):
         return sum(table[S] * (b - a) for S, a, b in zip(sets, spent[:-1], spent[1:], strict=False))
 
     best = max(permutations(range(4)), key=area)
-    assert best_order(table * unit, costs * cost).tolist() == list(best)
-    ours, theirs = sets_by_cost(table, costs), sets_by_cost(table * unit, costs * cost)
-    assert np.array_equal(ours[2], theirs[2])
+    demand = Demand.of(float(costs.sum()) * cost, None, None, None, "step")
+    assert best_order(table * unit, Prices.of(costs * cost), demand).tolist() == list(best)
 
 
 @pytest.mark.parametrize("cost", FACTORS)
@@ -156,7 +155,6 @@ def test_rates_compare_as_fractions_do():
         lambda: FeatureGroups([[0], [1]], [1.0, 1.0], shared={"draw": (1.7e308, ["0", "1"])}),
         lambda: FeatureGroups([[0], [1]]).with_costs([1e308, 1e308]),
         lambda: greedy_sequence(len, {"a": 1e308, "b": 1e308}),
-        lambda: best_order([0.0, 1.0, 1.0, 2.0], [1e308, 1e308]),
         lambda: Prices.of([1e308, 1e308]),
     ],
 )

@@ -18,8 +18,8 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array, DType
 from budgetline.files import decode, encode
 from budgetline.messages import cut, name_of, shown
 
@@ -27,7 +27,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 Hint: TypeAlias = Any
 """A type hint: a type, a union or an annotated type."""
-Array = NDArray[Any]
 Lengths = dict[str, tuple[int, str]]
 """Named lengths of arrays, and the array where each was first seen."""
 
@@ -197,11 +196,11 @@ def arrays_of(record: object) -> dict[str, Array]:
     return found
 
 
-def _dtype(hint: Hint) -> np.dtype[Any]:
+def _dtype(hint: Hint) -> DType:
     """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
     kind = _kind(hint)[0][0]
     array = get_args(kind)[0] if get_origin(kind) is tuple else kind
-    found: np.dtype[Any] = np.dtype(get_args(get_args(array)[1])[0]).newbyteorder("<")
+    found: DType = np.dtype(get_args(get_args(array)[1])[0]).newbyteorder("<")
     return found
 
 

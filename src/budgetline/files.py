@@ -15,10 +15,10 @@ from secrets import token_hex
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from budgetline.arrays import Array
 from budgetline.messages import shown
 
 try:
@@ -40,7 +40,7 @@ MOST_LINKS = 40
 """Links that lead to links are followed this far, as by Linux."""
 
 
-def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, Any]) -> bytes:
+def encode(kind: str, arrays: Mapping[str, Array], fields: Mapping[str, object]) -> bytes:
     """Return named arrays and plain JSON fields as the bytes of one file.
 
     Examples
@@ -56,7 +56,7 @@ def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, A
     return save(plain, {MANIFEST: json.dumps(manifest, allow_nan=False)})
 
 
-def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, Array], dict[str, Any]]:
     """Return the arrays and fields of :func:`encode`; ``where`` names the file in errors."""
     manifest = _manifest(data[8 : 8 + _header_length(data, len(data), where)], where)
     found, fields = manifest.get("kind"), manifest.get("fields")
@@ -114,7 +114,7 @@ def _not_ours(where: str, problem: object) -> ValueError:
     return ValueError(f"{where} is not a file of budgetline, or it is damaged: {found}. If it is ours, copy it again")
 
 
-def _digest(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]) -> str:
     """Return a checksum of the fields, and of names, types, shapes and entries of the arrays."""
     total = sha256(json.dumps([SCHEMA, kind, fields], sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):

@@ -21,7 +21,7 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.objectives.families import ConvexLoss
-from budgetline.optimality import Certificate, best_sequence, best_set, best_sets, certify, improve
+from budgetline.optimality import Certificate, best_sequence, best_set, certify
 from budgetline.persistence import load, save, to_onnx
 from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, EarlyExit, Extractor, profile_costs
@@ -51,13 +51,11 @@ __all__ = [
     "Source",
     "best_sequence",
     "best_set",
-    "best_sets",
     "budget_curve",
     "certify",
     "compare",
     "cross_val_budget_curve",
     "greedy_sequence",
-    "improve",
     "load",
     "make_report",
     "open_source",

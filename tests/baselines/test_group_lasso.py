@@ -11,6 +11,7 @@ from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPa
 from budgetline.baselines import group_penalty
 from budgetline.baselines.lasso_path import lambda_grid, lasso_path
 from budgetline.datasets import make_agricultural
+from budgetline.objectives.gram import Gram
 
 SIZES = [3, 1, 4, 2, 1, 5]
 COSTS = np.array([2.0, 0.5, 3.0, 1.0, 0.7, 4.0])
@@ -309,7 +310,7 @@ def test_no_convergence_is_reported(monkeypatch):
 
 def test_the_pure_solver_takes_any_lambdas():
     A, T, _ = standardised(*make_data(12))
-    problem = A.T @ A, A.T @ T, (T**2).sum(axis=0), np.array(SIZES), COSTS
+    problem = Gram(A.T @ A, A.T @ T, (T**2).sum(axis=0)), np.array(SIZES), COSTS
     grid = lasso_path(*problem, (20, 0.01))
     some = lasso_path(*problem, grid.lambdas[[3, 11, 19]])
     np.testing.assert_allclose(some.coefs, grid.coefs[[3, 11, 19]], atol=1e-8)
@@ -349,9 +350,9 @@ def test_rotation_within_groups_turns_the_coefficients():
     rng = np.random.default_rng(0)
     Q = block_diag(*(np.linalg.qr(rng.normal(size=(s, s)))[0] for s in SIZES))
     sizes, grid = np.array(SIZES), (30, 1e-3)
-    one = lasso_path(A.T @ A, A.T @ T, (T**2).sum(axis=0), sizes, COSTS, grid)
+    one = lasso_path(Gram(A.T @ A, A.T @ T, (T**2).sum(axis=0)), sizes, COSTS, grid)
     B = A @ Q
-    other = lasso_path(B.T @ B, B.T @ T, (T**2).sum(axis=0), sizes, COSTS, grid)
+    other = lasso_path(Gram(B.T @ B, B.T @ T, (T**2).sum(axis=0)), sizes, COSTS, grid)
     np.testing.assert_allclose(other.coefs @ Q.T, one.coefs, atol=1e-8)
 
 

@@ -20,7 +20,7 @@ from budgetline import (
     GroupLassoPath,
     Moments,
     best_sequence,
-    best_sets,
+    best_set,
     budget_curve,
     compare,
     greedy_sequence,
@@ -34,7 +34,8 @@ from budgetline.cli import main
 from budgetline.datasets import load_heart, load_thyroid
 from budgetline.files import SCHEMA, decode, encode
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.optimality import exact_order as exact
+from budgetline.optimality.all_subsets import complete_subsets, subset_costs
+from budgetline.optimality.exact import best_values
 
 NAMES = ["TSH", "T3", "TT4", "T4U", "FTI"]
 DRAW = {"blood draw": (2.10, ["TSH", "T3", "TT4", "T4U"])}
@@ -287,23 +288,27 @@ def test_the_best_sets_are_those_of_enumeration(seed):
     X = rng.standard_normal((40, J)) @ (np.eye(J) + 0.6 * rng.standard_normal((J, J)))
     y = X @ rng.standard_normal(J) + rng.standard_normal(40)
     _, gain = linear_score(X, y, [[d] for d in range(J)], "fr", 0.01, None)
-    found = best_sets(Moments.of(X, y), FeatureGroups([[d] for d in range(J)], **arguments(shop)), alpha=0.01)
+    moments, groups = Moments.of(X, y), FeatureGroups([[d] for d in range(J)], **arguments(shop))
     sets = [frozenset(A) for k in range(J + 1) for A in combinations(range(J), k) if shop.closed(A) == frozenset(A)]
     F = {A: gain(frozenset(), A) for A in sets}
-    for budget in np.linspace(0, shop.cost(range(J)) * 1.01, 40):
-        within = [A for A in sets if shop.cost(A) <= budget * (1 + 1e-12)]
-        value, names = found.at(float(budget))
-        chosen = frozenset(map(int, names))
-        assert chosen in within
-        assert value == pytest.approx(max(F[A] for A in within), rel=1e-9, abs=1e-12)
-        assert value == pytest.approx(F[chosen], rel=1e-9, abs=1e-12)
+    budgets = np.linspace(0, shop.cost(range(J)) * 1.01, 40)
+    most = [max(F[A] for A in sets if shop.cost(A) <= budget * (1 + 1e-12)) for budget in budgets]
+    np.testing.assert_allclose(best_values(moments, groups, budgets=budgets, alpha=0.01), most, rtol=1e-9, atol=1e-12)
+    for budget, best, found in zip(
+        budgets[::4], most[::4], best_set(moments, groups, budget=budgets[::4], alpha=0.01, time_limit=60), strict=True
+    ):
+        chosen = frozenset(map(int, found.groups))
+        assert found.cost == pytest.approx(shop.cost(chosen))
+        assert found.cost <= budget * (1 + 1e-12)
+        assert found.value == pytest.approx(best, rel=1e-8, abs=1e-9)
+        assert found.value == pytest.approx(F[chosen], rel=1e-9, abs=1e-12)
 
 
 def test_tables_of_prices():
     shop = Shop([1.0, 0.0, 2.5], [(3.0, frozenset({0, 2}))], {1: frozenset({2})})
     prices = Prices(np.array(shop.own), (SharedCost("s", 3.0, (0, 2)),), ((), (2,), ()))
-    complete = exact.complete_subsets(prices)
-    for S, (cost, is_complete) in enumerate(zip(exact.price_table(prices), complete, strict=True)):
+    complete = complete_subsets(prices)
+    for S, (cost, is_complete) in enumerate(zip(subset_costs(prices), complete, strict=True)):
         groups = [g for g in range(3) if S >> g & 1]
         assert is_complete == (shop.closed(groups) == set(groups))
         if is_complete:

@@ -1,4 +1,4 @@
-"""Generalised linear models against brute force, other libraries, and the linear path."""
+"""Generalised linear models against brute force, other libraries, and the linear path, by all engines."""
 
 import warnings
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference
 import reference_glm
+from engines import ENGINES, engines_for, fit_with
 from scipy import sparse
 from seeds import seeds
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
@@ -74,14 +75,16 @@ def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedul
         settings = {"rule": rule, "schedule": schedule, "alpha": alpha, "cost_sensitive": sensitive}
         Y = np.eye(3)[y] if family == "softmax" else y
         truth = reference_glm.sequence(family, X, Y, groups, costs, sample_weight=weight, **settings)
-        model = make(family, groups, costs, **settings).fit(X, y, sample_weight=weight)
-        assert model.order_.tolist() == truth["order"], (seed, truth["margins"])
-        coef, intercept = paths(model)
-        assert_close(coef, truth["coefs"])
-        assert_close(intercept, truth["intercepts"])
         totals = np.cumsum(truth["gains"])
-        np.testing.assert_allclose(np.cumsum(model.sequence_.gains), totals, rtol=1e-11, atol=1e-13 * truth["null"])
-        np.testing.assert_allclose(model.sequence_.explained, totals / truth["null"], rtol=1e-11, atol=1e-13)
+        for engine in engines_for(rule):
+            model = fit_with(engine, make(family, groups, costs, **settings), X, y, weight)
+            assert model.order_.tolist() == truth["order"], (engine, seed, truth["margins"])
+            coef, intercept = paths(model)
+            assert_close(coef, truth["coefs"])
+            assert_close(intercept, truth["intercepts"])
+            found = np.cumsum(model.sequence_.gains)
+            np.testing.assert_allclose(found, totals, rtol=1e-11, atol=1e-13 * truth["null"])
+            np.testing.assert_allclose(model.sequence_.explained, totals / truth["null"], rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("schedule", ["greedy", "doubling"])
@@ -92,9 +95,10 @@ def test_squared_error_as_a_family_equals_the_brute_force_reference(rule, schedu
         X, y, groups, costs, weight = random_problem(seed, "poisson")
         settings = {"rule": rule, "schedule": schedule, "alpha": 1e-2}
         truth = reference_glm.sequence("squared", X, y, groups, costs, sample_weight=weight, **settings)
-        model = AnytimeRegressor(groups, costs, loss=SQUARED, **settings).fit(X, y, sample_weight=weight)
-        assert model.order_.tolist() == truth["order"]
-        assert_close(paths(model)[0], truth["coefs"], 1e-10)
+        for engine in engines_for(rule):
+            model = fit_with(engine, AnytimeRegressor(groups, costs, loss=SQUARED, **settings), X, y, weight)
+            assert model.order_.tolist() == truth["order"]
+            assert_close(paths(model)[0], truth["coefs"], 1e-10)
 
 
 def test_the_two_references_agree_on_squared_error():
@@ -143,10 +147,11 @@ def test_ties_go_to_the_cheaper_and_then_to_the_first(family, rule):
         J, D = len(groups), X.shape[1]
         twice = groups + [[d + D for d in g] for g in groups]
         costs = np.concatenate([np.full(J, 2.0), np.where(np.arange(J) % 2, 1.0, 2.0)])
-        model = make(family, twice, costs, rule=rule, alpha=0.1).fit(np.hstack([X, X]), y, sample_weight=weight)
-        place = np.argsort(model.order_)
-        for g in range(J):
-            assert (place[g] < place[g + J]) == (g % 2 == 0)
+        for engine in engines_for(rule):
+            model = fit_with(engine, make(family, twice, costs, rule=rule, alpha=0.1), np.hstack([X, X]), y, weight)
+            place = np.argsort(model.order_)
+            for g in range(J):
+                assert (place[g] < place[g + J]) == (g % 2 == 0)
 
 
 # -- other libraries ------------------------------------------------------------------------------------------
@@ -228,14 +233,15 @@ def test_every_stage_equals_glum(family, name):
             assert_close(intercepts[j, 0], intercept)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_without_ridge_every_stage_equals_statsmodels(family):
+def test_without_ridge_every_stage_equals_statsmodels(family, engine):
     api = pytest.importorskip("statsmodels.api")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 5)) * [1, 2, 3, 4, 5] + 10
     _, y, *_ = random_problem(1, family, n=150)
     groups = [[3, 0], [1], [4, 2]]
-    model = make(family, groups, [1, 2, 3], rule="omp", alpha=0.0).fit(X, y)
+    model = fit_with(engine, make(family, groups, [1, 2, 3], rule="omp", alpha=0.0), X, y)
     coefs, intercepts = paths(model)
     for j, columns in prefixes(model, groups):
         Z = api.add_constant(X[:, columns] - 10)
@@ -347,11 +353,12 @@ def test_wide_data(family, rule):
     X = rng.standard_normal((30, 48))
     _, y, *_ = random_problem(0, family, n=30)
     groups = np.arange(48).reshape(12, 4).tolist()
-    model = make(family, groups, rule=rule, alpha=1e-2).fit(X, y)
     Y = np.eye(3)[y] if family == "softmax" else y
     truth = reference_glm.sequence(family, X, Y, groups, np.ones(12), rule=rule, alpha=1e-2)
-    assert model.order_.tolist() == truth["order"]
-    assert_close(paths(model)[0], truth["coefs"])
+    for engine in engines_for(rule):
+        model = fit_with(engine, make(family, groups, rule=rule, alpha=1e-2), X, y)
+        assert model.order_.tolist() == truth["order"]
+        assert_close(paths(model)[0], truth["coefs"])
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -362,15 +369,16 @@ def test_duplicated_groups_without_ridge_change_no_prediction(family, rule):
     groups = [[0, 1], [2], [3]]
     plain = make(family, groups, rule=rule, alpha=0.0).fit(X, y)
     more = np.column_stack([X, X[:, :2], 3 * X[:, 2] - 7, X[:, [0, 2]].sum(axis=1), np.full(120, 5.0)])
-    model = make(family, [*groups, [4, 5], [6], [7, 8]], rule=rule, alpha=0.0).fit(more, y)
-    assert np.isfinite(model.coef_path_).all()
-    assert np.abs(model.coef_).max() < 100
     score = "predict" if family == "poisson" else "predict_proba"
-    assert_close(getattr(model, score)(more), getattr(plain, score)(X))
-    np.testing.assert_allclose(model.sequence_.explained[-1], plain.sequence_.explained[-1], rtol=1e-9)
-    assert np.all(model.sequence_.gains >= -1e-12)
-    subset = getattr(model, score)(more, available=["0", "1", "2", "3", "5"])
-    assert np.isfinite(subset).all()
+    for engine in engines_for(rule):
+        model = fit_with(engine, make(family, [*groups, [4, 5], [6], [7, 8]], rule=rule, alpha=0.0), more, y)
+        assert np.isfinite(model.coef_path_).all()
+        assert np.abs(model.coef_).max() < 100
+        assert_close(getattr(model, score)(more), getattr(plain, score)(X))
+        np.testing.assert_allclose(model.sequence_.explained[-1], plain.sequence_.explained[-1], rtol=1e-9)
+        assert np.all(model.sequence_.gains >= -1e-12)
+        subset = getattr(model, score)(more, available=["0", "1", "2", "3", "5"])
+        assert np.isfinite(subset).all()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -394,11 +402,12 @@ def test_a_huge_offset_changes_nothing(family, rule):
     _, y, *_ = random_problem(3, family, n=100)
     X = np.random.default_rng(1).integers(-50, 50, (100, 4)) / 16.0  # exact after adding 1e8
     near = make(family, rule=rule, alpha=1e-3).fit(X, y)
-    far = make(family, rule=rule, alpha=1e-3).fit(X + 1e8, y)
-    assert far.order_.tolist() == near.order_.tolist()
-    assert_close(far.coef_path_, near.coef_path_, 1e-7)
     score = "predict" if family == "poisson" else "predict_proba"
-    assert_close(getattr(far, score)(X + 1e8), getattr(near, score)(X), 1e-6)
+    for engine in engines_for(rule):
+        far = fit_with(engine, make(family, rule=rule, alpha=1e-3), X + 1e8, y)
+        assert far.order_.tolist() == near.order_.tolist()
+        assert_close(far.coef_path_, near.coef_path_, 1e-7)
+        assert_close(getattr(far, score)(X + 1e8), getattr(near, score)(X), 1e-6)
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
@@ -440,8 +449,9 @@ def test_limits(family, rule):
         assert np.isfinite(nothing.predict(X) if family == "poisson" else nothing.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_min_gain_stops_when_one_newton_step_of_every_group_gains_less(family):
+def test_min_gain_stops_when_one_newton_step_of_every_group_gains_less(family, engine):
     rng = np.random.default_rng(0)
     n = 400
     X = rng.standard_normal((n, 6))
@@ -452,7 +462,7 @@ def test_min_gain_stops_when_one_newton_step_of_every_group_gains_less(family):
         y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
     else:
         y = (scores[:, 0] + scores[:, 1] + rng.logistic(size=n) > 0).astype(int)
-    model = make(family, rule="omp", min_gain=0.02).fit(X, y)
+    model = fit_with(engine, make(family, rule="omp", min_gain=0.02), X, y)
     assert sorted(model.order_.tolist()) == [2, 4]
 
 

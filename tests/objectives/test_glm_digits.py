@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from engines import ENGINES, fit_with
 
 from budgetline import AnytimeClassifier, AnytimeRegressor
 
@@ -98,12 +99,14 @@ def test_digits(family, alpha, seed, tol, digits):
     with mp.workdps(40):
         X, y = problem(family, seed)
         groups = [[0, 2], [1]]
-        if family == "poisson":
-            model = AnytimeRegressor(groups, loss="poisson", alpha=alpha, tol=tol).fit(X, y)
-        else:
-            model = AnytimeClassifier(groups, alpha=alpha, tol=tol).fit(X, y)
-        for stage, chosen in enumerate([groups[model.order_[0]], [0, 1, 2]]):
-            truth = solve(family, X[:, chosen], y, alpha)
-            coef = np.atleast_2d(model.coef_path_[stage])[:, chosen]
-            found = np.vstack([np.atleast_1d(model.intercept_path_[stage]), coef.T])
-            assert correct_digits(found, truth) >= digits
+        truth = {chosen: solve(family, X[:, chosen], y, alpha) for chosen in ((0, 2), (1,), (0, 1, 2))}
+        for engine in ENGINES:
+            settings = {"rule": "score", "alpha": alpha, "tol": tol}
+            if family == "poisson":
+                model = fit_with(engine, AnytimeRegressor(groups, loss="poisson", **settings), X, y)
+            else:
+                model = fit_with(engine, AnytimeClassifier(groups, **settings), X, y)
+            for stage, chosen in enumerate([tuple(groups[model.order_[0]]), (0, 1, 2)]):
+                coef = np.atleast_2d(model.coef_path_[stage])[:, chosen]
+                found = np.vstack([np.atleast_1d(model.intercept_path_[stage]), coef.T])
+                assert correct_digits(found, truth[chosen]) >= digits, engine

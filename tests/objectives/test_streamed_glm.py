@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from engines import ENGINES, fit_with
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss, FeatureGroups, open_source
@@ -232,24 +233,36 @@ def test_what_is_not_for_sources():
         make("poisson").fit(open_source((X, np.ones((300, 2)))))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
 @pytest.mark.parametrize("rule", ["score", "omp"])
-def test_separable_classes_end_with_a_warning(loss, rule):
+def test_separable_classes_end_with_a_warning(loss, rule, engine):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     y = (X[:, 0] > 0).astype(int) if loss == "logistic" else np.digitize(X[:, 0], [-0.5, 0.5])
     with pytest.warns(ConvergenceWarning, match=re.escape("Raise alpha")):
-        model = make(loss, [[0], [1]], None, alpha=0, rule=rule).fit(open_source((X, y), chunk_rows=30))
+        model = fit_with(engine, make(loss, [[0], [1]], None, alpha=0, rule=rule), X, y)
     assert np.isfinite(model.coef_path_).all()
-    assert model.n_passes_ < 200
+    assert engine == "memory" or model.n_passes_ < 200
     assert (model.predict(X) == y).mean() > 0.95
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_far_sample_and_columns_that_repeat_others_are_no_reason_to_warn(engine):
+    X, y, _ = problem("logistic")
+    X[:, 1] = X[:, 0]  # no curvature in a direction, from the start
+    X[0, 2] = 5e3 * (1 if y[0] == "yes" else -1)  # fitted perfectly, while the others hold the coefficients
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_with(engine, make("logistic", alpha=0, rule="omp"), X, y)
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
 @pytest.mark.parametrize("limit", [{"min_gain": 0.02}, {"max_cost": 3.0}, {"max_groups": 2}])
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
-def test_limits_end_the_sequence_as_in_memory(loss, limit):
+def test_limits_end_the_sequence_as_in_memory(loss, limit, engine):
     X, y, w = problem(loss)
-    found = make(loss, **limit).fit(open_source((X, y, w), chunk_rows=70))
+    found = fit_with(engine, make(loss, **limit), X, y, w)
     wanted = make(loss, **limit).fit(X, y, w)
     assert_same(found, wanted)
     assert 0 < len(found.order_) < 4

@@ -50,6 +50,30 @@ def test_no_other_set_is_better(kind):
         found.certificate.verify(moments)
 
 
+def test_several_budgets_are_answered_as_one_after_another():
+    problem = make(51, "suppressors", J=6, alpha=1e-3)
+    budgets = [0.6 * problem.set_costs[-1], 0.0, 0.2 * problem.set_costs[-1], 0.6 * problem.set_costs[-1]]
+    for given in (budgets, tuple(budgets), np.array(budgets)):
+        moments, several = found_for(problem, given)
+        assert isinstance(several, tuple)
+        for budget, found in zip(budgets, several, strict=True):
+            alone = found_for(problem, budget)[1]
+            assert (found.groups, found.value, found.bound) == (alone.groups, alone.value, alone.bound)
+            assert check_record(problem, found, budget) >= problem.best_at(budget) - 1e-8 * problem.values[-1]
+            assert found.optimal
+            found.certificate.verify(moments)
+    assert found_for(problem, [])[1] == ()
+    with pytest.raises(ValueError, match="more than the budget of 0"):
+        found_for(problem, budgets, include=["g0"])
+
+
+def test_all_budgets_share_the_time():
+    problem = make(52, "correlated", J=7, alpha=1e-2)
+    _, several = found_for(problem, list(problem.set_costs[:20]), time_limit=0.0)
+    for budget, found in zip(problem.set_costs[:20], several, strict=True):
+        assert found.bound >= problem.best_at(budget) - 1e-12 * problem.null_value
+
+
 @pytest.mark.parametrize("kind", ["plain", "correlated", "suppressors"])
 def test_more_groups(kind):
     problem = make(77, kind, J=12 if kind == "suppressors" else 9, alpha=1e-2)
@@ -150,7 +174,7 @@ def test_a_target_that_is_constant():
 
 def test_errors():
     problem = make(6, "plain", J=3, alpha=1e-3)
-    for wrong in (-1, np.nan, np.inf, True, "3", None, [1]):
+    for wrong in (-1, np.nan, np.inf, True, "3", None, [-1], [1, "3"], [[1]]):
         with pytest.raises(ValueError, match="budget must be"):
             found_for(problem, wrong)
     for wrong in (-1, np.nan, True, "3", None):

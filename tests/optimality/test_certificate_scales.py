@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from truth import make
 
-from budgetline import FeatureGroups, Moments, best_sequence, best_set, best_sets, certify, improve
+from budgetline import FeatureGroups, Moments, best_sequence, best_set, certify
 from budgetline.groups.prices import Prices, SharedCost
+from budgetline.optimality.exact import best_values
 from budgetline.optimality.knapsack import Knapsack
 
 SEED = 0
@@ -70,9 +71,10 @@ def test_no_set_is_above_the_bound_where_costs_are_tiny_and_huge_at_once(seed, t
 @pytest.mark.parametrize(("cost", "target"), UNITS)
 def test_best_sets_do_not_depend_on_the_units(cost, target):
     (moments, groups), (other_moments, other_groups) = scaled(SEED, 1.0, 1.0), scaled(SEED, cost, target)
-    ours, theirs = best_sets(moments, groups, alpha=1e-2), best_sets(other_moments, other_groups, alpha=1e-2)
-    assert ours.groups == theirs.groups
-    np.testing.assert_allclose(theirs.costs / cost, ours.costs, rtol=1e-12)
+    budgets = np.linspace(0, 1, 50) * groups.prices.total
+    ours = best_values(moments, groups, budgets=budgets, alpha=1e-2)
+    theirs = best_values(other_moments, other_groups, budgets=budgets * cost, alpha=1e-2)
+    np.testing.assert_allclose(theirs / target**2, ours, rtol=1e-9)
     budget = 0.4 * groups.prices.total
     ours = best_set(moments, groups, budget=budget, alpha=1e-2, time_limit=60)
     theirs = best_set(other_moments, other_groups, budget=budget * cost, alpha=1e-2, time_limit=60)
@@ -86,22 +88,6 @@ def test_the_best_sequence_does_not_depend_on_the_units(cost, target, interpolat
     ours = best_sequence(moments, groups, alpha=1e-2, interpolation=interpolation)
     theirs = best_sequence(other_moments, other_groups, alpha=1e-2, interpolation=interpolation)
     assert ours.groups == theirs.groups
-    for exact, limit in ((True, 60), (False, 0)):
-        settings = {"alpha": 1e-2, "interpolation": interpolation, "exact": exact, "time_limit": limit}
-        one = improve(groups.names, moments, groups, **settings)
-        other = improve(groups.names, other_moments, other_groups, **settings)
-        assert one.groups == other.groups
-
-
-def test_groups_are_left_out_by_what_they_are_missed_per_cost_at_any_scale():
-    """The search by moves, of which the start from behind divides by costs."""
-    (moments, groups), (others, other_groups) = scaled(0, 1.0, 1.0), scaled(0, 2.0**-900, 2.0**400)
-    settings = {"alpha": 1e-2, "exact": False, "time_limit": 60}
-    one, other = (
-        improve(groups.names, moments, groups, **settings),
-        improve(groups.names, others, other_groups, **settings),
-    )
-    assert one.groups == other.groups
 
 
 def test_a_knapsack_sorts_values_per_cost_that_no_float_holds():

@@ -1,7 +1,6 @@
 """Exact sequences and sets against brute force that shares no code: refits from the data, permutations, itertools."""
 
-import re
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -12,18 +11,27 @@ from hypothesis import strategies as st
 from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder, Moments
 from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
-from budgetline.objectives.least_squares import Gram
-from budgetline.optimality import all_subsets
-from budgetline.optimality import exact_order as exact
+from budgetline.groups.prices import Prices
+from budgetline.objectives.gram import Gram
+from budgetline.optimality import all_subsets, best_sequence
 from budgetline.optimality.all_subsets import subset_values
-from budgetline.optimality.exact import BestSets, best_sequence, best_sets
-from budgetline.optimality.exact_order import subset_costs
+from budgetline.optimality.exact import best_values
 
 INTERPOLATIONS = ("step", "linear")
 
 
 def best_order(values, costs, stop=None, interpolation="step"):
-    return exact.best_order(values, costs, Demand.of(float(np.sum(costs)), stop, None, None, interpolation))
+    demand = Demand.of(float(np.sum(costs)), stop, None, None, interpolation)
+    return all_subsets.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
+
+
+def additive(gains):
+    """The table of a sum of gains."""
+    return all_subsets.subset_costs(Prices.of(gains))
+
+
+def mean_over_budgets(costs, values, stop, interpolation):
+    return Demand.of(1.0, stop, None, None, interpolation).weights(costs[:-1], costs[1:]) @ np.diff(values)
 
 
 # -- values of all subsets -----------------------------------------------------------------------------------
@@ -120,18 +128,6 @@ def test_large_groups_and_a_column_order():
     np.testing.assert_allclose(values_of(X, Y, groups, 1e-3), refitted(X, Y, groups, 1e-3), rtol=1e-9, atol=1e-12)
 
 
-def test_too_many_groups_and_wrong_sizes_are_refused():
-    gram = Gram(np.eye(19), np.ones((19, 1)), np.ones(1))
-    with pytest.raises(ValueError, match="subsets of 19 groups; an exact search takes at most 18"):
-        subset_values(gram, np.ones(19, dtype=np.intp))
-    with pytest.raises(ValueError, match="add up to 18, but there are 19 columns"):
-        subset_values(gram, np.ones(18, dtype=np.intp))
-    with pytest.raises(ValueError, match="1 to 18 elements, got costs of shape \\(19,\\)"):
-        best_order(np.zeros(2**19), np.ones(19))
-    with pytest.raises(ValueError, match="at most 18 groups"):
-        best_sequence(Moments.of(np.eye(20)[:, :19], np.arange(20.0)))
-
-
 # -- the best order ------------------------------------------------------------------------------------------
 
 
@@ -225,12 +221,11 @@ def test_by_hand():
 
 def test_ties_are_broken_as_documented():
     # nothing can be had before 0.5: greedy by gain per cost
-    additive = subset_costs(np.array([2.0, 9.0, 4.0]))
-    assert best_order(additive, [1.0, 3.0, 1.0], 0.5).tolist() == [2, 1, 0]
+    assert best_order(additive([2.0, 9.0, 4.0]), [1.0, 3.0, 1.0], 0.5).tolist() == [2, 1, 0]
     # equal in everything: the first; worthless: the cheaper; free: first
-    assert best_order(subset_costs(np.ones(3)), np.ones(3)).tolist() == [0, 1, 2]
+    assert best_order(additive(np.ones(3)), np.ones(3)).tolist() == [0, 1, 2]
     assert best_order(np.zeros(8), [3.0, 1.0, 2.0]).tolist() == [1, 2, 0]
-    assert best_order(subset_costs(np.array([5.0, 0.0])), [1.0, 0.0]).tolist() == [1, 0]
+    assert best_order(additive([5.0, 0.0]), [1.0, 0.0]).tolist() == [1, 0]
     # greedy would take the first element first
     assert best_order([0, 2, 0, 2, 0, 2, 10, 12], [1.0, 1.0, 1.0], 100.0).tolist() == [1, 2, 0]
 
@@ -254,75 +249,11 @@ def test_gains_times_shares_add_up_to_the_area():
     rng = np.random.default_rng(8)
     values, costs, order = table(rng, 5), np.array(COSTS["free"]), [3, 0, 4, 2, 1]
     S = np.cumsum([0, *(1 << g for g in order)])
-    total = subset_costs(costs)[S]
+    total = additive(costs)[S]
     for interpolation in INTERPOLATIONS:
         for stop in (0.5, 3.0, 7.0):
-            mean = Demand.of(1.0, stop, None, None, interpolation).mean(total, values[S])
+            mean = mean_over_budgets(total, values[S], stop, interpolation)
             assert mean * stop == pytest.approx(area_of(order, values, costs, stop, interpolation))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0.0, 1.0], [1.0, 1.0]), "2 costs need 4 values"),
-        (([0.0, np.nan], [1.0]), "the value of subset 1 is nan"),
-        (([0.0, 1.0], [-1.0]), "the cost of element 0 must be finite and not negative, got -1.0"),
-        (([0.0], []), "1 to 18 elements"),
-        (([0.0, 1.0], [1.0], -2.0), "stop must be a finite cost ≥ 0, got -2.0"),
-        (([0.0, 1.0], [1.0], np.nan), "stop must be a finite cost ≥ 0, got nan"),
-        (([0.0, 1.0], [1.0], 1.0, "spline"), "interpolation must be 'step' or 'linear', got 'spline'"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        best_order(*arguments)
-    if len(arguments) == 2:
-        with pytest.raises(ValueError, match=re.escape(message)):
-            exact.sets_by_cost(*arguments)
-
-
-# -- the best sets -------------------------------------------------------------------------------------------
-
-
-def best_within(budget, values, costs):
-    J = len(costs)
-    sets = (S for size in range(J + 1) for S in combinations(range(J), size))
-    return max(values[sum(1 << g for g in S)] for S in sets if sum(costs[g] for g in S) <= budget + 1e-9)
-
-
-@pytest.mark.parametrize("costs", COSTS)
-@pytest.mark.parametrize("monotone", [True, False])
-def test_sets_are_the_best_at_every_budget(costs, monotone):
-    rng = np.random.default_rng(9)
-    values, price = table(rng, 5, monotone), np.array(COSTS[costs])
-    budgets, best, subsets = exact.sets_by_cost(values, price)
-    assert (budgets[0], best[0], subsets[0]) == (0.0, values[0], 0)
-    assert np.all(np.diff(budgets[1:]) > 0)
-    assert np.all(np.diff(best) > 0)
-    np.testing.assert_array_equal(best, values[subsets])
-    np.testing.assert_allclose(budgets, [sum(price[g] for g in range(5) if S >> g & 1) for S in subsets])
-    for budget in [0.0, *rng.uniform(0, price.sum() + 1, size=20), *budgets]:
-        found = best[budgets <= budget + 1e-9][-1]
-        assert found == best_within(budget, values, price)
-
-
-def test_rounding_makes_no_new_sets():
-    # 0.1 + 0.2 is more than 0.3 in binary, and the last value is larger by rounding only
-    values = [0.0, 1.0, 1.0, 4.0, 3.0, 4.0, 4.0, 4.0 + 1e-15]
-    budgets, best, subsets = exact.sets_by_cost(values, [0.1, 0.2, 0.3])
-    assert subsets.tolist() == [0, 1, 3]
-    assert best.tolist() == [0.0, 1.0, 4.0]
-    np.testing.assert_allclose(budgets, [0.0, 0.1, 0.3])
-
-
-def test_of_equal_sets_the_smallest_counts():
-    assert exact.sets_by_cost([0.0, 2.0, 0.0, 2.0], [1.0, 0.0])[2].tolist() == [0, 1]
-    assert exact.sets_by_cost([0.0, 2.0, 2.0, 3.0], [1.0, 1.0])[2].tolist() == [0, 1, 3]
-
-
-def test_free_elements_follow_the_empty_set():
-    budgets, best, subsets = exact.sets_by_cost([0.0, 1.0, 2.0, 3.0], [0.0, 1.0])
-    assert (budgets.tolist(), best.tolist(), subsets.tolist()) == ([0.0, 0.0, 1.0], [0.0, 1.0, 3.0], [0, 1, 3])
 
 
 # -- from moments --------------------------------------------------------------------------------------------
@@ -341,7 +272,7 @@ RIVALS = [
 def curve_area(sequence, stop, interpolation):
     values = np.concatenate([[0.0], np.cumsum(sequence.gains)])
     costs = np.concatenate([[0.0], np.cumsum(sequence.costs)])
-    return stop * Demand.of(1.0, stop, None, None, interpolation).mean(costs, values)
+    return stop * mean_over_budgets(costs, values, stop, interpolation)
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -354,12 +285,11 @@ def test_greedy_never_beats_it(interpolation, share, seed):
     costs = np.exp(rng.uniform(0, 4, size=6))
     stop = share * costs.sum()
     best = best_sequence(Moments.of(X, Y), groups, costs, stop=stop, interpolation=interpolation)
-    sets = best_sets(Moments.of(X, Y), groups, costs)
     for rival in RIVALS:
         sequence = AnytimeRegressor(groups, costs, **rival).fit(X, Y).sequence_
         assert curve_area(sequence, stop, interpolation) <= curve_area(best, stop, interpolation) * (1 + 1e-9)
-        for cost, value in zip(sequence.cumulative_costs, np.cumsum(sequence.gains), strict=True):
-            assert value <= sets.at(cost)[0] * (1 + 1e-9)
+        most = best_values(Moments.of(X, Y), groups, costs, budgets=sequence.cumulative_costs)
+        assert np.all(np.cumsum(sequence.gains) <= most * (1 + 1e-9))
 
 
 def test_the_sequence_is_an_ordinary_one():
@@ -398,41 +328,28 @@ def test_columns_in_no_group_and_names():
     truth = reference.sequence(X.to_numpy(), y, [[3], [1, 0]], [5, 1], alpha=0)
     assert best.groups == ("early", "late")
     np.testing.assert_allclose(best.gains, truth["gains"], rtol=1e-9)
-    sets = best_sets(Moments.of(X, y), groups, {"late": 1, "early": 5}, alpha=0)
+    swapped = best_values(Moments.of(X, y), groups, {"late": 1, "early": 5}, budgets=[0.9, 1, 5.9, 6], alpha=0)
+    late = reference.sequence(X.to_numpy(), y, [[3], [1, 0]], [1, 5], alpha=0)["gains"]
     # of y, d explains more than a and b together
-    assert sets.groups == ((), ("late",), ("late", "early"))
-    assert sets.costs.tolist() == [0.0, 1.0, 6.0]
+    np.testing.assert_allclose(swapped, [0, late[0], late[0], sum(late)], rtol=1e-9)
 
 
-def test_the_record_of_sets():
-    sets = BestSets(np.array([0.0, 0.3, 2.0]), np.array([0.0, 1.0, 1.5]), ((), ("a",), ("a", "b")), 2.0)
-    assert sets.at(0) == (0.0, ())
-    assert sets.at(0.3 * (1 - 1e-15)) == (1.0, ("a",))
-    assert sets.at(np.inf) == (1.5, ("a", "b"))
-    assert sets.to_dict() == {
-        "cost": [0.0, 0.3, 2.0],
-        "value": [0.0, 1.0, 1.5],
-        "explained": [0.0, 0.5, 0.75],
-        "groups": [(), ("a",), ("a", "b")],
-    }
-    assert str(sets).splitlines()[2] == " 0.3      1      50.0%  a"
-    assert repr(sets) == "BestSets(3 sets, costs from 0 to 2)"
-    with pytest.raises(ValueError, match="budget must be ≥ 0, got -1"):
-        sets.at(-1)
-
-
-def test_bad_settings_are_named():
-    moments = Moments.of(np.eye(3), [1.0, 2.0, 4.0])
-    with pytest.raises(TypeError, match="moments must be Moments, got ndarray"):
-        best_sequence(np.eye(3))
-    with pytest.raises(ValueError, match="alpha must be a finite number ≥ 0, got -1"):
-        best_sets(moments, alpha=-1)
-    with pytest.raises(ValueError, match="interpolation must be"):
-        best_sequence(moments, interpolation="cubic")
+@pytest.mark.parametrize("alpha", [1e-5, 0.1])
+def test_best_values_are_those_of_all_sets(alpha):
+    rng = np.random.default_rng(9)
+    groups = LAYOUTS["unequal"]
+    X, Y = problem(rng, groups, P=2)
+    costs = np.array([0.1, 0.2, 0.0, 0.3, 2.0])  # 0.1 + 0.2 is more than 0.3 in binary
+    truth = refitted(X, Y, groups, alpha)
+    spent = np.array([sum(costs[g] for g in range(5) if S >> g & 1) for S in range(32)])
+    budgets = [0.0, 0.3, *spent, *rng.uniform(0, 3, size=20)]
+    found = best_values(Moments.of(X, Y), groups, costs, budgets=budgets, alpha=alpha)
+    np.testing.assert_allclose(found, [truth[spent <= budget + 1e-9].max() for budget in budgets], rtol=1e-8)
+    with pytest.raises(ValueError, match="budgets must not be negative"):
+        best_values(Moments.of(X, Y), groups, costs, budgets=[1, -1])
 
 
 def test_a_constant_target_explains_nothing():
     moments = Moments.of(np.eye(3), np.ones(3))
     assert best_sequence(moments).explained.tolist() == [0.0, 0.0, 0.0]
-    assert best_sets(moments).groups == ((),)
-    assert best_sets(moments).explained.tolist() == [0.0]
+    assert best_values(moments, budgets=[0, 3]).tolist() == [0.0, 0.0]

@@ -15,10 +15,9 @@ from budgetline.optimality import verifier
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certified_budgets
 from budgetline.optimality.proof import Proof
-from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS
-from budgetline.optimality.relaxation import WORST_BLOCK
+from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS, Quadratic
+from budgetline.optimality.relaxation import WORST_BLOCK, separate
 from budgetline.optimality.search import Search
-from budgetline.optimality.statement import order_of, problem_of_moments
 from budgetline.statistics.columns import scale_of
 
 PROBLEM = make(16, "correlated", J=5, alpha=1e-2)
@@ -28,10 +27,10 @@ MORE = Moments.of(np.hstack([PROBLEM.X, PROBLEM.X[:, :1] ** 2]), PROBLEM.Y)  # a
 
 def unbranched():
     """A certificate of the models of the prefixes alone, so that no bound is exact."""
-    problem = problem_of_moments(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, PROBLEM.alpha)
+    problem = Quadratic.of_moments(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, PROBLEM.alpha)
     none = np.zeros(PROBLEM.J, dtype=bool)
-    order = order_of(None, problem, MOMENTS)
-    search = Search(problem, certified_budgets(problem.groups, order, None), none, none, np.inf)
+    order = certify(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, alpha=PROBLEM.alpha, time_limit=0).order.tolist()
+    search = Search(problem, certified_budgets(problem.groups, order, None), none, none, separate(problem, np.inf))
     search.follow(order, np.inf)
     return search.certificate(order)
 
@@ -241,7 +240,7 @@ TAMPERED = {
     "gamma negative": (forged(gamma=-CERTIFICATE.gamma), "gamma"),
     "alpha up": (forged(alpha=PROBLEM.alpha * 1.1), "alpha|everything"),
     "alpha down": (forged(alpha=0.0), "alpha|everything"),
-    "loss": (forged(loss="Logistic"), "loss"),
+    "loss": (forged(loss="log_loss"), "loss"),
     "order reversed": (forged(order=OTHER_ORDER), "achieved|order|values"),
     "order reversed with its values": (forged(order=OTHER_ORDER, values=VALUES_OF_OTHER), "achieved"),
     "values up": (forged(values=CERTIFICATE.values * 1.01), "values"),

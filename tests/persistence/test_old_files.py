@@ -64,4 +64,6 @@ def test_certificates_are_as_before(name):
 
 
 def test_certificates_of_other_losses_load():
-    assert Certificate.load(FOLDER / "classifier.certificate").everything > 0
+    certificate = Certificate.load(FOLDER / "classifier.certificate")
+    assert certificate.loss == "log_loss"
+    assert certificate.everything > 0

@@ -274,7 +274,7 @@ def test_set_functions(seed):
 
 
 def test_set_functions_refuse_names_that_are_the_same_as_text():
-    with pytest.raises(ValueError, match="element '1' is there twice, as text"):
+    with pytest.raises(ValueError, match="element '1' is listed twice, as text"):
         greedy_sequence(len, {1: 1.0, "1": 2.0}, shared={"s": (1.0, ["1"])})
 
 

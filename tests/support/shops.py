@@ -1,7 +1,7 @@
 """Problems in which costs are shared and groups require others, and the slow truth about them.
 
 Nothing here shares code with the library but FeatureGroups, which problems are handed to it as. What a set costs is
-added up in ``reference_shared.Shop``; what it explains is fitted in ``optimality.truth``.
+added up in ``reference_shared.Shop``; what it explains is fitted in ``truth``.
 """
 
 from collections.abc import Iterator

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from budgetline.objectives.gram import EPS, Gram
+
 Float = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 MAX_ITERATIONS = 300
 """Newton steps for one λ; four are usual."""
 SHORTEST = 1e-12
@@ -77,18 +78,17 @@ class Penalised:
     members: NDArray[np.intp]
 
     @classmethod
-    def of(cls, C: Float, b: Float, target_variance: Float, sizes: NDArray[np.intp], weights: Float) -> Penalised:
+    def of(cls, gram: Gram, sizes: NDArray[np.intp], weights: Float) -> Penalised:
         """Eliminate the free groups, and rotate the others.
 
         Parameters
         ----------
-        C, b : arrays of shape (D, D) and (D, P)
-            Columns group after group.
-        target_variance : array of shape (P,)
+        gram : Gram
         sizes : int array of shape (J,)
         weights : array of shape (J,)
             c_g ≥ 0.
         """
+        C, b = gram.C, gram.b
         paid = np.repeat(weights > 0, sizes)
         members = np.flatnonzero(weights > 0)
         # 1. free groups: w_F = C_F⁺ (b_F − C_FA w_A)
@@ -96,7 +96,7 @@ class Penalised:
         carried, level = inverse @ C[np.ix_(~paid, paid)], inverse @ b[~paid]
         C_left = C[np.ix_(paid, paid)] - C[np.ix_(paid, ~paid)] @ carried
         b_left = b[paid] - carried.T @ b[~paid]
-        total = float(target_variance.sum())
+        total = float(gram.target_variance.sum())
         left = max(total - float(np.sum(level * b[~paid])), 0.0)
         # 2. rotate
         group = np.repeat(np.arange(members.size), sizes[members])

@@ -1,17 +1,17 @@
 """The path of the cost-weighted group lasso, from moments alone: the paper's Sparse baseline.
 
-For every λ of a decreasing grid, with standardised X, centred Y and C, b as in ``least_squares``,
+For every λ of a decreasing grid, with C and b of standardised columns (``objectives.gram``),
 
     min_w  ½ tr(w'Cw) − tr(b'w) + λ Σ_g c_g ‖w_g‖_F,
 
-each from the solution before (``group_penalty`` has the method). The order in which groups enter is a sequence.
+each started from the previous solution (method: ``group_penalty``). The order in which groups enter is a sequence.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.baselines.group_penalty import Penalised, Solution, minimise
 from budgetline.budgets import unit_of
-from budgetline.objectives.least_squares import EPS
+from budgetline.objectives.blocks import size_classes
+from budgetline.objectives.gram import Gram
+from budgetline.objectives.rules import OrthogonalMatchingPursuit
 from budgetline.threads import one_blas_thread
 
 Float = NDArray[np.float64]
 
 LARGEST_PENALTY = 1e100
-"""Of targets of the size of 1 no gradient is near it: a group of this penalty, or a larger one, stays out."""
+"""No gradient of targets of order one comes near this: a group with this penalty, or a larger one, stays out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +47,8 @@ class LassoPath:
         Position in ``lambdas`` at which each group is first nonzero; −1 for free groups, L for those that never are.
     order : int array of shape (J,)
         Groups in the order of first entry: free groups first, by their gains ½ tr(b_g'C_g⁻¹b_g) on their own, then by
-        ``entries``. Of groups that enter at the same λ, and of those that never do, the one that was nearest to
-        entering comes first: the highest ‖r_g‖/c_g at the λ before, or at the last. Ties go to the smaller c_g.
+        ``entries``. Groups that enter at the same λ, and those that never do, are sorted by how close they were to
+        entering: the highest ‖r_g‖/c_g at the previous λ, or at the last, comes first. Ties go to the smaller c_g.
     """
 
     lambdas: Float
@@ -68,21 +70,13 @@ def lambda_grid(largest: float, number: int, ratio: float) -> Float:
 
 
 def lasso_path(
-    C: Float,
-    b: Float,
-    target_variance: Float,
-    sizes: NDArray[np.intp],
-    weights: Float,
-    lambdas: Float | tuple[int, float],
-    tol: float = 1e-9,
+    gram: Gram, sizes: NDArray[np.intp], weights: Float, lambdas: Float | tuple[int, float], tol: float = 1e-9
 ) -> LassoPath:
-    """Solve the group lasso for all λ, each from the solution before.
+    """Solve the group lasso for all λ, each started from the previous solution.
 
     Parameters
     ----------
-    C, b : arrays of shape (D, D) and (D, P)
-        Columns group after group.
-    target_variance : array of shape (P,)
+    gram : Gram
     sizes : int array of shape (J,)
     weights : array of shape (J,)
         c_g ≥ 0.
@@ -90,9 +84,10 @@ def lasso_path(
     tol : float
         Largest error of the optimality conditions relative to λ c_g, and largest duality gap relative to R(∅).
     """
-    unit, size = _middle(weights), unit_of(float(np.sqrt(target_variance.sum())))
+    unit, size = _middle(weights), unit_of(float(np.sqrt(gram.target_variance.sum())))
     with one_blas_thread():  # many small products
-        problem = Penalised.of(C, b / size, target_variance / size**2, sizes, weights / unit)
+        scaled_gram = replace(gram, b=gram.b / size, target_variance=gram.target_variance / size**2)
+        problem = Penalised.of(scaled_gram, sizes, weights / unit)
         if isinstance(lambdas, tuple):
             scaled = lambda_grid(problem.largest_lambda, *lambdas)
             grid = _in_user_units(scaled, unit, size)
@@ -101,13 +96,14 @@ def lasso_path(
         found: list[Solution] = []
         for value, shown in zip(scaled, grid, strict=True):
             start = found[-1].w if found else np.zeros_like(problem.b)
-            with np.errstate(over="ignore"):  # no group comes in at such a penalty
+            with np.errstate(over="ignore"):  # no group enters at such a penalty
                 penalties = np.minimum(value * problem.weights, LARGEST_PENALTY)
             found.append(minimise(problem, penalties, start, tol))
             if not found[-1].converged:
                 _warn(shown, found[-1].gap * size**2, found[-1].violation, tol)
         coefs = size * np.array([(problem.offset + problem.back @ s.w).T for s in found])
-    entries, merit = np.full(sizes.size, -1, dtype=np.intp), _gains_alone(C, b, sizes)
+    entries = np.full(sizes.size, -1, dtype=np.intp)
+    merit = OrthogonalMatchingPursuit(size_classes(sizes, gram.blocks)).scores(gram.b) / 2
     entries[problem.members], merit[problem.members] = _entries(problem, found)
     order = np.lexsort((weights, -merit, entries))
     gaps, violations = size**2 * np.array([s.gap for s in found]), np.array([s.violation for s in found])
@@ -115,13 +111,13 @@ def lasso_path(
 
 
 def _middle(weights: Float) -> float:
-    """Return a power of two in the middle of the weights that are not 0, so that in it none is too large or small."""
+    """Return a power of two in the middle of the positive weights: in this unit none of them is very large or small."""
     _, exponents = np.frexp(weights[weights > 0])
     return math.ldexp(1.0, (int(exponents.min()) + int(exponents.max())) // 2) if exponents.size else 1.0
 
 
 def _in_user_units(scaled: Float, unit: float, size: float) -> Float:
-    """Return λ that go with the weights and targets as they were given."""
+    """Return λ in the units of the weights and targets as they were given."""
     with np.errstate(over="ignore"):
         grid = scaled / unit * size
     if not np.isfinite(grid).all() or np.any((grid < np.finfo(np.float64).tiny) & (scaled > 0)):
@@ -136,16 +132,6 @@ def _entries(problem: Penalised, found: list[Solution]) -> tuple[NDArray[np.intp
     # row k is the λ before solution k; the first is λ = ∞, where r = b
     near = np.array([problem.norms(r) / problem.weights for r in (problem.b, *(s.r for s in found))])
     return entries, near[entries, np.arange(entries.size)]
-
-
-def _gains_alone(C: Float, b: Float, sizes: NDArray[np.intp]) -> Float:
-    """Return ½ tr(b_g' C_g⁺ b_g) of every group, shape (J,)."""
-    ends = np.cumsum(sizes)
-    gains = np.empty(sizes.size)
-    for g, (end, size) in enumerate(zip(ends, sizes, strict=True)):
-        here = slice(end - size, end)
-        gains[g] = 0.5 * np.sum(b[here] * (np.linalg.pinv(C[here, here], rcond=EPS * size, hermitian=True) @ b[here]))
-    return gains
 
 
 def _warn(value: float, gap: float, violation: float, tol: float) -> None:

@@ -16,7 +16,7 @@ from budgetline.data.rows import Rows
 from budgetline.model.linear import fit_moments, fit_rows
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.objectives.least_squares import Gram
+from budgetline.objectives.gram import Gram
 from budgetline.sequencing.schedules import FixedOrder
 from budgetline.statistics.moments import Moments
 
@@ -56,7 +56,7 @@ def fit_lasso(
     """
     gram = Gram.of(moments, recipe.by_group, recipe.alpha)
     weights = recipe.prices.spread() if recipe.cost_sensitive else np.ones_like(recipe.prices.own)
-    path = lasso_path(gram.C, gram.gradient, gram.target_variance, recipe.sizes, weights, grid, tol)
+    path = lasso_path(gram, recipe.sizes, weights, grid, tol)
     ordered = replace(recipe, schedule=FixedOrder(recipe.prices.completed(path.order.tolist())))
     model, doubt = fit_moments(moments, ordered)
     if rows is not None and doubt > moments.eps**0.5:

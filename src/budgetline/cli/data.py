@@ -15,10 +15,11 @@ from scipy import sparse
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.screens import Screen
 from budgetline.data import Source, open_source
-from budgetline.data.csv import csv_schema
+from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
+from budgetline.data.parquet_files import parquet_schema
 from budgetline.data.sources import Chunk
-from budgetline.data.tabular import arrow, parquet_schema
+from budgetline.data.tabular import arrow
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Positions
 from budgetline.codec import As, plain_of, read_record
 from budgetline.groups.feature_groups import FeatureGroups
 
@@ -49,7 +49,7 @@ StoredGroups = Annotated[FeatureGroups, As(plain_groups, groups_of)]
 """The type of groups in a record."""
 
 
-def check_order(order: NDArray[np.intp], groups: FeatureGroups) -> None:
+def check_order(order: Positions, groups: FeatureGroups) -> None:
     """Raise an error unless the entries are positions of different groups, each after those that it requires."""
     if np.unique(order).size < order.size or np.any((order < 0) | (order >= len(groups))):
         raise ValueError("order is not an order of the groups")

@@ -14,10 +14,12 @@ from scipy.linalg import LinAlgWarning
 from budgetline.data.rows import Rows
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
+from budgetline.model.subsets import LinearSubset
 from budgetline.objectives.accuracy import refine, triangle
 from budgetline.objectives.coefficients import condition_number, stage_coefficients
-from budgetline.objectives.least_squares import EPS, Columns, Factor, Gram, LeastSquares, Source
-from budgetline.objectives.subsets import LinearSubset
+from budgetline.objectives.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
+from budgetline.objectives.gram import EPS, Gram
+from budgetline.objectives.least_squares import LeastSquares
 from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.columns import standardised_columns
@@ -48,10 +50,7 @@ class _Run:
 
 
 def fit_rows(rows: Rows, recipe: Recipe, names: Sequence[str] | None = None) -> tuple[StagedModel, Moments | None]:
-    """Fit from data in memory, by moments where they fit the job, by columns on demand where X is wide.
-
-    Also return the moments, where there were any.
-    """
+    """Fit from data in memory: from moments, or from columns on demand where X is wide; and return the moments."""
     rows, exponent = rows.rescaled()
     model, moments = _fit_rescaled(rows, recipe, names)
     return model, None if moments is None else moments.scaled(exponent)
@@ -61,12 +60,12 @@ def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tu
     """Fit from rows whose weights are of order one."""
     if not gram_fits(rows, recipe):
         A, targets, y_mean = standardised_columns(rows, names)
-        run = _run(Columns(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
+        run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
         _warn_from_data(run, recipe)
         return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None
     moments = moments_of(rows, (rows.Y.shape[1],), names)
     mean, scale, y_mean = moments.standardisation()
-    run = _run(Gram.of(moments, recipe.by_group, recipe.alpha), recipe)
+    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha)), recipe)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
@@ -76,7 +75,7 @@ def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tu
         mean, scale = A.mean, A.scale
     if doubt > moments.eps ** (1 / 3):
         A, targets = triangle(rows, mean, scale, y_mean, recipe.alpha)
-        run = _run(Columns(A, recipe.by_group, targets, 0.0, _noise(mean, scale)), recipe)
+        run = _run(GramSchmidt(A, recipe.by_group, targets, 0.0, _noise(mean, scale)), recipe)
         _warn_from_data(run, recipe)
     W, y_levels = stage_coefficients(run.factor), y_mean
     if W.size and run.full_rank:
@@ -88,7 +87,7 @@ def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tu
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
     """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
     mean, scale, y_mean = moments.standardisation()
-    run = _run(Gram.of(moments, recipe.by_group, recipe.alpha), recipe)
+    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha)), recipe)
     model = _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean)
     return model, _doubt(run, moments.eps)
 
@@ -114,10 +113,10 @@ def gram_fits(rows: Rows, recipe: Recipe) -> bool:
     return bool(n >= D and 8 * chosen >= D and (D <= LARGEST_GRAM or n >= 4 * D))
 
 
-def _run(source: Source, recipe: Recipe) -> _Run:
+def _run(factorisation: Factorisation, recipe: Recipe) -> _Run:
     # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
-    with one_blas_thread() if isinstance(source, Gram) else nullcontext():
-        objective = LeastSquares(source, recipe.sizes, recipe.rule, track_gains=recipe.limits.min_gain > 0)
+    with one_blas_thread() if isinstance(factorisation, BlockCholesky) else nullcontext():
+        objective = LeastSquares(factorisation, recipe.sizes, recipe.rule, track_gains=recipe.limits.min_gain > 0)
         order, gains = greedy_order(
             objective, recipe.prices, recipe.schedule, recipe.limits, cost_sensitive=recipe.cost_sensitive
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from budgetline.inputs import check_choice
 from budgetline.messages import shown
-from budgetline.objectives.subsets import Subset
+from budgetline.model.subsets import Subset
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 

@@ -17,17 +17,18 @@ from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.groups import Layout
 from budgetline.messages import shown
-from budgetline.model.generalised import fit_generalised, fit_generalised_source
+from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, gram_fits
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family, SquaredError
-from budgetline.objectives.streamed import ModelSums, Sums
 from budgetline.progress import Progress
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, located, sum_over, targets_of
+from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.source_engine import SourceEngine
 from budgetline.statistics.sums import Statistic
 
 Float = NDArray[np.float64]
@@ -112,7 +113,8 @@ class RowsTraining:
             stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
             return Fitted(stages, self.rows, moments)
-        return Fitted(fit_generalised(self.rows, recipe, self.family, self.tol, self.layout.names_read), self.rows)
+        engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read)
+        return Fitted(fit_generalised(engine, recipe, self.family, self.tol), self.rows)
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
@@ -234,7 +236,8 @@ class SourceTraining:
             y_mean = found.standardisation()[2]
             mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
             _check_mass(mass, self.classes, self.fold[1])
-        stages = fit_generalised_source(self._sums, found, recipe, self.family, self.tol)
+        engine = SourceEngine(self._total, found, recipe.by_group, self.family, self.classes)
+        stages = fit_generalised(engine, recipe, self.family, self.tol)
         return Fitted(stages, found, learned={"n_passes_": self.passes.count})
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
@@ -244,11 +247,6 @@ class SourceTraining:
             training = replace(self, fold=(n_folds, k))
             yield Fold(training, training._held_out_losses)
 
-    def _sums(self, theta: Float, first: bool, moments: Moments) -> Sums:
-        mean, scale, _ = moments.standardisation()
-        found: Sums = self._total(ModelSums(self.family, theta, mean, scale, moments.weight, self.classes, first))
-        return found
-
     def _held_out_losses(self, stages: StagedModel) -> Float:
         statistic = StageLosses(stages, self.family, self.classes)
         assert self.fold is not None
@@ -257,7 +255,7 @@ class SourceTraining:
         )
         return np.asarray(found.total / found.weight)
 
-    def _total(self, statistic: Statistic) -> Any:
+    def _total(self, statistic: Statistic[Any]) -> Any:
         mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
         return _not_none(self.passes.total(mine, columns_read(self.layout)))
 
@@ -300,7 +298,7 @@ def source_moments(
     names, shape = layout.names_read, source.target_shape
     options = {"client": client, "progress": progress}
     if n_folds is None:
-        statistic: Statistic = ChunkMoments(names, shape)
+        statistic = ChunkMoments(names, shape)
         found = sum_over(source, statistic, columns_read(layout), checkpoint=checkpoint, **options)
         return MomentsTraining(layout, (_not_none(found),), n_passes=1)
     if checkpoint is not None:

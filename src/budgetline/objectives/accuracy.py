@@ -1,8 +1,8 @@
-"""Digits that the Gram matrix cannot give, from the data itself.
+"""Digits that the Gram matrix has lost, recovered from the data.
 
-Solving with C loses digits in proportion to cond(C) = cond(X)². Corrected seminormal equations (Björck 1987) win them
-back with residuals taken from the data, as long as cond(C)·eps is well below one; beyond that the data are reduced to
-a triangle by QR, which does not square the condition number.
+Solving with C loses digits in proportion to cond(C) = cond(X)². Corrected seminormal equations (Björck 1987) recover
+them with residuals computed from the data, as long as cond(C)·eps is well below one; beyond that the data are reduced
+to a triangle by QR, which does not square the condition number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.linalg import qr
 
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.objectives.coefficients import solve_normal
-from budgetline.objectives.least_squares import Factor
+from budgetline.objectives.factors import Factor
 from budgetline.statistics.columns import StandardisedColumns
 
 Float = NDArray[np.float64]
@@ -37,7 +37,7 @@ def refine(
     -------
     W : array of shape (stages, P, T)
     offset : array of shape (stages, P)
-        What is to be added to the intercepts: ``mean`` is itself rounded.
+        What to add to the intercepts, because ``mean`` itself is rounded.
     """
     stages, P, T = W.shape
     dtype: Any = np.longdouble if rows.n_rows * T * stages * P <= EXTENDED_WORK else np.float64
@@ -69,11 +69,9 @@ def refine(
 def triangle(rows: Rows, mean: Float, scale: Float, y_mean: Float, alpha: float) -> tuple[StandardisedColumns, Float]:
     """Reduce [A, Y; √λ I, 0] to its triangular factor by QR, chunk after chunk.
 
-    The triangle takes the place of the data: products of its columns, and with the targets, are the same, and it has
-    only D + P rows.
-
-    The weights' roots come first, so that all other columns lose what the rounding of ``mean`` has left of their means:
-    it would look like one more direction, and hide that columns are dependent.
+    The triangle replaces the data: products of its columns with each other and with the targets are the same, and it
+    has only D + P rows. The roots of the weights come first, so that all other columns lose what the rounding of
+    ``mean`` has left of their means: it would look like one more direction, and hide that columns are dependent.
     """
     D = rows.n_columns
     R = np.zeros((0, 1 + D + rows.Y.shape[1]))

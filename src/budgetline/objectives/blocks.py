@@ -5,7 +5,7 @@ Groups are stored one after another ("group-major"): group g owns the columns ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,13 @@ def size_classes(sizes: NDArray[np.intp], blocks_of: Callable[[NDArray[np.intp]]
         columns = starts[groups][:, None] + np.arange(size)
         classes.append(SizeClass(groups, columns, blocks_of(columns)))
     return classes
+
+
+def columns_of(parts: Sequence[Sequence[int]], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the columns of groups, part after part, and how many of them belong to the first 1, 2, … parts."""
+    columns = [[np.arange(starts[g], starts[g + 1]) for g in part] for part in parts]
+    ends = np.cumsum([sum(c.size for c in part) for part in columns], dtype=np.intp)
+    return np.concatenate([c for part in columns for c in part]), ends
 
 
 def whiten(blocks: Float, vectors: Float) -> Float:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, lstsq, solve_triangular
 
-from budgetline.objectives.least_squares import Factor
+from budgetline.objectives.factors import Factor
 
 Float = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def stage_coefficients(factor: Factor) -> Float:
 
 
 def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
-    """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as good as the factor.
+    """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as accurate as U is.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
 
 
 def _least_squares(A: Float, z: Float) -> tuple[Float, int]:
-    """Return the least-squares solution and the rank; there may be no columns."""
+    """Return the least-squares solution and the rank; A may have no columns."""
     if A.shape[1] == 0:
         return np.zeros((0, z.shape[1])), 0
     w, _, rank, _ = lstsq(A, z, cond=1e-13, lapack_driver="gelsy", check_finite=False)
@@ -82,7 +82,7 @@ def _least_squares(A: Float, z: Float) -> tuple[Float, int]:
 def condition_number(U: Float) -> float:
     """Estimate the 2-norm condition number of C = U'U for square triangular U, in O(k²).
 
-    A few power iterations for each end of the spectrum: a lower bound, seldom off by more than a factor of two.
+    A few power iterations for each end of the spectrum: a lower bound, rarely off by more than a factor of two.
     """
     if U.size == 0:
         return 1.0

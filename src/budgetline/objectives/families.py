@@ -21,64 +21,39 @@ ridge problem in W and its solution is unique.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
-Float = NDArray[np.float64]
+from budgetline.statistics.engines import Float, Loss
 
 
-class Family(Protocol):
-    """What the objective needs of a family."""
+class Family(Loss, Protocol):
+    """What the objective and the model need of a loss."""
 
-    def check(self, Y: Float, weight: Float) -> None:
-        """Raise an error if targets (n, P) with weights (n,) are not of this family."""
-        ...
-
-    def internal(self, Y: Float) -> Float:
-        """Return targets (n, Q) for the internal scores."""
-        ...
+    loss: str
+    """Name of the loss."""
 
     def external(self, V: Float) -> Float:
         """Turn internal coefficients or levels (…, Q) into those of the user's scores (…, P)."""
-        ...
 
     def start(self, mean: Float) -> Float:
         """Return the levels (Q,) of the intercept-only model from mean internal targets (Q,)."""
-        ...
-
-    def value(self, eta: Float) -> Float:
-        """Return φ of scores (n, Q), shape (n,)."""
-        ...
-
-    def mean(self, eta: Float) -> Float:
-        """Return ∇φ, shape (n, Q)."""
-        ...
-
-    def curvature(self, eta: Float) -> Float:
-        """Return ∇²φ, shape (n, Q, Q)."""
-        ...
-
-    def saturated(self, Y: Float) -> Float:
-        """Return inf_η φ(η) − y'η for internal targets (n, Q), shape (n,): the loss of a model that knows y."""
-        ...
 
     def excess(self, scores: Float, Y: Float) -> Float:
-        """Return the loss of the user's scores (n, K, P) of K models less that of one that knows y (n, P): (n, K)."""
-        ...
+        """Return the loss of the user's scores (n, K, P) of K models less the saturated one's for y (n, P): (n, K)."""
 
     def prediction(self, scores: Float) -> Float:
         """Return E[y | x] from the user's scores (n, P)."""
-        ...
 
 
 class _Plain:
-    """A family whose internal scores are the user's."""
+    """A family whose internal scores are the user's, for any targets."""
 
     value: Callable[[Float], Float]
-
+    mean: Callable[[Float], Float]
     saturated: Callable[[Float], Float]
 
     def excess(self, scores: Float, Y: Float) -> Float:
@@ -97,6 +72,10 @@ class _Plain:
         """Return the coefficients."""
         return V
 
+    def prediction(self, scores: Float) -> Float:
+        """Return ∇φ."""
+        return self.mean(scores)
+
 
 def _check_single(Y: Float) -> None:
     if Y.shape[1] != 1:
@@ -105,6 +84,8 @@ def _check_single(Y: Float) -> None:
 
 class SquaredError(_Plain):
     """φ(η) = ½‖η‖²."""
+
+    loss = "squared_error"
 
     def start(self, mean: Float) -> Float:
         """Return the mean."""
@@ -130,13 +111,11 @@ class SquaredError(_Plain):
         """Return ½‖y − η‖², without the cancellation that the difference of losses would bring."""
         return np.asarray(((scores - Y[:, None]) ** 2).sum(axis=2) / 2)
 
-    def prediction(self, scores: Float) -> Float:
-        """Return the scores."""
-        return scores
-
 
 class Logistic(_Plain):
     """φ(η) = log(1 + e^η), targets 0 and 1."""
+
+    loss = "log_loss"
 
     def start(self, mean: Float) -> Float:
         """Return the log odds."""
@@ -158,13 +137,11 @@ class Logistic(_Plain):
         """Return zero: a certain answer costs nothing."""
         return np.zeros(len(Y))
 
-    def prediction(self, scores: Float) -> Float:
-        """Return the probability."""
-        return np.asarray(expit(scores))
-
 
 class Softmax:
     """φ(η) = log Σ_k e^{(Bη)_k}; targets are indicators of P classes."""
+
+    loss = "log_loss"
 
     def __init__(self, n_classes: int) -> None:
         raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
@@ -219,6 +196,8 @@ class Softmax:
 class Poisson(_Plain):
     """φ(η) = e^η, targets are counts (any numbers ≥ 0)."""
 
+    loss = "poisson"
+
     def check(self, Y: Float, weight: Float) -> None:
         """Refuse negative targets, and targets that are all zero."""
         _check_single(Y)
@@ -247,10 +226,6 @@ class Poisson(_Plain):
         """Return y − y log y."""
         return np.asarray(Y[:, 0] - xlogy(Y[:, 0], Y[:, 0]))
 
-    def prediction(self, scores: Float) -> Float:
-        """Return e^score."""
-        return np.exp(scores)
-
 
 class ConvexLoss(_Plain):
     """A generalised linear model given by its own convex φ, for one target.
@@ -276,11 +251,13 @@ class ConvexLoss(_Plain):
     True
     """
 
+    loss = "convex"
+
     def __init__(
         self,
-        phi: Callable[[Any], Any],
-        derivative: Callable[[Any], Any],
-        second: Callable[[Any], Any] | None = None,
+        phi: Callable[[Float], ArrayLike],
+        derivative: Callable[[Float], ArrayLike],
+        second: Callable[[Float], ArrayLike] | None = None,
         start: float = 0.0,
     ) -> None:
         self.phi, self.derivative, self.second, self.at = phi, derivative, second, float(start)
@@ -318,11 +295,7 @@ class ConvexLoss(_Plain):
                 outside = ~np.isfinite(np.asarray(self.phi(middle), dtype=np.float64))  # φ may end somewhere
                 below = np.where(outside, middle < self.at, np.asarray(self.derivative(middle)) < y)
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
-            return np.asarray(self.phi(low) - y * low, dtype=np.float64)
-
-    def prediction(self, scores: Float) -> Float:
-        """Return φ'."""
-        return self.mean(scores)
+            return np.asarray(self.value(low[:, None]) - y * low)
 
 
 LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}

@@ -1,4 +1,4 @@
-"""Generalised linear models as an objective of the greedy loop (the paper's Algorithm 3).
+"""Generalised linear models as an objective of the greedy loop (the paper's Algorithm 3), for any engine.
 
 Groups are scored by the gradient of the risk at the current model, r = X'ω(y − ∇φ(η)), shape (D, Q), and the model is
 refitted on the chosen groups. With H the Hessian at the current model, the rules are
@@ -19,7 +19,8 @@ of several groups are all refitted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,10 @@ from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.budgets import Rates, rate
-from budgetline.data.rows import CHUNK_BYTES
-from budgetline.objectives.blocks import SizeClass, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.least_squares import columns_of, diagonal_blocks, grown
-from budgetline.objectives.newton import Fit, Problem, factored, hessian, minimise, product, transposed_product
+from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
+from budgetline.objectives.newton import Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
-from budgetline.objectives.subsets import Expansion, QuadraticSubset
-from budgetline.statistics.columns import StandardisedColumns
-
-Float = NDArray[np.float64]
+from budgetline.statistics.engines import Engine, Float, Ints, Point
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
@@ -45,8 +41,27 @@ EXPANSION_WIDTH = 4000
 """With more parameters than this, the quadratic model is kept around the last stage only."""
 EXPANSION_WORK = 10**9
 """Quadratic models are kept around every stage while they take fewer multiplications than this."""
-LARGEST_BUFFER = 1 << 32
-"""Bytes up to which room for all columns is set aside at once."""
+EXPANSION_NUMBERS = 10**7
+"""Where Hessians come with every point, those of all stages are kept if they hold no more numbers than this."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The quadratic model of the risk around one stage: minimised where H(θ − θ*) = −gradient.
+
+    Attributes
+    ----------
+    stage : int
+    H : array of shape (Q(1 + T), Q(1 + T))
+    theta : array of shape (Q(1 + T),)
+        Intercepts, then coefficients of standardised columns in internal scores; zero beyond the stage.
+    gradient : array of shape (Q(1 + T),)
+    """
+
+    stage: int
+    H: Float
+    theta: Float
+    gradient: Float
 
 
 class GeneralisedLinear:
@@ -54,66 +69,53 @@ class GeneralisedLinear:
 
     Parameters
     ----------
-    A : StandardisedColumns, shape (n, D)
-        With ``root`` = √ω.
-    order : int array of shape (D,)
-        Columns of A, group after group.
+    engine : Engine
     sizes : int array of shape (J,)
-    problem : Problem
+        Number of columns of each group; groups are adjacent, in order.
+    level : array of shape (Q,)
+        Internal scores of the intercept-only model, or a start for them.
+    alpha, tol : float
+        Ridge constant, and the largest entry of the gradient at which a stage counts as fitted.
     rule : str
+
+    Attributes
+    ----------
+    null : Fit
+        The intercept-only model.
+    stages : list of arrays of shape (1 + T_j, Q)
+        θ of every stage, for the first of the chosen columns.
     """
 
-    def __init__(
-        self,
-        A: StandardisedColumns,
-        order: NDArray[np.intp],
-        sizes: NDArray[np.intp],
-        problem: Problem,
-        rule: str,
-    ) -> None:
-        self._A, self._order, self._problem, self._rule_name = A, order, problem, rule
-        self._sizes = sizes
-        self._starts = np.concatenate([[0], np.cumsum(sizes)])
-        n, self._Q = problem.targets.shape
-        # Columns that are not written yet take no memory, and a buffer that need not grow is never copied.
-        room = order.size + 1 if 8 * n * order.size <= LARGEST_BUFFER else 1
-        self._Z = np.empty((n, room), order="F")
-        self._Z[:, 0] = 1.0
-        self._T = 0
-        level = problem.family.start(problem.weight @ problem.targets)[None]
-        eta = np.tile(level, (n, 1))
-        self._fit = minimise(problem, self._Z[:, :1], Fit(level, eta, problem.risk(level, eta)))
-        self._null = self._fit
-        self._refits: dict[int, Fit] = {}
-        self._near: tuple[Float, Float] | None = None
-        self._warned = False
+    def __init__(self, engine: Engine, sizes: Ints, level: Float, alpha: float, tol: float, rule: str) -> None:
+        self._engine, self._sizes, self._tol, self._rule_name = engine, sizes, tol, rule
+        self._starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
+        alone, theta = np.zeros(1, dtype=np.intp), level[None]
+        self.null = minimise(engine, Fit.at(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
+        self.stages: list[Float] = []
+        self._fit, self._refits = self.null, dict[int, Fit]()
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
-            self._rule = RULES[rule](size_classes(sizes, lambda c: diagonal_blocks(A, order, c, problem.alpha)))
-        self._stages: list[Float] = []
-        self._columns: list[NDArray[np.intp]] = []
+            self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
+        # where a point comes with its Hessian, those of all stages are kept if they are small
+        self._keeps = engine.eager and sizes.size * (self._starts[-1] * level.size) ** 2 <= EXPANSION_NUMBERS
+        self._kept: list[Point] = []
+        self._warned = False
 
     @property
     def null_value(self) -> float:
-        """R(∅) less the risk of a model that knows every target: half the null deviance per sample."""
-        return self._null.risk - float(self._problem.weight @ self._problem.family.saturated(self._problem.targets))
+        """R(∅) less the risk of the saturated model: half the null deviance per sample."""
+        return self.null.risk - self._engine.saturated
 
     @property
-    def null_risk(self) -> float:
-        """R(∅), from which gains are subtracted."""
-        return self._null.risk
-
-    @property
-    def null_level(self) -> Float:
-        """Internal levels (Q,) of the intercept-only model."""
-        return np.asarray(self._null.theta[0])
+    def columns(self) -> Ints:
+        """The chosen columns of X, in order, shape (T,); they count group after group."""
+        return self._fit.columns[1:] - 1
 
     def scores(self, allowed: NDArray[np.bool_], costs: Float) -> Float:
         """Return the merit of the allowed groups, shape (J,); ``fr`` looks at the costs to know which can win."""
-        r = self._gradient()
         if self._rule is not None:
-            return self._rule.scores(r)
-        one_step = self._one_step(r)
+            return self._rule.scores(self._gradient())
+        one_step = self._one_step()
         return 2 * self._exact(one_step / 2, allowed, costs) if self._rule_name == "fr" else one_step
 
     def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
@@ -124,119 +126,75 @@ class GeneralisedLinear:
                 fit = self._refit([g for part in parts[: k + 1] for g in part], fit)
                 found.append(2 * (self._fit.risk - fit.risk))
             return np.array(found)
-        columns, ends = columns_of(parts, self._starts)
-        r = self._gradient()
+        (columns, ends), r, fit = columns_of(parts, self._starts), self._gradient(), self._fit
         if self._rule is not None:
-            alpha = self._problem.alpha
+            covariance = self._engine.covariance
             return self._rule.joint_scores(
-                columns, ends, r, lambda: diagonal_blocks(self._A, self._order, columns[None], alpha)[0]
+                columns - 1, ends, r, lambda: with_ridge(covariance(columns[None]), fit.alpha)[0]
             )
-        curvature, L = self._local()
-        Z, Q, A = self._Z[:, : self._T + 1], self._Q, self._A.plain(self._order[columns])
-        cross = np.empty((self._T + 1, Q, columns.size, Q))
-        for q in range(Q):
-            for s in range(q + 1):
-                cross[:, q, :, s] = cross[:, s, :, q] = Z.T @ (curvature[:, q, s, None] * A)
-        K = solve_triangular(L, cross.reshape(len(L), -1), trans="T", check_finite=False)
-        block = self._blocks(columns[None], curvature)
-        return nested_squares(whitened_gradients(block, K.T[None], r[columns].reshape(1, -1))[0], ends * Q)
+        H = with_ridge(fit.point.blocks(columns[None]), fit.alpha)
+        K = self._explained(columns)
+        v = whitened_gradients(H, K.reshape(len(K), -1).T[None], r[columns - 1].reshape(1, -1))
+        return nested_squares(v[0], ends * r.shape[1])
 
     def gains(self) -> Float:
         """Return the gain of one Newton step for every group, shape (J,)."""
-        return self._one_step(self._gradient()) / 2
+        return self._one_step() / 2
 
     def choose(self, g: int) -> float:
         """Add group g, refit, and return the gain."""
-        fit = self._refits.get(g) or self._refit([g], self._fit)
-        columns = self._append([g])
-        gain = self._fit.risk - fit.risk
-        self._T += columns.size
-        self._fit = fit
-        self._refits = {}
-        self._near = None
-        self._stages.append(fit.theta)
+        before = self._fit.risk
+        self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
+        self.stages.append(self._fit.theta)
+        if self._keeps:
+            self._kept.append(self._fit.point)
         self._warn_if_saturated()
-        self._columns.append(columns)
-        return gain
+        return before - self._fit.risk
 
-    def _warn_if_saturated(self) -> None:
-        """Warn, once, if without a ridge some samples are fitted so well that they no longer count."""
-        if self._problem.alpha > 0 or self._warned:
-            return
-        curvature = np.trace(self._problem.family.curvature(self._fit.eta), axis1=1, axis2=2)
-        curvature = curvature[self._problem.weight > 0]
-        if curvature.min() > 1e-7 * curvature.max() and curvature.max() > 1e-7:
-            return
-        # a sample far out is saturated too; the optimum is at infinity only if nothing else holds the coefficients
-        H = hessian(self._Z[:, : self._T + 1], self._problem.curvature(self._fit.eta), 0.0)
-        if np.linalg.eigvalsh(H)[0] < 1e-7:
-            self._warned = True
-            warnings.warn(
-                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
-                "no finite optimum and grow until the gradient is below tol. Raise alpha.",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-
-    def coefficients(self) -> tuple[Float, Float]:
-        """Return all stages: V (stages, Q, T) and levels (stages, Q)."""
-        V = np.zeros((len(self._stages), self._Q, self._T))
-        for j, theta in enumerate(self._stages):
-            V[j, :, : len(theta) - 1] = theta[1:].T
-        return V, np.array([theta[0] for theta in self._stages]).reshape(-1, self._Q)
-
-    def subset(self) -> QuadraticSubset:
+    def expansions(self) -> tuple[Expansion, ...]:
         """Return the quadratic models from which any subset is answered.
 
         They are kept around the last stage; if not too large, around the intercept alone; and where it costs little,
         around every stage.
         """
-        J, width = len(self._stages), (self._T + 1) * self._Q
-        stages: Iterable[int] = sorted({0, J}) if width <= EXPANSION_WIDTH else [J]
-        if J * len(self._Z) * width**2 <= EXPANSION_WORK:
-            stages = range(J + 1)
-        columns = np.concatenate(self._columns) if self._columns else np.empty(0, dtype=np.intp)
-        ends = np.cumsum([c.size for c in self._columns], dtype=np.intp)
-        expansions = tuple(self._expansion(j) for j in stages)
-        return QuadraticSubset(expansions, self._Q, self._order[columns], ends, self._problem.family)
+        J, width = len(self.stages), self._fit.theta.size
+        stages = sorted({0, J}) if width <= EXPANSION_WIDTH else [J]
+        if self._keeps or (not self._engine.eager and J * self._engine.n_rows * width**2 <= EXPANSION_WORK):
+            stages = list(range(J + 1))
+        return tuple(map(self._expansion, stages))
 
     def _expansion(self, stage: int) -> Expansion:
-        Z, problem = self._Z[:, : self._T + 1], self._problem
-        theta = np.zeros((self._T + 1, self._Q))
-        found = self._stages[stage - 1] if stage else self._null.theta
-        theta[: len(found)] = found
-        eta = product(Z[:, : len(found)], found)
-        gradient = -transposed_product(Z, problem.residual(eta))
-        gradient[1:] += problem.alpha * theta[1:]
-        H = hessian(Z, problem.curvature(eta), problem.alpha)
-        return Expansion(stage, H, theta.ravel(), gradient.ravel())
+        fit = self._fit if stage == len(self.stages) else self.null
+        if 0 < stage < len(self.stages):
+            theta = self.stages[stage - 1]
+            columns = self._fit.columns[: len(theta)]
+            point = self._kept[stage - 1] if self._keeps else self._engine.at(columns, theta)
+            fit = Fit.at(columns, theta, fit.alpha, point)
+        fit = fit.widened(self._fit.columns)
+        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient().ravel())
 
     def _gradient(self) -> Float:
-        """Return r, shape (D, Q), group-major; what the tolerance of the refits cannot tell from zero is zero."""
-        E = self._problem.weight[:, None] * (self._problem.targets - self._problem.family.mean(self._fit.eta))
-        root = self._A.root[:, None]
-        r = self._A.project(np.divide(E, root, out=np.zeros_like(E), where=root > 0)).T[self._order]
-        return np.where(np.abs(r) <= 10 * self._problem.tol, 0.0, r)
+        """Return r, shape (D, Q); what the tolerance of the refits cannot tell from zero is zero."""
+        r = self._fit.slopes
+        return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
-    def _append(self, groups: Sequence[int]) -> NDArray[np.intp]:
-        """Write the columns of groups behind those chosen; they stay only if ``_T`` is moved."""
-        columns, _ = columns_of([groups], self._starts)
-        end = 1 + self._T + columns.size
-        self._Z = grown(self._Z, len(self._Z), end)
-        self._Z[:, 1 + self._T : end] = self._A.plain(self._order[columns])
-        return columns
+    def _explained(self, others: Ints | None) -> Float:
+        """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
+        cross = self._fit.point.cross(self._fit.columns, others)
+        K = solve_triangular(self._fit.factor[0], cross, trans="T", check_finite=False)
+        return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
     def _refit(self, groups: Sequence[int], start: Fit) -> Fit:
         """Refit with groups added, from a fit of what was chosen and the first of them, or none."""
-        end = 1 + self._T + self._append(groups).size
-        theta = np.vstack([start.theta, np.zeros((end - len(start.theta), self._Q))])
-        return minimise(self._problem, self._Z[:, :end], Fit(theta, start.eta, start.risk))
+        added, _ = columns_of([groups], self._starts)
+        return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol)
 
     def _exact(self, one_step: Float, allowed: NDArray[np.bool_], prices: Float) -> Float:
         """Return exact gains of the candidates that can win, and one-step gains of the others."""
         candidates = np.flatnonzero(allowed & (prices == 0) if np.any(prices[allowed] == 0) else allowed)
         costs = np.where(prices > 0, prices, 1.0)
-        screen = np.inf if candidates.size * self._Z.shape[0] * (self._T + 1) <= AFFORDABLE else SCREEN
+        work = candidates.size * self._engine.n_rows * self._fit.columns.size
+        screen = np.inf if work <= AFFORDABLE else SCREEN
         gains = one_step.copy()
         best = rate(0.0, 1.0)
         for g in candidates[Rates.of(one_step[candidates], costs[candidates]).order()].tolist():
@@ -247,49 +205,31 @@ class GeneralisedLinear:
             best = max(best, rate(float(gains[g]), float(costs[g])))
         return gains
 
-    def _one_step(self, r: Float) -> Float:
+    def _one_step(self) -> Float:
         """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
-        Z, Q = self._Z[:, : self._T + 1], self._Q
-        curvature, L = self._local()
-        root = self._A.root
-        inverse_root = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+        r, K, fit = self._gradient(), self._explained(None), self._fit
         scores = np.empty(self._sizes.size)
-        cross = np.empty((self._T + 1, Q, self._order.size, Q))
-        for q in range(Q):
-            for s in range(q + 1):
-                part = self._A.project((curvature[:, q, s] * inverse_root)[:, None] * Z)[:, self._order]
-                cross[:, q, :, s] = cross[:, s, :, q] = part
-        D = self._order.size
-        K = solve_triangular(L, cross.reshape(-1, D * Q), trans="T", check_finite=False).reshape(-1, D, Q)
-        for c in size_classes(self._sizes, lambda columns: self._blocks(columns, curvature)):
-            scores[c.groups] = self._class_scores(c, K, r)
+        for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
+            count = len(c.groups)
+            k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, -1, len(K))
+            scores[c.groups] = score_tests(c.blocks, k, r[c.columns].reshape(count, -1))
         return scores
 
-    def _local(self) -> tuple[Float, Float]:
-        """Return ω∇²φ (n, Q, Q) at the current model, and the factor of its Hessian."""
-        if self._near is None:
-            curvature = self._problem.curvature(self._fit.eta)
-            Z = self._Z[:, : self._T + 1]
-            self._near = curvature, factored(hessian(Z, curvature, self._problem.alpha))[0]
-        return self._near
-
-    def _class_scores(self, c: SizeClass, K: Float, r: Float) -> Float:
-        count, size = c.columns.shape
-        k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, size * self._Q, -1)
-        return score_tests(c.blocks, k, r[c.columns].reshape(count, size * self._Q))
-
-    def _blocks(self, columns: NDArray[np.intp], curvature: Float) -> Float:
-        """Return H_g of groups of one size, shape (J_s, sQ, sQ)."""
-        (count, size), Q = columns.shape, self._Q
-        blocks = np.empty((count, size, Q, size, Q))
-        batch = max(1, CHUNK_BYTES // (8 * size * len(curvature)))
-        for start in range(0, count, batch):
-            part = columns[start : start + batch]
-            A = np.ascontiguousarray(self._A.plain(self._order[part.ravel()]).T).reshape(len(part), size, -1)
-            for q in range(Q):
-                for s in range(q + 1):
-                    product = (A * curvature[:, q, s]) @ A.transpose(0, 2, 1)
-                    blocks[start : start + batch, :, q, :, s] = blocks[start : start + batch, :, s, :, q] = product
-        square = blocks.reshape(count, size * Q, size * Q)
-        square[:, np.arange(size * Q), np.arange(size * Q)] += self._problem.alpha
-        return square
+    def _warn_if_saturated(self) -> None:
+        """Warn, once, if without a ridge some samples are fitted so well that coefficients grow without end."""
+        lowest, highest = self._fit.point.curvature_range() if self._fit.alpha == 0 else (1.0, 1.0)
+        if self._warned or (lowest > 1e-7 * highest and highest > 1e-7):
+            return
+        # A sample far out is saturated, too; the optimum is at infinity only if the curvature has gone in a direction.
+        before, now = (fit.widened(self._fit.columns).hessian() for fit in (self.null, self._fit))
+        values, vectors = np.linalg.eigh(before)
+        there = values > 1e-10 * values[-1]  # columns that repeat others have no curvature from the start
+        unit = vectors[:, there] / np.sqrt(values[there])
+        if np.linalg.eigvalsh(unit.T @ now @ unit)[0] < 1e-7:
+            self._warned = True
+            warnings.warn(
+                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
+                "no finite optimum and grow until the gradient is below tol. Raise alpha.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )

@@ -1,9 +1,8 @@
-"""How good a sequence is, proven; and better ones."""
+"""How close a sequence is to optimal, proven; best sets for known budgets; the best order of a few groups."""
 
+from budgetline.optimality.best_set import BestSet, best_set
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certify
-from budgetline.optimality.exact import BestSets, best_sequence, best_sets
-from budgetline.optimality.improving import improve
-from budgetline.optimality.panel import BestSet, best_set
+from budgetline.optimality.exact import best_sequence
 
-__all__ = ["BestSet", "BestSets", "Certificate", "best_sequence", "best_set", "best_sets", "certify", "improve"]
+__all__ = ["BestSet", "Certificate", "best_sequence", "best_set", "certify"]

@@ -1,4 +1,4 @@
-"""The certificate: how good a sequence is beside the best that any budget could buy, and the proof of it."""
+"""The certificate: how close a sequence is to optimal at every budget, and the proof of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.groups import FeatureGroups
-from budgetline.messages import shown
+from budgetline.messages import name_of, shown
 from budgetline.optimality.certificate_file import read_certificate, write_certificate
-from budgetline.optimality.condition import MOST_NAMES, condition_of
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
@@ -27,10 +26,14 @@ Float = NDArray[np.float64]
 HEADER = ("budget", "achieved", "bound", "certified")
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Shares of the total cost that a printed certificate shows."""
+MOST_NAMES = 3
+"""Where there is little room, this many groups are named, and the others counted."""
+FORMER_LOSSES = {"Logistic": "log_loss", "Softmax": "log_loss", "Poisson": "poisson", "ConvexLoss": "convex"}
+"""Losses in files of earlier versions, which had the names of classes."""
 
 
 class Certified(NamedTuple):
-    """A value that was achieved, the most that anything could have achieved, and their ratio."""
+    """What was achieved, a bound on what can be achieved, and their ratio: the certified share of the optimum."""
 
     achieved: float
     bound: float
@@ -39,7 +42,7 @@ class Certified(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """At every budget, what a sequence explains on the training data, and a bound on what any set of groups could.
+    """At every budget, what a sequence explains on the training data, and a bound on what any set of groups can.
 
     The bounds are proven: :meth:`verify` checks them from the moments, without the code that found them.
 
@@ -53,18 +56,19 @@ class Certificate:
     alpha : float
         The ridge constant.
     loss : str
-        For other losses than "squared_error" the only bound is that of all groups.
+        "squared_error", "log_loss", "poisson", or "convex" for a :class:`budgetline.ConvexLoss`. For other losses than
+        squared error the only bound is that of all groups.
     budgets, achieved, bounds : float arrays of shape (B,)
-        Increasing budgets; F of the longest prefix that each pays for; the bound on F of any set that it pays for.
+        Increasing budgets; F of the longest affordable prefix at each; the bound on F of any affordable set.
     everything : float
-        F of all groups that may be bought; R(∅) where the columns are too nearly dependent to tell.
+        F of all groups that are not excluded; R(∅) where the columns are too nearly dependent to tell.
     null_value : float
         R(∅), the risk without any group.
     gamma : float
-        γ, the smallest eigenvalue of the whitened covariance, which the theorems are about.
+        γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
-        Groups that must or must not be in; none for a sequence. Where there are any, all bounds are about the sets that
-        hold all of the first and none of the second, and other sets may explain more.
+        Groups that must or must not be in a set; none for a sequence. Where there are any, all bounds are about sets
+        that hold all of the first and none of the second; other sets may explain more.
     proof : Proof
 
     Examples
@@ -96,12 +100,12 @@ class Certificate:
 
     @property
     def condition(self) -> str:
-        """Which sets the bounds are about, such as "with age and without blood"; "" if about all."""
-        return condition_of(self.feature_groups.names, self.included, self.excluded)
+        """Which sets the bounds are about, such as "with age and without blood"; "" for all sets."""
+        return self._condition(None)
 
     @property
     def ratios(self) -> Float:
-        """Achieved over bound at every budget: at least this share of the optimum was reached; 1 where both are 0."""
+        """Achieved over bound at every budget, the certified share of the optimum; 1 where both are 0."""
         return _ratios(self.achieved, self.bounds)
 
     @property
@@ -130,14 +134,16 @@ class Certificate:
         """
         if not floats_of(budget) >= 0:
             raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
-        achieved, bound = self._achieved_at(budget), float(self._bound_at(np.array([budget]))[0])
-        return Certified(achieved, bound, float(_ratios(np.array([achieved]), np.array([bound]))[0]))
+        achieved = float(np.append(0.0, self.achieved)[affordable(self.budgets, budget)])
+        following = int(np.searchsorted(self.budgets * (1 + SLACK), budget, side="left"))
+        bound = float(np.append(self.bounds, self.everything)[following])
+        return Certified(achieved, bound, float(_ratios(achieved, bound)))
 
     def timeliness(self, stop: float | None = None, interpolation: Interpolation = "step") -> Certified:
         """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
 
-        Where groups must not be in, the bound is about sequences without them. Where groups must be in, it is an error:
-        the bounds then say nothing about the first groups of a sequence.
+        Where groups are excluded, the bound is about sequences without them. Where groups must be included, this is an
+        error: the bounds then say nothing about the first groups of a sequence.
 
         Parameters
         ----------
@@ -151,18 +157,16 @@ class Certificate:
                 f"a certificate about sets {self._short_condition} has no timeliness: a sequence begins without them"
             )
         T = self.total_cost if stop is None else check_stop(stop)
-        scale = self.null_value if self.null_value > 0 else 1.0
-        value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / scale
+        value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / self._scale
         bound = self.curve()
         most = timeliness(bound if interpolation == "step" else _concave(bound), T, interpolation=interpolation)
         # on the last billionth before a group the bound is that of the group
-        nothing = most <= 1e-6 * self.everything / scale
-        return Certified(value, most, 1.0 if nothing else float(_ratios(np.array([value]), np.array([most]))[0]))
+        nothing = most <= 1e-6 * self.everything / self._scale
+        return Certified(value, most, 1.0 if nothing else float(_ratios(value, most)))
 
     def curve(self) -> BudgetCurve:
         """Return the bound as a curve of F/R(∅), to be drawn above that of the sequence."""
-        scale = self.null_value if self.null_value > 0 else 1.0
-        values = np.append(self.bounds, self.everything) / scale  # a bound holds up to its budget
+        values = np.append(self.bounds, self.everything) / self._scale  # a bound holds up to its budget
         label = f"{SOME_SETS}{self._short_condition}" if self.condition else "bound"
         return BudgetCurve(np.concatenate([[0.0], self.budgets]), values, label=label)
 
@@ -175,15 +179,15 @@ class Certificate:
         **plot
             As in :meth:`budgetline.BudgetCurveDisplay.plot`.
         """
-        own, scale = self._sequence_curve(), self.null_value if self.null_value > 0 else 1.0
-        training = replace(own, values=own.values / scale, metric="explained")
+        own = self._sequence_curve()
+        training = replace(own, values=own.values / self._scale, metric="explained")
         return BudgetCurveDisplay(training).plot(ax, bound=self.curve(), **plot)
 
     def verify(self, moments: Moments) -> None:
         """Check every statement of the certificate from the moments; raise a ValueError that names what is wrong.
 
-        Shares no code with what found the bounds: that C − Δ is positive semidefinite, one product per dual, and one
-        sort per leaf.
+        The verifier shares no code with the search: it checks that C − Δ is positive semidefinite, and takes one
+        product per dual and one sort per leaf.
 
         Parameters
         ----------
@@ -193,7 +197,7 @@ class Certificate:
         verify(self, moments)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the certificate to a file, in full or not at all.
+        """Write the certificate to a file, completely or not at all.
 
         Parameters
         ----------
@@ -203,24 +207,25 @@ class Certificate:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Certificate:
-        """Read a certificate from a file; it proves nothing before :meth:`verify` has checked it.
+        """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it.
 
         Parameters
         ----------
         path : path to the file
         """
-        return cls(**read_certificate(path))
+        found = cls(**read_certificate(path))
+        return replace(found, loss=FORMER_LOSSES.get(found.loss, found.loss))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know about the bounds, and what the theorems say beside them."""
+        """What to know about the bounds, and what the theorems promise."""
         if self.loss != "squared_error":
-            return (f"For loss {shown(self.loss)} the only bound known is that of all groups.",)
+            return (f"For loss {shown(self.loss)} the only known bound is what all groups explain.",)
         found = []
         if self.condition:
             found.append(f"The bounds are about sets {self.condition}: other sets may explain more.")
         if not self.proof.blocks:
-            most = "what all groups that may be in explain" if self.excluded.any() else "what all groups explain"
+            most = "what all groups that are not excluded explain" if self.excluded.any() else "what all groups explain"
             found.append(
                 f"The columns are too nearly dependent (alpha={self.alpha:g}) for the precision of the moments: the "
                 f"only bound is {most}, or the whole risk. Raise alpha, or use moments of float64 data."
@@ -243,7 +248,7 @@ class Certificate:
         return -float(np.expm1(-self.gamma)) if self.feature_groups.prices.additive else None
 
     def doubling_promise(self, factor: float) -> float | None:
-        """Return 1 − exp(−γ(C0/2 − 2)), the share of the optimum at 1/C0 of the cost that doubling is promised.
+        """Return 1 − exp(−γ(C0/2 − 2)): the share of the optimum at 1/C0 of the cost that doubling guarantees.
 
         Parameters
         ----------
@@ -255,15 +260,15 @@ class Certificate:
         return -float(np.expm1(-self.gamma * (factor / 2 - 2))) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Return the table as plain columns: budget, achieved, bound (both F), and certified, their ratio."""
+        """Return the table as plain columns: budget, achieved and bound (both F), and certified, their ratio."""
         columns = (self.budgets, self.achieved, self.bounds, self.ratios)
         return {name: column.tolist() for name, column in zip(HEADER, columns, strict=True)}
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return the table as a data frame.
 
-        Which sets the bounds are about, if not all, is in ``attrs["condition"]`` of a pandas frame and in the metadata
-        of a pyarrow table; polars frames have no place for it.
+        If the bounds are not about all sets, ``attrs["condition"]`` of a pandas frame, or the metadata of a pyarrow
+        table, says which; polars frames have no place for it.
 
         Parameters
         ----------
@@ -293,20 +298,29 @@ class Certificate:
 
     @property
     def _short_condition(self) -> str:
-        return condition_of(self.feature_groups.names, self.included, self.excluded, MOST_NAMES)
+        return self._condition(MOST_NAMES)
+
+    def _condition(self, most: int | None) -> str:
+        """Return "with a and without b, c", with no more than ``most`` names of each kind, the others counted."""
+        parts = []
+        for word, mask in (("with", self.included), ("without", self.excluded)):
+            if mask.any():
+                names = [name_of(self.feature_groups.names[g]) for g in np.flatnonzero(mask).tolist()]
+                more = len(names) - len(names[:most])
+                parts.append(f"{word} {', '.join(names[:most])}" + (f" and {more} more" if more else ""))
+        return " and ".join(parts)
 
     def _header(self) -> list[str]:
-        """Return the header of the printed table: it names the sets that the bound is about."""
+        """Return the header of the printed table, which names the sets that the bound is about."""
         return [f"{name} {self._short_condition}".rstrip() if name == "bound" else name for name in HEADER]
 
     def _cells(self) -> list[list[str]]:
-        scale = self.null_value if self.null_value > 0 else 1.0
         rows = []
         for share in SHOWN:
             budget = share * self.total_cost
             found = self.at(budget)
-            cells = f"{found.achieved / scale:.1%}", f"{found.bound / scale:.1%}", f"{rounded_down(found.ratio):.1%}"
-            rows.append([f"{budget:.6g}", *cells])
+            shares = found.achieved / self._scale, found.bound / self._scale, rounded_down(found.ratio)
+            rows.append([f"{budget:.6g}", *(f"{share:.1%}" for share in shares)])
         return rows
 
     def _sequence_curve(self) -> BudgetCurve:
@@ -315,18 +329,14 @@ class Certificate:
         zero = np.zeros(1)
         return BudgetCurve(np.concatenate([zero, costs]), np.concatenate([zero, self.values]), "F", label="training")
 
-    def _achieved_at(self, budget: float) -> float:
-        k = int(affordable(self.budgets, budget))
-        return float(self.achieved[k - 1]) if k else 0.0
-
-    def _bound_at(self, budgets: Float) -> Float:
-        """Return the bound at any budgets: that of the next larger one of the certificate."""
-        k = np.searchsorted(self.budgets * (1 + SLACK), budgets, side="left")
-        return np.append(self.bounds, self.everything)[k]
+    @property
+    def _scale(self) -> float:
+        """R(∅), by which F is divided; 1 where there is nothing to explain."""
+        return self.null_value if self.null_value > 0 else 1.0
 
 
 def _concave(curve: BudgetCurve) -> BudgetCurve:
-    """Return the least concave curve above a curve that is read as steps."""
+    """Return the least concave curve above a step curve."""
     hull: list[tuple[float, float]] = []
     for x, y in zip(curve.costs.tolist(), curve.values.tolist(), strict=True):
         if hull and x == hull[-1][0]:
@@ -342,7 +352,7 @@ def _slope(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float
     return rate(b[1] - a[1], b[0] - a[0])
 
 
-def _ratios(achieved: Float, bounds: Float) -> Float:
+def _ratios(achieved: ArrayLike, bounds: ArrayLike) -> Float:
     """Return achieved/bounds, 1 where the bound is 0, and no more than 1."""
-    ratios = np.divide(achieved, bounds, out=np.ones_like(bounds), where=bounds > 0)
-    return np.clip(ratios, 0.0, 1.0)
+    most = np.asarray(bounds, dtype=np.float64)
+    return np.clip(np.divide(achieved, most, out=np.ones(most.shape), where=most > 0), 0.0, 1.0)

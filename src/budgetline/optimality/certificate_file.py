@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.codec import AtLeast, Shape, from_bytes, to_bytes
 from budgetline.files import read, write_atomically
 from budgetline.groups.record import StoredGroups, check_order
@@ -17,9 +17,6 @@ from budgetline.optimality.proof import Proof
 KIND = "certificate"
 
 Number = Annotated[float, AtLeast(0)]
-Float = NDArray[np.float64]
-Whole = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +29,19 @@ class CertificateRecord:
     everything: Number
     null_value: Number
     gamma: Number
-    order: Annotated[Whole, Shape("stages")]
+    order: Annotated[Positions, Shape("stages")]
     values: Annotated[Float, Shape("stages"), AtLeast(0)]
     budgets: Annotated[Float, Shape("budgets"), AtLeast(0)]
     achieved: Annotated[Float, Shape("budgets"), AtLeast(0)]
     bounds: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    included: Annotated[Flags, Shape("groups")]
-    excluded: Annotated[Flags, Shape("groups")]
+    included: Annotated[Mask, Shape("groups")]
+    excluded: Annotated[Mask, Shape("groups")]
     blocks: Annotated[Float, Shape("*")]
     duals: Annotated[Float, Shape("duals columns targets")]
-    leaf_budget: Annotated[Whole, Shape("leaves"), AtLeast(0)]
-    leaf_dual: Annotated[Whole, Shape("leaves"), AtLeast(0)]
-    leaf_included: Annotated[Flags, Shape("leaves groups")]
-    leaf_excluded: Annotated[Flags, Shape("leaves groups")]
+    leaf_budget: Annotated[Positions, Shape("leaves"), AtLeast(0)]
+    leaf_dual: Annotated[Positions, Shape("leaves"), AtLeast(0)]
+    leaf_included: Annotated[Mask, Shape("leaves groups")]
+    leaf_excluded: Annotated[Mask, Shape("leaves groups")]
 
     def __post_init__(self) -> None:
         groups, leaves = self.feature_groups, self.leaf_budget.size

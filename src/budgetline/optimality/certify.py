@@ -1,28 +1,23 @@
-"""certify: how good a sequence is, proven."""
+"""certify: prove how close a sequence is to optimal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from budgetline.budgets import affordable, floats_of
+from budgetline.budgets import affordable, floats_of, number_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.proof import Proof
-from budgetline.optimality.quadratic import Quadratic
+from budgetline.optimality.quadratic import Quadratic, model_of
+from budgetline.optimality.relaxation import separate
 from budgetline.optimality.search import Search
-from budgetline.optimality.statement import (
-    check_time_limit,
-    fitted_model,
-    order_of,
-    problem_of_model,
-    problem_of_moments,
-)
 from budgetline.progress import Progress, TimeLimit
+from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
@@ -30,7 +25,7 @@ from budgetline.threads import one_blas_thread
 Float = NDArray[np.float64]
 
 GRID = 64
-"""Beside the prefixes, so many budgets are certified, evenly spread up to the total cost."""
+"""This many budgets, evenly spread up to the total cost, are certified in addition to the prefixes."""
 JUST_BELOW = 1 - 1e-9
 CLOSED = 1e-4
 """A gap below this share of what all groups explain is small enough."""
@@ -39,26 +34,26 @@ SEPARATING = 0.5
 
 
 def certify(
-    subject: Any,
-    feature_groups: Any = None,
-    costs: Any = None,
+    subject: object,
+    feature_groups: object = None,
+    costs: object = None,
     *,
     sequence: GroupSequence | Sequence[str] | None = None,
     alpha: float | None = None,
-    budgets: Any = None,
+    budgets: ArrayLike | None = None,
     time_limit: float = 5.0,
     progress: Progress = None,
 ) -> Certificate:
-    """Bound what any set of groups can explain at every budget, and say how near a sequence comes.
+    """Prove how close a sequence is to optimal at every budget.
 
-    Bounds come from the models of the prefixes, from a relaxation and from branch and bound, until the gaps are below
-    1e-4 of what all groups explain or the time is over; they are valid whenever it ends. All is about the training data
-    and squared error: for other losses the only bound is that of all groups.
+    Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation and from branch
+    and bound, until the gaps are below 1e-4 of what all groups explain or the time is over; they are valid whenever it
+    ends. They are about the training data and squared error: for other losses the only bound is that of all groups.
 
     Parameters
     ----------
     subject : fitted model or Moments
-        A model is certified as it is; of moments, the sequence of ``rule="fr"`` unless another is given.
+        A model is certified as it is; for moments, the sequence of ``rule="fr"`` unless another is given.
     feature_groups, costs
         With moments, as in :class:`budgetline.AnytimeRegressor`.
     sequence : GroupSequence or group names, optional
@@ -87,25 +82,25 @@ def certify(
     """
     limit = check_time_limit(time_limit)
     if isinstance(subject, Moments):
-        problem = problem_of_moments(subject, feature_groups, costs, alpha)
-        return _certified(problem, order_of(sequence, problem, subject), budgets, limit, progress)
-    model = fitted_model(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
-    if not model.squared_error:
-        return _of_other_loss(model, budgets)
-    return _certified(problem_of_model(model), model.sequence.order.tolist(), budgets, limit, progress)
+        problem = Quadratic.of_moments(subject, feature_groups, costs, alpha)
+        order = _order_of(sequence, problem)
+    else:
+        model = model_of(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
+        order = model.sequence.order.tolist()
+        if not model.squared_error:
+            return _of_other_loss(model, certified_budgets(model.groups, order, budgets))
+        problem = Quadratic.of_model(model)
+    return _certified(problem, order, certified_budgets(problem.groups, order, budgets), limit, progress)
 
 
-def _certified(problem: Quadratic, order: list[int], budgets: Any, limit: float, progress: Progress) -> Certificate:
-    grid = certified_budgets(problem.groups, order, budgets)
-    none = np.zeros(problem.sizes.size, dtype=bool)
-    with one_blas_thread(), TimeLimit(limit, progress) as clock:
-        search = Search(problem, grid, none, none, clock.start + SEPARATING * clock.limit)
-        search.follow(order, clock.end)
-        search.run(clock.end, CLOSED * search.everything, clock.tick)
-        return search.certificate(order)
+def check_time_limit(time_limit: object) -> float:
+    """Return a number of seconds."""
+    if not number_of(time_limit) >= 0:
+        raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {shown(time_limit)}")
+    return number_of(time_limit)
 
 
-def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> Float:
+def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLike | None) -> Float:
     """Return the budgets of a certificate: every prefix, just before it, an even grid, and those asked for."""
     prices = groups.prices
     spent = np.cumsum(prices.steps(order))
@@ -120,19 +115,38 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: Any) -> 
     return np.asarray(found)
 
 
-def _of_other_loss(model: Any, budgets: Any) -> Certificate:
+def _certified(problem: Quadratic, order: list[int], grid: Float, limit: float, progress: Progress) -> Certificate:
+    none = np.zeros(problem.sizes.size, dtype=bool)
+    with one_blas_thread(), TimeLimit(limit, progress) as clock:
+        search = Search(problem, grid, none, none, separate(problem, clock.start + SEPARATING * clock.limit))
+        search.follow(order, clock.end)
+        search.run(clock.end, CLOSED * search.everything, clock.tick)
+        return search.certificate(order)
+
+
+def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic) -> list[int]:
+    """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
+    groups = problem.groups
+    if isinstance(sequence, str):
+        raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
+    if sequence is None:
+        with one_blas_thread():
+            return problem.greedy(Greedy())
+    names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
+    return FixedOrder(tuple(map(str, names))).positions(groups.names, groups.prices)
+
+
+def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     """Return the certificate of a generalised linear model: F of all groups is the only bound."""
     sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
         raise ValueError("the sequence was ended early, so what all groups explain is not known: fit all of them")
     J = len(groups)
-    grid = certified_budgets(groups, sequence.order.tolist(), budgets)
     values = np.cumsum(sequence.gains)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
     none = np.zeros(J, dtype=bool)
-    alpha, loss = model.alpha, type(model.family).__name__
     return Certificate(
-        groups, sequence.order, values, alpha, loss, grid, achieved,
+        groups, sequence.order, values, model.alpha, model.family.loss, grid, achieved,
         np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
         Proof.trivial(J),
     )  # fmt: skip

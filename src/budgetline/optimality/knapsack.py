@@ -8,6 +8,8 @@ per cost; they are one item, and the other members are items of their own. Items
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +19,18 @@ from budgetline.groups.prices import Mask, Prices
 Float = NDArray[np.float64]
 
 
+def filled(prices: Prices, chosen: Mask, excluded: Mask, budget: float, order: Iterable[int]) -> Mask:
+    """Add groups to a set, in the order given, each with what it requires, as long as they fit the budget."""
+    for g in order:
+        if not (chosen[g] or excluded[g]):
+            tried = chosen | prices.closure([g])
+            if not (tried & excluded).any() and prices.cost(tried) <= budget * (1 + SLACK):
+                chosen = tried
+    return chosen
+
+
 class Knapsack:
-    """What budgets can buy beside groups that are in, without those that are out.
+    """What budgets can buy in addition to the included groups, without the excluded ones.
 
     Parameters
     ----------
@@ -28,9 +40,9 @@ class Knapsack:
     Attributes
     ----------
     spent : float
-        The cost of what is in.
+        The cost of the included groups.
     free : bool array of shape (J,)
-        Groups that are neither in nor out.
+        Groups that are neither included nor excluded.
     single : float array of shape (J,)
         c(g | included): what each group costs if nothing else is bought.
     rest : float array of shape (J,)
@@ -71,7 +83,7 @@ class Knapsack:
         self.hub_costs = np.array([cost for cost, _ in found])
 
     def left(self, budgets: Float) -> Float:
-        """Return what budgets leave for the groups that are free."""
+        """Return what budgets leave for the free groups."""
         return np.asarray(budgets * (1 + SLACK) - self.spent)
 
     def fitting(self, budget: float) -> Mask:
@@ -79,7 +91,7 @@ class Knapsack:
         return np.asarray(self.free & (self.single <= self.left(np.array([budget]))[0]))
 
     def most(self, v: Float, budgets: Float) -> Float:
-        """Return the most value at every budget, that of the included groups too; −inf where these cost more.
+        """Return the most value at every budget, with that of the included groups; −inf where these cost more.
 
         Parameters
         ----------
@@ -119,11 +131,11 @@ class Knapsack:
 
 
 def _bought(costs: Float, values: Float, left: Float) -> Float:
-    """Return the value of the items that each budget buys, one after the other, the last of them in part."""
+    """Return the value of the items that each budget buys, one after another, the last of them in part."""
     paid = np.concatenate([[0.0], np.cumsum(costs)])
     gained = np.concatenate([[0.0], np.cumsum(values)])
     k = np.searchsorted(paid, left, side="right") - 1
-    # a share is never large; a value per cost may be more, or less, than a float holds
+    # a share is at most 1; a value per cost may be beyond what a float holds
     following, cost = np.append(values, 0.0)[k], np.append(costs, 0.0)[k]
     share = np.divide(left - paid[k], cost, out=np.zeros(k.shape), where=cost > 0)
     return np.asarray(gained[k] + np.minimum(share, 1.0) * following)

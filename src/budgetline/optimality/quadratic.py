@@ -10,51 +10,109 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from budgetline.groups import FeatureGroups
+from budgetline.budgets import number_of
+from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Mask, Prices
-from budgetline.objectives.least_squares import EPS, Gram
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.linear import LARGEST_GRAM, warn_from_moments
+from budgetline.model.subsets import LinearSubset
+from budgetline.objectives.factors import BlockCholesky
+from budgetline.objectives.gram import EPS, Gram
+from budgetline.objectives.least_squares import LeastSquares
+from budgetline.sequencing.loop import Limits, greedy_order
+from budgetline.sequencing.schedules import Schedule
+from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
+ALPHA = 1e-5
+"""The ridge constant of estimators that are given none."""
 RANK = 1e-13
 """Eigenvalues of C_S below this are rounding noise: columns are standardised."""
 ROUNDINGS = 16
-"""C is off by so many roundings of its entries, times its width, at most."""
+"""C is off by at most this many roundings of its entries, times its width."""
 LEAST_ROUNDING, MOST_ROUNDING = 1e-9, 1e-2
 """Bounds are raised by this share at least; where more than the second would be needed, C says too little."""
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """F of every set of groups, from C and b of standardised columns, group after group.
+    """F of every set of groups, and what it costs.
 
     Attributes
     ----------
-    C : array of shape (D, D)
-        With the ridge constant on its diagonal.
-    b : array of shape (D, P)
+    gram : Gram
+        C and b, group after group.
     sizes : int array of shape (J,)
+        Number of columns of each group.
     groups : FeatureGroups
-    null_value : float
-        R(∅).
     alpha : float
-    eps : float
-        Unit roundoff of C and b: that of float32 where products were taken in float32.
+        The ridge constant, which C has on its diagonal.
     """
 
-    C: Float
-    b: Float
+    gram: Gram
     sizes: Ints
     groups: FeatureGroups
-    null_value: float
     alpha: float
-    eps: float = EPS
 
     @classmethod
-    def of(cls, gram: Gram, sizes: Ints, groups: FeatureGroups, alpha: float, eps: float = EPS) -> Quadratic:
-        """Return the problem of a Gram matrix whose columns are in group order."""
-        return cls(gram.C, gram.gradient, sizes, groups, float(gram.target_variance.sum() / 2), alpha, eps)
+    def of(cls, subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
+        """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
+        if isinstance(subject, Moments):
+            return cls.of_moments(subject, feature_groups, costs, alpha)
+        model = model_of(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
+        if not model.squared_error:
+            raise ValueError("only squared error can be searched exactly: for other losses every set takes a refit")
+        return cls.of_model(model)
+
+    @classmethod
+    def of_moments(cls, moments: Moments, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
+        """Return the problem of moments and a user's groups and costs."""
+        if not isinstance(moments, Moments):
+            raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
+        alpha = ALPHA if alpha is None else alpha
+        if not 0 <= number_of(alpha) < np.inf:
+            raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
+        groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
+        layout = groups.resolve(moments.feature_names, moments.n_features)
+        return cls._from(moments, layout.columns, groups, float(alpha))
+
+    @classmethod
+    def of_model(cls, model: AnytimeModel) -> Quadratic:
+        """Return the problem of a fitted model of squared error, from its moments or its factor."""
+        layout = model.layout
+        if model.moments is not None:
+            return cls._from(model.moments, layout.position, model.groups, model.alpha)
+        subset = model.stages.subset
+        assert isinstance(subset, LinearSubset)
+        factor = subset.factor
+        if factor.columns.size < layout.read.size or not factor.kept.all():
+            raise ValueError(
+                "the model does not know the covariance of all groups (it was ended early, or columns are dependent): "
+                "give the moments, certify(moments, groups, sequence=model.sequence_)"
+            )
+        _check_width(layout.read.size)
+        place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.by_group)]
+        U = factor.U[:, place]
+        gram = Gram(U.T @ U, U.T @ factor.z, np.array([2 * model.sequence.null_value]))
+        return cls(gram, np.array([c.size for c in layout.columns], dtype=np.intp), model.groups, model.alpha)
+
+    @classmethod
+    def _from(cls, moments: Moments, columns: tuple[Ints, ...], groups: FeatureGroups, alpha: float) -> Quadratic:
+        """Return the problem of columns of moments; warn where these do not determine the coefficients."""
+        _check_width(sum(c.size for c in columns))
+        gram = Gram.of(moments, np.concatenate(columns), alpha)
+        problem = cls(gram, np.array([c.size for c in columns], dtype=np.intp), groups, alpha)
+        least, largest = problem.spectrum[[0, -1]]
+        warn_from_moments(float(moments.eps * largest / least) if least > 0 else 1.0, moments.eps, alpha)
+        return problem
+
+    @property
+    def null_value(self) -> float:
+        """R(∅)."""
+        return self.gram.null_value
 
     @property
     def prices(self) -> Prices:
@@ -62,9 +120,9 @@ class Quadratic:
         return self.groups.prices
 
     @property
-    def starts(self) -> Ints:
-        """The first column of every group."""
-        return np.asarray(np.cumsum(self.sizes) - self.sizes)
+    def parts(self) -> list[slice]:
+        """The columns of every group."""
+        return [slice(int(end - size), int(end)) for end, size in zip(np.cumsum(self.sizes), self.sizes, strict=True)]
 
     @property
     def labels(self) -> Ints:
@@ -74,57 +132,73 @@ class Quadratic:
     @cached_property
     def spectrum(self) -> Float:
         """Eigenvalues of C, increasing."""
-        return np.asarray(np.linalg.eigvalsh(self.C), dtype=np.float64)
+        return np.asarray(np.linalg.eigvalsh(self.gram.C), dtype=np.float64)
 
     @cached_property
     def rounding(self) -> float | None:
-        """The share by which rounding may change F of any set; None where it may change it by more than a percent.
+        """The share by which rounding may change F of any set; None where that is more than a percent.
 
         An error of E in C changes F by ½ tr w'Ew ≤ ‖E‖ F/λ_min(C).
         """
         least = float(self.spectrum[0])
-        noise = ROUNDINGS * max(self.eps, EPS) * len(self.C)
+        noise = ROUNDINGS * max(self.gram.eps, EPS) * len(self.gram.C)
         return max(LEAST_ROUNDING, noise / least) if least * MOST_ROUNDING > noise else None
-
-    def columns(self, order: list[int]) -> Ints:
-        """Return the columns of these groups, one group after the other."""
-        starts = self.starts
-        parts = [np.arange(starts[g], starts[g] + self.sizes[g]) for g in order]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
 
     def solution(self, mask: Mask) -> Float:
         """Return w(S), shape (D, P), zero outside the groups of the mask (J,)."""
-        w = np.zeros_like(self.b)
+        w = np.zeros_like(self.gram.b)
         columns = np.flatnonzero(mask[self.labels])
         if columns.size:
-            w[columns] = _solve(self.C[np.ix_(columns, columns)], self.b[columns])
+            w[columns] = _solve(self.gram.C[np.ix_(columns, columns)], self.gram.b[columns])
         return w
 
     def value(self, mask: Mask) -> float:
         """Return F(S) of the groups of a mask (J,)."""
-        return float(np.sum(self.b * self.solution(mask)) / 2)
+        return float(np.sum(self.gram.b * self.solution(mask)) / 2)
+
+    def greedy(self, schedule: Schedule, max_cost: float | None = None, *, cost_sensitive: bool = True) -> list[int]:
+        """Return the groups that greedy ``fr`` buys, in order."""
+        objective = LeastSquares(BlockCholesky(self.gram), self.sizes, "fr")
+        order, _ = greedy_order(objective, self.prices, schedule, Limits(max_cost), cost_sensitive=cost_sensitive)
+        return [int(g) for g in order]
 
     def prefix_values(self, order: list[int]) -> Float:
         """Return F of every prefix of an order, without the empty one, from one factorisation."""
-        columns, ends = self.columns(order), np.cumsum(self.sizes[order])
         try:
-            L = np.linalg.cholesky(self.C[np.ix_(columns, columns)])
+            _, z, _, ends = self._factored(order)
         except np.linalg.LinAlgError:
             masks = np.tri(len(order), dtype=bool)
             return np.array([self.value(np.isin(np.arange(self.sizes.size), np.array(order)[m])) for m in masks])
-        z = solve_triangular(L, self.b[columns], lower=True, check_finite=False)
         return np.asarray(np.cumsum((z**2).sum(axis=1))[ends - 1] / 2)
 
     def prefix_solutions(self, order: list[int], stages: list[int]) -> Iterator[Float]:
         """Yield w(G_j), shape (D, P), for some stages of an order, from one factorisation; C must not be singular."""
-        columns, ends = self.columns(order), np.cumsum(self.sizes[order])
-        L = np.linalg.cholesky(self.C[np.ix_(columns, columns)])
-        z = solve_triangular(L, self.b[columns], lower=True, check_finite=False)
+        L, z, columns, ends = self._factored(order)
         for stage in stages:
             k = ends[stage - 1]
-            w = np.zeros_like(self.b)
+            w = np.zeros_like(self.gram.b)
             w[columns[:k]] = solve_triangular(L[:k, :k], z[:k], lower=True, trans=1, check_finite=False)
             yield w
+
+    def _factored(self, order: list[int]) -> tuple[Float, Float, Ints, Ints]:
+        """Return L with LL' = C and z = L⁻¹b of the columns of an order, these columns, and where each group ends."""
+        parts, every = self.parts, np.arange(len(self.gram.C))
+        columns = np.concatenate([every[:0], *(every[parts[g]] for g in order)])
+        L = np.linalg.cholesky(self.gram.C[np.ix_(columns, columns)])
+        z = solve_triangular(L, self.gram.b[columns], lower=True, check_finite=False)
+        return L, z, columns, np.cumsum(self.sizes[order])
+
+
+def model_of(subject: object, **of_moments: object) -> AnytimeModel:
+    """Return a fitted model; nothing may be given that goes with moments."""
+    if given := [name for name, value in of_moments.items() if value is not None]:
+        raise TypeError(f"{given[0]} goes with moments; a model has its own")
+    return as_model(subject)
+
+
+def _check_width(n_columns: int) -> None:
+    if n_columns > LARGEST_GRAM:
+        raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
 
 
 def _solve(C: Float, b: Float) -> Float:

@@ -14,14 +14,16 @@ Coordinates are those in which Δ = I.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from budgetline.budgets import Rates, unit_of
-from budgetline.objectives.least_squares import EPS
+from budgetline.objectives.gram import EPS
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.quadratic import Quadratic
 
@@ -30,56 +32,65 @@ Float = NDArray[np.float64]
 BARRIERS = (1.0, 0.1, 0.01, 0.001)
 MOST_ROUNDS = 60
 MARGINS = (1e-7, 1e-4, 0.1)
-"""Δ is made smaller by the first of these shares that lets M ⪰ 0 survive rounding."""
+"""Δ is reduced by the first of these shares at which M ⪰ 0 survives rounding."""
 WORST_BLOCK = 1e10
-"""A Δ_g of a larger condition number cannot be told from a singular one."""
+"""A Δ_g with a larger condition number cannot be told from a singular one."""
 SINGULAR = 1e-10
 """Below this smallest eigenvalue of the whitened C no useful Δ exists."""
 LEAST_WEIGHT = 1e-3
-"""Weights start at this at least: what is zero stays zero, and what is small grows slowly."""
+"""Weights start at this at least: zero weights stay zero, and small ones grow slowly."""
 POWER = 0.85
-"""½ climbs at every step; up to 1 is faster and, with the best dual kept, as safe."""
+"""½ climbs at every step; powers up to 1 are faster and, as the best dual is kept, as safe."""
 
 
-def separate(problem: Quadratic, deadline: float) -> tuple[list[Float] | None, float]:
-    """Return blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, as large as they get by ``deadline``, and γ.
+class Separation(NamedTuple):
+    """Blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, none where there is no useful Δ; and γ, as far as it is known."""
 
-    Maximises Σ log det Δ_g + τ log det(C − Δ) for decreasing τ, in coordinates in which C_g = I. Where the maximum is,
+    blocks: tuple[Float, ...]
+    gamma: float
+
+
+def separate(problem: Quadratic, deadline: float) -> Separation:
+    """Return blocks Δ_g as large as they get by ``deadline``, a time of ``time.monotonic``, and γ.
+
+    Maximises Σ log det Δ_g + τ log det(C − Δ) for decreasing τ, in coordinates in which C_g = I. At the maximum
     Δ_g⁻¹ = τ [(C − Δ)⁻¹]_g; every step goes to the geometric mean of both sides, or part of the way. Without a positive
     smallest eigenvalue γ there is no Δ.
     """
-    parts = [slice(a, a + s) for a, s in zip(problem.starts, problem.sizes, strict=True)]
-    roots = []
-    for part in parts:
-        try:
-            roots.append(np.linalg.cholesky(problem.C[part, part]))
-        except np.linalg.LinAlgError:
-            return None, 0.0
-    C = problem.C.copy()
+    if problem.rounding is None:
+        return Separation((), 0.0)
+    parts, C = problem.parts, problem.gram.C.copy()
+    roots = [_root(C[part, part]) for part in parts]
     for part, L in zip(parts, roots, strict=True):
-        C[part] = solve_triangular(L, C[part], lower=True, check_finite=False)
-        C[:, part] = solve_triangular(L, C[:, part].T, lower=True, check_finite=False).T
+        C[part] = _solved(L, C[part])
+        C[:, part] = _solved(L, C[:, part].T).T
     C = (C + C.T) / 2
     gamma = float(np.linalg.eigvalsh(C)[0])
     if gamma < SINGULAR:
-        return None, max(gamma, 0.0)
+        return Separation((), max(gamma, 0.0))
     blocks = _climb(C, [np.eye(s) * gamma / 2 for s in problem.sizes], parts, deadline)
     outside = [L @ block @ L.T for L, block in zip(roots, blocks, strict=True)]
     if any(np.linalg.cond(block) > WORST_BLOCK for block in outside):
-        return None, gamma
-    return _shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma
+        return Separation((), gamma)
+    return Separation(_shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma)
 
 
-def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> list[Float] | None:
-    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded."""
-    margin = 8 * len(problem.C) * EPS * problem.spectrum[-1]
+def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> tuple[Float, ...]:
+    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded; () if none is."""
+    C = problem.gram.C
     for share in MARGINS:
-        M = problem.C.copy()
-        for part, block in zip(parts, blocks, strict=True):
-            M[part, part] -= (1 - share) * block
-        if np.linalg.eigvalsh(M)[0] >= margin:
-            return [(1 - share) * block for block in blocks]
-    return None
+        shrunk = tuple((1 - share) * block for block in blocks)
+        if np.linalg.eigvalsh(_less(C, shrunk, parts))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
+            return shrunk
+    return ()
+
+
+def _less(C: Float, blocks: Sequence[Float], parts: list[slice]) -> Float:
+    """Return C − blockdiag(blocks)."""
+    M = C.copy()
+    for part, block in zip(parts, blocks, strict=True):
+        M[part, part] -= block
+    return M
 
 
 def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -> list[Float]:
@@ -108,9 +119,7 @@ def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -
 
 def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> tuple[float, Float]:
     """Return Σ log det Δ_g + τ log det(C − Δ), −inf outside, and (C − Δ)⁻¹."""
-    M = C.copy()
-    for part, block in zip(parts, blocks, strict=True):
-        M[part, part] -= block
+    M = _less(C, blocks, parts)
     try:
         L = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
@@ -122,7 +131,7 @@ def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> t
 
 def _mean_with_inverse(D: Float, X: Float) -> Float:
     """Return the geometric mean of D and X⁻¹."""
-    L = np.linalg.cholesky(D)
+    L = _root(D)
     spectrum, V = np.linalg.eigh(L.T @ X @ L)
     LV = L @ V
     return np.asarray((LV / np.sqrt(spectrum)) @ LV.T)
@@ -130,7 +139,7 @@ def _mean_with_inverse(D: Float, X: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """One u, and what it says about all budgets: the bound is ``constant`` + the knapsack of ``v``.
+    """One u, and what follows for all budgets: the bound is ``constant`` + the knapsack of ``v``.
 
     Attributes
     ----------
@@ -145,28 +154,26 @@ class Dual:
     v: Float
 
     def bounds(self, knapsack: Knapsack, budgets: Float) -> Float:
-        """Return the bound at every budget for sets that go with a knapsack."""
+        """Return the bound at every budget for the sets of a knapsack."""
         return self.constant + knapsack.most(self.v, budgets)
 
 
 class Relaxation:
     """The perspective relaxation for one Δ."""
 
-    def __init__(self, problem: Quadratic, blocks: list[Float]) -> None:
-        self._starts, self._labels = problem.starts, problem.labels
-        self._roots = [np.linalg.cholesky(block) for block in blocks]
-        M = problem.C.copy()
-        for a, block in zip(self._starts, blocks, strict=True):
-            M[a : a + len(block), a : a + len(block)] -= block
-        self.M = self._whiten(self._whiten(M).T)
-        self.b = self._whiten(problem.b)
+    def __init__(self, problem: Quadratic, blocks: tuple[Float, ...]) -> None:
+        self._parts, self._labels = problem.parts, problem.labels
+        self._starts = [part.start for part in self._parts]
+        self._roots = [_root(block) for block in blocks]
+        M = _less(problem.gram.C, blocks, self._parts)
+        self.M = self._by_group(_solved, self._by_group(_solved, M).T)
+        self.b = self._by_group(_solved, problem.gram.b)
 
-    def _whiten(self, A: Float) -> Float:
-        """Return blockdiag(L_g⁻¹) A, with Δ_g = L_g L_g'."""
+    def _by_group(self, of: Callable[[Float, Float], Float], A: Float) -> Float:
+        """Return of(L_g, A_g) for every group, with Δ_g = L_g L_g'."""
         result = np.empty_like(A)
-        for a, L in zip(self._starts, self._roots, strict=True):
-            part = slice(a, a + len(L))
-            result[part] = solve_triangular(L, A[part], lower=True, check_finite=False)
+        for part, L in zip(self._parts, self._roots, strict=True):
+            result[part] = of(L, A[part])
         return result
 
     def dual_at(self, w: Float) -> Dual:
@@ -177,19 +184,11 @@ class Relaxation:
 
     def outside(self, dual: Dual) -> Float:
         """Return u in the coordinates of C and b."""
-        u = np.empty_like(dual.w)
-        for a, L in zip(self._starts, self._roots, strict=True):
-            part = slice(a, a + len(L))
-            u[part] = solve_triangular(L, dual.w[part], lower=True, trans=1, check_finite=False)
-        return u
+        return self._by_group(lambda L, w: solve_triangular(L, w, lower=True, trans=1, check_finite=False), dual.w)
 
     def from_solution(self, w: Float) -> Dual:
-        """Return the dual of u = w(S), in the coordinates of C and b: free where w(S) is known."""
-        inside = np.empty_like(w)
-        for a, L in zip(self._starts, self._roots, strict=True):
-            part = slice(a, a + len(L))
-            inside[part] = L.T @ w[part]
-        return self.dual_at(inside)
+        """Return the dual of u = w(S), given in the coordinates of C and b."""
+        return self.dual_at(self._by_group(lambda L, own: L.T @ own, w))
 
     def weighted(self, z: Float) -> tuple[Float, float]:
         """Return w = (M + I/z)⁻¹ b and φ(z); groups of weight 0 are out."""
@@ -207,7 +206,7 @@ class Relaxation:
     def solve(
         self, knapsack: Knapsack, budget: float, start: Float | None, *, rounds: int, enough: float, gap: float
     ) -> tuple[Dual, Float]:
-        """Return the best dual found for a budget, and the weights z (J,) that belong to it.
+        """Return the best dual found for a budget, and its weights z (J,).
 
         Ends when the bound is at most ``enough``, within ``gap`` of the relaxation's value, or after ``rounds``.
         """
@@ -230,6 +229,16 @@ class Relaxation:
         return best, best_z
 
 
+def _root(block: Float) -> Float:
+    """Return L, lower triangular with LL' = block."""
+    return np.asarray(np.linalg.cholesky(block), dtype=np.float64)
+
+
+def _solved(L: Float, a: Float) -> Float:
+    """Return L⁻¹a."""
+    return np.asarray(solve_triangular(L, a, lower=True, check_finite=False))
+
+
 def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left: float) -> Float:
     """Return z (v/μc)^p, at most 1, with μ such that the budget is spent; hubs are split among their members."""
     cost = knapsack.rest.copy()
@@ -244,7 +253,7 @@ def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left:
     if not priced.any() or cost[priced].sum() <= left:
         result[priced] = 1.0
         return result
-    # Σ c min(1, t·base) = left: of the groups in the order in which they reach 1, the first so many are at 1
+    # Σ c min(1, t·base) = left: sorted by when they reach 1, the first k groups are at 1
     unit = unit_of(float(cost[priced].max()))
     c, left = cost[priced] / unit, left / unit
     base = np.maximum(z[priced] * Rates.of(v[priced], cost[priced]).relative() ** POWER, 1e-300)

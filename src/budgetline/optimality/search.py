@@ -1,7 +1,7 @@
 """Branch and bound at many budgets at once, within a time limit; whenever it stops, every bound is valid.
 
 At each budget the sets of groups are split into *leaves*: some groups are in, some are out, the rest is free. The bound
-of a leaf is that of one dual; the bound at the budget is that of its worst leaf, and no more than at larger budgets.
+of a leaf comes from one dual; the bound at the budget is that of its worst leaf, and no more than at larger budgets.
 The budget with the largest gap between its bound and the best set known is worked on: first its relaxation is solved,
 then its worst leaf is split by a group that the relaxation buys in part.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from budgetline.budgets import SLACK, affordable
 from budgetline.groups.prices import Mask
 from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.knapsack import Knapsack
+from budgetline.optimality.knapsack import Knapsack, filled
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.relaxation import Dual, Relaxation, separate
+from budgetline.optimality.relaxation import Dual, Relaxation, Separation
 
 Float = NDArray[np.float64]
 
 ROOT_ROUNDS, LEAF_ROUNDS = 40, 15
 QUICK = 500
-"""Up to so many columns a dual takes next to no time."""
+"""Up to this many columns a dual takes next to no time."""
 MOST_PREFIXES = 64
-"""The models of so many prefixes are tried as duals."""
+"""The models of this many prefixes are tried as duals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,25 +45,6 @@ class Leaf:
     z: Float
 
 
-@dataclass(eq=False)
-class Budget:
-    """The leaves of one budget, worst first, and whether its relaxation has been solved."""
-
-    amount: float
-    leaves: list[tuple[float, int, Leaf]] = field(default_factory=list)
-    solved: bool = False
-
-    @property
-    def bound(self) -> float:
-        """The bound of the worst leaf; −inf if nothing is affordable."""
-        return -self.leaves[0][0]
-
-    @property
-    def worst(self) -> Leaf:
-        """The leaf of the largest bound."""
-        return self.leaves[0][2]
-
-
 class Search:
     """Bounds at increasing budgets, for sets that contain ``included`` and nothing of ``excluded``.
 
@@ -73,8 +54,8 @@ class Search:
     budgets : array of shape (B,), increasing
     included, excluded : bool arrays of shape (J,)
         Whatever the included groups require must be included too, and whatever requires an excluded one excluded.
-    deadline : float
-        When the search for Δ ends, by ``time.monotonic``.
+    separation : Separation
+        Without blocks, the only bound is ``everything``.
 
     Attributes
     ----------
@@ -84,61 +65,50 @@ class Search:
         At every budget the best set known, as a mask, and its F.
     """
 
-    def __init__(self, problem: Quadratic, budgets: Float, included: Mask, excluded: Mask, deadline: float) -> None:
-        self._problem, self._grid, self._root = problem, budgets, (included, excluded)
-        trusted = problem.rounding is not None
-        self.everything = problem.value(~excluded) if trusted else problem.null_value
+    def __init__(
+        self, problem: Quadratic, budgets: Float, included: Mask, excluded: Mask, separation: Separation
+    ) -> None:
+        self._problem, self._grid, self._root, self._separation = problem, budgets, (included, excluded), separation
+        self.everything = problem.null_value if problem.rounding is None else problem.value(~excluded)
         self.sets: list[Mask | None] = [None] * budgets.size
         self.values = np.full(budgets.size, -np.inf)
         self.know(included)
         self._knapsack = Knapsack(problem.prices, included, excluded)
-        self._turn = count()
-        self._budgets: list[Budget] = []
-        self._blocks, self.gamma = separate(problem, deadline) if trusted else (None, 0.0)
-        if self._blocks is not None:
-            self._relaxation = Relaxation(problem, self._blocks)
+        self._turn, self._solved = count(), np.zeros(budgets.size, dtype=bool)
+        # the leaves of every budget, as a heap with the worst first
+        self._leaves: list[list[tuple[float, int, Leaf]]] = []
+        if separation.blocks:
+            self._relaxation = Relaxation(problem, separation.blocks)
             first = self._relaxation.from_solution(problem.solution(included))
-            bounds = first.bounds(self._knapsack, budgets).tolist()
             z = np.zeros(problem.sizes.size)
-            leaves = [Leaf(included, excluded, first, bound, z) for bound in bounds]
-            self._budgets = [
-                Budget(float(amount), [(-leaf.bound, next(self._turn), leaf)])
-                for amount, leaf in zip(budgets, leaves, strict=True)
-            ]
+            for k, bound in enumerate(first.bounds(self._knapsack, budgets).tolist()):
+                self._leaves.append([])
+                self._push(k, Leaf(included, excluded, first, bound, z))
 
     def bounds(self) -> Float:
-        """Return the bound at every budget: no more than at larger ones, and than that of all groups."""
-        if not self._budgets:
+        """Return the bound at every budget: at most that of any larger budget, and of all groups."""
+        if not self._leaves:
             return np.full(self._grid.size, self.everything)
-        own = np.array([entry.bound for entry in self._budgets])
+        own = np.array([self._worst(k).bound for k in range(self._grid.size)])
         return np.minimum(np.minimum.accumulate(own[::-1])[::-1], self.everything)
 
     def follow(self, order: list[int], deadline: float) -> None:
-        """Take note of the prefixes of an order, and of the duals that their models are, while there is time."""
+        """Learn from an order: the sets of its prefixes and, while there is time, the duals of their models."""
         prefix = np.zeros(self._problem.sizes.size, dtype=bool)
         for g, value in zip(order, self._problem.prefix_values(order).tolist(), strict=True):
             prefix = prefix.copy()
             prefix[g] = True
             self.know(prefix, value)
-        if self._budgets and order:
-            # few of many are enough: neighbours say nearly the same
+        if self._leaves and order:
+            # some of many are enough: neighbours give nearly the same bounds
             stages = np.unique(np.linspace(1, len(order), min(len(order), MOST_PREFIXES)).round().astype(int)).tolist()
             for w in self._problem.prefix_solutions(order, stages):
                 self._offer(self._relaxation.from_solution(w))
                 if time.monotonic() > deadline and len(w) > QUICK:
                     break
 
-    def _offer(self, dual: Dual) -> None:
-        """Use a dual wherever it is better than what the undivided budgets have."""
-        bounds = dual.bounds(self._knapsack, self._grid)
-        for entry, bound in zip(self._budgets, bounds.tolist(), strict=True):
-            if len(entry.leaves) == 1 and bound < entry.bound:
-                old = entry.worst
-                leaf = Leaf(old.included, old.excluded, dual, bound, old.z)
-                entry.leaves = [(-bound, next(self._turn), leaf)]
-
     def know(self, chosen: Mask, value: float | None = None) -> None:
-        """Remember a set at every budget that can pay for it and has none that is better."""
+        """Remember a set at every budget that can pay for it and has no better one."""
         cost = self._problem.prices.cost(chosen)
         found = self._problem.value(chosen) if value is None else value
         for k in np.flatnonzero((cost <= self._grid * (1 + SLACK)) & (found > self.values)):
@@ -147,15 +117,14 @@ class Search:
     def run(self, deadline: float, gap: float, tick: Callable[[], object] = lambda: None) -> None:
         """Work on the budget with the largest gap until all are below ``gap``, or until ``deadline``."""
         closed = np.zeros(self._grid.size, dtype=bool)  # what is left there is rounding
-        while self._budgets and time.monotonic() < deadline:
+        while self._leaves and time.monotonic() < deadline:
             tick()
             gaps = np.where(closed, -np.inf, self.bounds() - self.values)
             k = int(np.argmax(gaps))
             if gaps[k] <= gap:
                 return
-            entry = self._budgets[k]
-            if not entry.solved:
-                self._solve_root(entry, gap)
+            if not self._solved[k]:
+                self._solve_root(k, gap)
             elif not self._split(k, gap):
                 closed[k] = True
 
@@ -168,94 +137,88 @@ class Search:
         scale = 1 + (problem.rounding or 0.0)
         return Certificate(
             problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, "squared_error", grid, achieved,
-            scale * self.bounds(), scale * self.everything, problem.null_value, self.gamma, *self._root, self._proof(),
+            scale * self.bounds(), scale * self.everything, problem.null_value, self._separation.gamma, *self._root,
+            self._proof(),
         )  # fmt: skip
 
     def _proof(self) -> Proof:
         """Return Δ, the leaves of all budgets, and the duals that they use."""
-        if self._blocks is None:
-            return Proof.trivial(self._problem.sizes.size)
-        J, leaves = self._problem.sizes.size, [
-            (k, leaf) for k, entry in enumerate(self._budgets) for _, _, leaf in entry.leaves
-        ]  # fmt: skip
+        J = self._problem.sizes.size
+        if not self._leaves:
+            return Proof.trivial(J)
+        leaves = [(k, leaf) for k, heap in enumerate(self._leaves) for _, _, leaf in heap]
         used = {id(leaf.dual): leaf.dual for _, leaf in leaves}
         number = {key: k for k, key in enumerate(used)}
-        duals = np.array([self._relaxation.outside(dual) for dual in used.values()])
         return Proof(
-            tuple(self._blocks),
-            duals,
+            self._separation.blocks,
+            np.array([self._relaxation.outside(dual) for dual in used.values()]),
             np.array([k for k, _ in leaves], dtype=np.intp),
             np.array([number[id(leaf.dual)] for _, leaf in leaves], dtype=np.intp),
             np.array([leaf.included for _, leaf in leaves], dtype=bool).reshape(-1, J),
             np.array([leaf.excluded for _, leaf in leaves], dtype=bool).reshape(-1, J),
         )
 
-    def _solve_root(self, entry: Budget, gap: float) -> None:
-        entry.solved = True
-        start = self._nearest_weights(entry)
-        dual, z = self._relaxation.solve(
-            self._knapsack, entry.amount, start, rounds=ROOT_ROUNDS, enough=-np.inf, gap=gap / 4
-        )
-        self._offer(dual)
-        bound, turn, leaf = entry.leaves[0]
-        entry.leaves[0] = (bound, turn, Leaf(leaf.included, leaf.excluded, leaf.dual, leaf.bound, z))
-        self._round(z, entry.amount)
+    def _push(self, k: int, leaf: Leaf) -> None:
+        heapq.heappush(self._leaves[k], (-leaf.bound, next(self._turn), leaf))
 
-    def _nearest_weights(self, entry: Budget) -> Float | None:
-        solved = [other for other in self._budgets if other.solved and other is not entry and len(other.leaves) == 1]
-        if not solved:
-            return None
-        return min(solved, key=lambda other: abs(other.amount - entry.amount)).worst.z
+    def _worst(self, k: int) -> Leaf:
+        """Return the leaf with the largest bound, which is the bound at budget k."""
+        return self._leaves[k][0][2]
+
+    def _offer(self, dual: Dual) -> None:
+        """Use a dual at the budgets that are not split yet, where it is better than theirs."""
+        for k, bound in enumerate(dual.bounds(self._knapsack, self._grid).tolist()):
+            if len(self._leaves[k]) == 1 and bound < (old := self._worst(k)).bound:
+                self._leaves[k] = []
+                self._push(k, replace(old, dual=dual, bound=bound))
+
+    def _solve_root(self, k: int, gap: float) -> None:
+        """Solve the relaxation of a budget, starting from the nearest one that is solved, and offer its dual to all."""
+        amount = float(self._grid[k])
+        solved = [j for j in np.flatnonzero(self._solved).tolist() if len(self._leaves[j]) == 1]
+        nearest = min(solved, key=lambda j: abs(self._grid[j] - amount), default=None)
+        start = None if nearest is None else self._worst(nearest).z
+        self._solved[k] = True
+        dual, z = self._relaxation.solve(self._knapsack, amount, start, rounds=ROOT_ROUNDS, enough=-np.inf, gap=gap / 4)
+        self._offer(dual)
+        bound, turn, leaf = self._leaves[k][0]
+        self._leaves[k][0] = (bound, turn, replace(leaf, z=z))
+        self._round(z, amount, *self._root)
 
     def _split(self, k: int, gap: float) -> bool:
         """Split the worst leaf of a budget; return whether it could be."""
-        entry = self._budgets[k]
-        leaf = entry.worst
-        g = self._group_to_split(leaf, entry.amount)
+        leaf, amount, grid = self._worst(k), float(self._grid[k]), self._grid[k : k + 1]
+        g = self._group_to_split(leaf, amount)
         if g is None:
             return False
-        heapq.heappop(entry.leaves)
+        heapq.heappop(self._leaves[k])
         prices = self._problem.prices
         inside = leaf.included | prices.closure([g])
         outside = leaf.excluded.copy()
-        outside[[g, *(h for h, required in enumerate(prices.requires) if g in required)]] = True
+        outside[[g, *prices.dependents.get(g, ())]] = True
         for included, excluded in ((inside, leaf.excluded), (leaf.included, outside)):
             knapsack = Knapsack(prices, included, excluded)
-            if (included & excluded).any() or knapsack.spent > entry.amount * (1 + SLACK):
+            if (included & excluded).any() or knapsack.spent > amount * (1 + SLACK):
                 continue
             enough = float(self.values[k]) + gap / 2
-            dual, z = self._relaxation.solve(
-                knapsack, entry.amount, leaf.z, rounds=LEAF_ROUNDS, enough=enough, gap=gap / 4
-            )
-            bound = float(dual.bounds(knapsack, np.array([entry.amount]))[0])
-            inherited = float(leaf.dual.bounds(knapsack, np.array([entry.amount]))[0])
+            dual, z = self._relaxation.solve(knapsack, amount, leaf.z, rounds=LEAF_ROUNDS, enough=enough, gap=gap / 4)
+            bound, inherited = (float(d.bounds(knapsack, grid)[0]) for d in (dual, leaf.dual))
             if inherited < bound:
                 dual, bound = leaf.dual, inherited
-            heapq.heappush(entry.leaves, (-bound, next(self._turn), Leaf(included, excluded, dual, bound, z)))
+            self._push(k, Leaf(included, excluded, dual, bound, z))
             if bound > self.values[k]:
-                self._round(z, entry.amount, included, excluded)
+                self._round(z, amount, included, excluded)
         return True
 
     def _group_to_split(self, leaf: Leaf, amount: float) -> int | None:
         """Return the affordable free group that matters most and is bought in part, else any; None if there is none."""
-        knapsack = Knapsack(self._problem.prices, leaf.included, leaf.excluded)
-        free = np.flatnonzero(knapsack.fitting(amount))
+        free = np.flatnonzero(Knapsack(self._problem.prices, leaf.included, leaf.excluded).fitting(amount))
         if not free.size:
             return None
         undecided = leaf.dual.v[free] * np.minimum(leaf.z[free], 1 - leaf.z[free])
-        if undecided.max() > 0:
-            return int(free[np.argmax(undecided)])
-        return int(free[np.argmax(leaf.dual.v[free])])
+        return int(free[np.argmax(undecided if undecided.max() > 0 else leaf.dual.v[free])])
 
-    def _round(self, z: Float, amount: float, included: Mask | None = None, excluded: Mask | None = None) -> None:
+    def _round(self, z: Float, amount: float, included: Mask, excluded: Mask) -> None:
         """Buy groups in the order of their weights while they fit, and remember the set."""
-        prices = self._problem.prices
-        chosen = (self._root[0] if included is None else included).copy()
-        out = self._root[1] if excluded is None else excluded
-        for g in np.argsort(-z, kind="stable").tolist():
-            if chosen[g] or out[g]:
-                continue
-            tried = chosen | prices.closure([g])
-            if prices.cost(tried) <= amount * (1 + SLACK) and not (tried & out).any():
-                chosen = tried
-        self.know(chosen)
+        order = np.argsort(-z, kind="stable").tolist()
+        self.know(filled(self._problem.prices, included, excluded, amount, order))

@@ -1,11 +1,11 @@
-"""Check a certificate from moments, with nothing but NumPy: none of the code that found the bounds is used here.
+"""Check a certificate from moments with NumPy alone: nothing here is shared with the code that found the bounds.
 
 For S with c(S) ≤ K, u and Δ = blockdiag(Δ_g) ≻ 0 with M = C − Δ ⪰ 0,
 
     F(S) = max_{w on S} tr b'w − ½ tr w'Cw  ≤  ½ tr u'Mu + Σ_{g ∈ S} ½ tr q_g' Δ_g⁻¹ q_g,    q = b − Mu.
 
 So a bound holds for all sets of a leaf if it is at least the right side for the best S, bought in fractions; and for
-all sets if every set that the budget pays for is in a leaf.
+all sets if every affordable set is in a leaf.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TOLERANCE = 1e-8
 SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal."""
 CONSTANT = 10
-"""A column whose standard deviation is at most so many roundings of its mean is constant."""
+"""A column whose standard deviation is at most this many roundings of its mean is constant."""
 SINGULAR = 1e-11
 """A smallest eigenvalue of a Δ_g below this share of its largest one may be rounding."""
 ROUNDINGS, MOST_ROUNDING = 16, 1e-2
-"""C is off by so many roundings times its width; where that may change F by more than a percent, it says too little."""
+"""C is off by this many roundings times its width; where F may change by more than a percent, it says too little."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -50,26 +50,24 @@ def verify(certificate: Any, moments: Any) -> None:
     _check_values(certificate, C, b, label, price, near)
     if not certificate.proof.blocks:
         _need(not certificate.proof.duals.size and not certificate.proof.leaf_dual.size, "proof has leaves without Δ")
-        _need(
-            np.all(np.abs(certificate.bounds - certificate.everything) <= near),
-            "bounds without a proof must be that of all groups",
-        )
+        trivial = np.all(np.abs(certificate.bounds - certificate.everything) <= near)
+        _need(trivial, "bounds without a proof must be F of all groups")
         return
     _check_bounds(certificate, _dual_terms(certificate, C, b, label, largest), price, near)
 
 
-def _need(holds: Any, why: str) -> None:
+def _need(holds: object, why: str) -> None:
     if not holds:
         raise ValueError(f"the certificate does not hold: {why}")
 
 
-def _at_least(claimed: float, found: float, near: float, certificate: Any) -> bool:
-    """Tell whether a bound is what was found, and not below it: bounds are raised by what rounding may take away."""
-    return bool(-TOLERANCE * certificate.null_value <= claimed - found <= near)
+def _raised(claimed: float, found: float, near: float, null_value: float) -> bool:
+    """Tell whether a bound is what was found and not below it: bounds are raised by what rounding may take away."""
+    return bool(-TOLERANCE * null_value <= claimed - found <= near)
 
 
 def _check_types(certificate: Any) -> None:
-    """Check that every entry is a finite number of the right kind: NaN would pass many a comparison."""
+    """Check that every entry is a finite number of the right kind: NaN would pass many comparisons."""
     proof = certificate.proof
     for kind, where, names in (
         (np.float64, certificate, ("values", "budgets", "achieved", "bounds")),
@@ -81,7 +79,7 @@ def _check_types(certificate: Any) -> None:
     ):
         for name in names:
             array = getattr(where, name)
-            _need(isinstance(array, np.ndarray) and np.issubdtype(array.dtype, kind), f"{name} is of another type")
+            _need(isinstance(array, np.ndarray) and np.issubdtype(array.dtype, kind), f"{name} has the wrong type")
             _need(np.all(np.isfinite(array)), f"{name} has an entry that is not finite")
     for block in proof.blocks:
         _need(isinstance(block, np.ndarray) and np.all(np.isfinite(block)), "blocks are not finite arrays")
@@ -94,21 +92,20 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
     """Return C and b of standardised columns, group after group, R(∅), and the sizes of the groups."""
     names = moments.feature_names
     D = moments.scatter.shape[0] - max(1, int(np.prod(moments.target_shape, dtype=int)))
-    columns: list[Any] = []
-    every = [column for group in certificate.feature_groups.columns for column in group]
+    columns: list[int] = []
+    groups: list[list[str | int]] = [list(group) for group in certificate.feature_groups.columns]
+    every = [column for group in groups for column in group]
     if len(every) == D and all(isinstance(column, int) and column >= 0 for column in every):
         # moments of the grouped columns alone: positions count among these
         place = {column: k for k, column in enumerate(sorted(every))}
-        groups: list[list[Any]] = [[place[column] for column in group] for group in certificate.feature_groups.columns]
-    else:
-        groups = [list(group) for group in certificate.feature_groups.columns]
+        groups = [[place[column] for column in group] for group in groups]
     for group in groups:
         for column in group:
-            known = (
-                column in names if names and isinstance(column, str) else isinstance(column, int) and 0 <= column < D
-            )
+            if names and isinstance(column, str) and column in names:
+                column = names.index(column)
+            known = isinstance(column, int) and 0 <= column < D
             _need(known, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
-            columns.append(names.index(column) if names and isinstance(column, str) else int(column))
+            columns.append(int(column))
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]
     constant = ~(variance > (CONSTANT * EPS * np.abs(moments.mean[columns])) ** 2)
@@ -120,7 +117,7 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
 
 
 class _Price:
-    """c(S), and lower bounds on it that are sums: rests of groups, and hubs that groups need."""
+    """c(S), and additive lower bounds on it: the rests of groups, and the hubs that they need."""
 
     def __init__(self, groups: Any) -> None:
         names = list(groups.names)
@@ -141,7 +138,7 @@ class _Price:
         return float(self.own[all_of_it].sum() + sum(c for c, members in self.shared if all_of_it[members].any()))
 
     def best(self, v: Float, budget: float, inside: Mask, outside: Mask) -> float:
-        """Return the most value of sets with ``inside`` and without ``outside``, bought in fractions."""
+        """Return the most value that sets with ``inside`` and without ``outside`` have, bought in fractions."""
         left = budget * (1 + SLACK) - self.of(inside)
         if left < -SLACK * budget:
             return -np.inf
@@ -159,7 +156,8 @@ class _Price:
             home[hubs[k][1]] = k
         items = [(rest[g], v[g]) for g in np.flatnonzero(may & (home < 0))]
         for k, (cost, _) in enumerate(hubs):
-            members = sorted(np.flatnonzero(may & (home == k)), key=lambda g: _rate(rest[g], v[g]), reverse=True)
+            members: list[int] = np.flatnonzero(may & (home == k)).tolist()
+            members.sort(key=lambda g: _rate(float(rest[g]), float(v[g])), reverse=True)
             sums = [(cost + rest[members[: i + 1]].sum(), v[members[: i + 1]].sum()) for i in range(len(members))]
             if sums:
                 opening = max(range(len(sums)), key=lambda i: _rate(*sums[i]))
@@ -171,8 +169,8 @@ class _Price:
         return float(total)
 
 
-def _rate(cost: Any, value: Any) -> tuple[float, float]:
-    """Return what compares as value per cost does: exponent and mantissa, as the quotient may be no float."""
+def _rate(cost: float, value: float) -> tuple[float, float]:
+    """Return value per cost for comparisons, as exponent and mantissa: no float may hold the quotient."""
     if cost <= 0 or value <= 0:
         return (np.inf if cost <= 0 else -np.inf), 0.0
     (above, up), (below, down) = np.frexp(value), np.frexp(cost)
@@ -185,16 +183,19 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     proof, B, L = certificate.proof, certificate.budgets.size, certificate.proof.leaf_budget.size
     order = certificate.order.tolist()
     _need(len(set(order)) == len(order), "order repeats a group")
-    _need(certificate.values.shape == certificate.order.shape, "values must be per group of the order")
-    _need(all(0 <= g < J for g in order), "order has a group that there is not")
+    _need(certificate.values.shape == certificate.order.shape, "values must have one entry per group of the order")
+    _need(all(0 <= g < J for g in order), "order has a group that does not exist")
     _need(B and np.all(np.diff(certificate.budgets) > 0) and certificate.budgets[0] >= 0, "budgets must increase")
-    _need(certificate.achieved.shape == certificate.bounds.shape == (B,), "achieved and bounds must be per budget")
-    _need(certificate.included.shape == certificate.excluded.shape == (J,), "included, excluded must be per group")
-    _need(not proof.duals.size or proof.duals.shape[1:] == shape, "duals are not of the shape of b")
-    _need(proof.leaf_dual.shape == (L,), "leaf_dual must be per leaf")
-    _need(proof.leaf_included.shape == proof.leaf_excluded.shape == (L, J), "leaves must be per group")
+    _need(
+        certificate.achieved.shape == certificate.bounds.shape == (B,),
+        "achieved, bounds must have an entry per budget",
+    )
+    _need(certificate.included.shape == certificate.excluded.shape == (J,), "included, excluded must have J entries")
+    _need(not proof.duals.size or proof.duals.shape[1:] == shape, "duals do not have the shape of b")
+    _need(proof.leaf_dual.shape == (L,), "leaf_dual must have one entry per leaf")
+    _need(proof.leaf_included.shape == proof.leaf_excluded.shape == (L, J), "leaves must have one entry per group")
     _need(np.array_equal(np.unique(proof.leaf_dual), np.arange(len(proof.duals))), "leaf_dual must use every dual")
-    _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has no such budget")
+    _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has an unknown budget")
 
 
 def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp], price: _Price, near: float) -> None:
@@ -210,8 +211,11 @@ def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp],
     inside, outside = certificate.included, certificate.excluded
     bought = np.isin(np.arange(J), certificate.order)
     _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
-    _need(not (bought & outside).any(), "excluded has a group of the order")
-    _need(_at_least(certificate.everything, F(~outside), near, certificate), "everything is not F of all groups")
+    _need(not (bought & outside).any(), "order has an excluded group")
+    _need(
+        _raised(certificate.everything, F(~outside), near, certificate.null_value),
+        "everything is not F of all groups",
+    )
     gamma, share = _gamma(C, label), near / max(certificate.null_value, 1e-300)
     _need(abs(certificate.gamma - gamma) <= 1e-6 * gamma + 1e-10 + share, "gamma is not the smallest eigenvalue")
     prefixes = [np.isin(np.arange(J), certificate.order[:j]) for j in range(certificate.order.size + 1)]
@@ -221,8 +225,8 @@ def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp],
     _need(np.all(np.abs(certificate.values - values[1:]) <= near), "values are not F of the prefixes")
     for k, budget in enumerate(certificate.budgets):
         j = [j for j, cost in enumerate(costs) if cost <= budget * (1 + SLACK)][-1]
-        _need(prefixes[j][inside].all(), f"included has a group that the prefix at {budget:g} has not")
-        _need(certificate.bounds[k] >= values[j] - near, f"bounds: that at {budget:g} is below what is achieved")
+        _need(prefixes[j][inside].all(), f"the prefix at {budget:g} lacks an included group")
+        _need(certificate.bounds[k] >= values[j] - near, f"bounds: at {budget:g} the bound is below what is achieved")
         _need(abs(certificate.achieved[k] - values[j]) <= near, f"achieved at {budget:g} is not F of the prefix")
 
 
@@ -274,15 +278,15 @@ def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Pr
         pairs = [(proof.leaf_included[i], proof.leaf_excluded[i]) for i in leaves]
         _need(
             _covered(certificate.included, certificate.excluded, pairs, price, float(budget)),
-            f"the leaves at budget {budget:g} leave sets out",
+            f"the leaves at budget {budget:g} do not cover all sets",
         )
         found = [terms[proof.leaf_dual[i]] for i in leaves]
         values = [c + price.best(v, float(budget), *pair) for (c, v), pair in zip(found, pairs, strict=True)]
         own[k] = np.max(values, initial=-np.inf)
     expected = np.minimum(np.minimum.accumulate(own[::-1])[::-1], certificate.everything)
     for k, budget in enumerate(certificate.budgets):
-        follows = _at_least(certificate.bounds[k], expected[k], near, certificate)
-        _need(follows, f"the bound at budget {budget:g} is not what follows")
+        follows = _raised(certificate.bounds[k], expected[k], near, certificate.null_value)
+        _need(follows, f"the bound at budget {budget:g} does not follow from its leaves")
 
 
 def _covered(inside: Mask, outside: Mask, leaves: list[tuple[Mask, Mask]], price: _Price, budget: float) -> bool:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines import GroupLassoPath
 from budgetline.codec import AtLeast, Shape, arrays_of
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
@@ -23,9 +24,10 @@ from budgetline.groups.record import StoredGroups, check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
+from budgetline.model.subsets import LinearSubset, QuadraticSubset
+from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
-from budgetline.objectives.least_squares import Factor
-from budgetline.objectives.subsets import Expansion, LinearSubset, QuadraticSubset
+from budgetline.objectives.glm import Expansion
 from budgetline.persistence.settings import Setting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -42,9 +44,7 @@ LEARNED = (*SEARCH, "n_passes", *PATH)
 SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
-Float = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
-Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ModelRecord:
     scale: Annotated[Float, Shape("read", finite=False)]
     U: Annotated[Float | None, Shape("rows columns")] = None
     z: Annotated[Float | None, Shape("rows targets")] = None
-    kept: Annotated[NDArray[np.bool_] | None, Shape("columns")] = None
+    kept: Annotated[Mask | None, Shape("columns")] = None
     H: Annotated[tuple[Float, ...], Shape("width width")] = ()
     theta: Annotated[tuple[Float, ...], Shape("width")] = ()
     gradient: Annotated[tuple[Float, ...], Shape("width")] = ()

@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from budgetline.arrays import Array
 from budgetline.budgets import SLACK
 from budgetline.files import write_atomically
 from budgetline.messages import shown
@@ -153,7 +154,7 @@ def _add_shaped(graph: _Graph, model: AnytimeModel, found: str, name: str) -> No
     graph.output(name, np.float64, model.target_shape)
 
 
-def _add_classes(graph: _Graph, model: AnytimeModel, labels: NDArray[Any]) -> None:
+def _add_classes(graph: _Graph, model: AnytimeModel, labels: Array) -> None:
     graph.constant("classes", labels, labels.dtype)
     _add_shaped(graph, model, "all_scores", "scores")
     if labels.size == 2:
@@ -168,7 +169,7 @@ def _add_classes(graph: _Graph, model: AnytimeModel, labels: NDArray[Any]) -> No
     graph.output("probabilities", np.float64, labels.shape)
 
 
-def _labels(classes: NDArray[Any]) -> NDArray[Any]:
+def _labels(classes: Array) -> Array:
     """Return the labels in one of the types that a graph has for them: flags, whole numbers, numbers, texts."""
     labels = classes.tolist()
     for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64), (str, object)):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array
 from budgetline.codec import As, AtLeast, from_json, to_json
 from budgetline.groups import FeatureGroups
 from budgetline.groups.record import StoredGroups
@@ -86,7 +86,7 @@ def _record(given: object) -> ArrayRecord:
     return ArrayRecord(dtype, width, array.shape, values)
 
 
-def _array(record: ArrayRecord) -> NDArray[Any]:
+def _array(record: ArrayRecord) -> Array:
     """Return the array; its size is that of the values, whatever the shape says."""
     dtype, values = record.dtype, record.values
     if math.prod(record.shape) != len(values):

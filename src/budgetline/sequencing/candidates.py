@@ -1,17 +1,16 @@
-"""What may be bought next where costs are shared or groups require others: single groups, and bundles.
+"""What may be bought next where costs are shared or groups require others: single groups and bundles.
 
-A candidate is a set A of groups that with S holds everything it requires. It is scored as if it were one merged group,
+A candidate is a set A of groups that, together with S, holds everything it requires. It is scored as one merged group,
 and costs c(S ∪ A) − c(S). There are two kinds:
 
 - *singles*: every remaining group, together with the groups that it requires and S lacks;
-- *bundles*, so that a cost that many share does not hide how good they are together. For every *hub* — a shared cost
+- *bundles*, so that a cost shared by many does not hide how good they are together. For every *hub* — a shared cost
   that no group in S has paid, or a group outside S that others require — the groups that need it are sorted by score
   per cost once the hub is paid, and the unions A_1 ⊂ A_2 ⊂ … of their singles are candidates.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,7 +29,7 @@ TIE = 1e-12
 
 @dataclass(frozen=True)
 class Bundle:
-    """Unions of singles that share a hub: ``parts[0]`` is the best single, every further part what the next one adds.
+    """Unions of singles that share a hub: ``parts[0]`` is the best single, each further part is what the next one adds.
 
     Attributes
     ----------
@@ -54,7 +53,7 @@ class Bundle:
 
 
 def nested_candidates(groups: list[int], singles: dict[int, list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Cut the groups of a single where they are those of another one, too.
+    """Split the groups of a single where its first groups are themselves a single.
 
     Returns
     -------
@@ -79,7 +78,7 @@ def nested_candidates(groups: list[int], singles: dict[int, list[int]]) -> tuple
 
 
 def bundles(prices: Prices, chosen: Mask, allowed: Mask, scores: Float, costs: Float) -> Iterator[Bundle]:
-    """Yield one bundle per hub that two or more of the allowed groups need.
+    """Yield one bundle per hub that at least two allowed groups need.
 
     ``scores`` and ``costs`` (J,) are those of their singles.
     """
@@ -116,48 +115,36 @@ def _bundle(prices: Prices, chosen: Mask, ranked: list[int]) -> Bundle:
 
 
 def _ranked(members: NDArray[np.intp], scores: Float, costs: Float) -> list[int]:
-    """Sort groups by score per cost, free ones first; of equal ones the lower id comes first. All of shape (m,)."""
+    """Sort groups by score per cost, free ones first; ties go to the lower id. All of shape (m,)."""
     found: list[int] = []
-    for free in (True, False):
-        here = np.flatnonzero((costs <= 0) == free)
-        rates = Rates.of(scores[here], np.ones(here.size) if free else costs[here])
-        by_rate = rates.order()
-        falling = [rates.key(k) for k in by_rate.tolist()]
-        start = 0
-        while start < here.size:
-            end = start + 1
-            while end < here.size and _tied(falling[start], falling[end]):
-                end += 1
-            found += sorted(members[here[by_rate[start:end]]].tolist())
-            start = end
+    left = np.ones(members.size, dtype=bool)
+    while left.any():
+        tied = _best(scores, costs, left, cost_sensitive=True)
+        found += sorted(members[tied].tolist())
+        left[tied] = False
     return found
 
 
-def _tied(best: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    """Tell whether a rate is as good as one that is not less."""
-    (sign, exponent, mantissa), (other_sign, other_exponent, other_mantissa) = best, other
-    if other_sign != sign or exponent - other_exponent > 1:
-        return False
-    lower = math.ldexp(other_mantissa, int(sign * (other_exponent - exponent)))
-    return lower >= mantissa - TIE * abs(mantissa)
-
-
 def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool, slack: float = 0.0) -> int:
-    """Return the allowed group of the best score per cost; free ones first, ties to the cheaper, then the lower id.
+    """Return the allowed group with the highest score per cost; free ones first, ties to the cheaper, then lower id.
 
-    Costs that differ by no more than ``slack``, relatively, are equal when a tie is decided.
+    Costs that differ by no more than ``slack``, relatively, count as equal when a tie is broken.
     """
+    tied = _best(scores, costs, allowed, cost_sensitive=cost_sensitive)
+    return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + slack))])
+
+
+def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> NDArray[np.intp]:
+    """Return the allowed groups that tie for the highest score per cost, or of the free ones for the highest score."""
     candidates = np.flatnonzero(allowed)
-    if cost_sensitive:
-        if np.any(free := costs[candidates] == 0):
-            candidates = candidates[free]
-            rates = scores[candidates]
-        else:
-            rates = Rates.of(scores[candidates], costs[candidates]).relative()
+    free = costs[candidates] <= 0
+    if cost_sensitive and not free.any():
+        rates = Rates.of(scores[candidates], costs[candidates]).relative()
     else:
+        candidates = candidates[free] if cost_sensitive else candidates
         rates = scores[candidates]
     top = rates.max()
     if np.isnan(top):
         raise ValueError("the objective gave a score that is not a number")
-    tied = candidates[rates >= top - TIE * abs(top)] if np.isfinite(top) else candidates[rates == top]
-    return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + slack))])
+    tied = rates >= top - TIE * abs(top) if np.isfinite(top) else rates == top
+    return np.asarray(candidates[tied])

@@ -28,21 +28,21 @@ class Objective(Protocol):
         ...
 
     def scores(self, allowed: Mask, costs: Float) -> Float:
-        """Return the merit of every group, shape (J,); entries of groups not allowed are not looked at.
+        """Return the merit of every group, shape (J,); entries of groups that are not allowed are ignored.
 
-        ``costs`` (J,) are what scores will be divided by, ones if costs do not count: who need not know does not look.
+        ``costs`` (J,) are what scores will be divided by, ones if costs do not count; objectives may ignore them.
         """
         ...
 
     def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
-        """Return the merit of ``parts[0]``, of ``parts[0]`` and ``parts[1]``, …, each as if it were one merged group.
+        """Return the merit of ``parts[0]``, of ``parts[0]`` and ``parts[1]``, …, each as one merged group.
 
-        Only asked for where costs are shared or groups require others. Shape (len(parts),).
+        Only called where costs are shared or groups require others. Shape (len(parts),).
         """
         ...
 
     def gains(self) -> Float:
-        """Return F(S ∪ g) − F(S) of every group, shape (J,); only asked for when ``min_gain`` > 0."""
+        """Return F(S ∪ g) − F(S) of every group, shape (J,); only called when ``min_gain`` > 0."""
         ...
 
     def choose(self, g: int) -> float:
@@ -57,7 +57,7 @@ class Limits:
     Attributes
     ----------
     max_cost : float or None
-        Groups that would bring the total above it are passed over.
+        Groups that would raise the total above it are skipped.
     max_groups : int or None
     min_gain : float
         Stop when no group that still fits gains at least ``min_gain · R(∅)``.
@@ -68,11 +68,7 @@ class Limits:
     min_gain: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("max_cost", self.max_cost),
-            ("max_groups", self.max_groups),
-            ("min_gain", self.min_gain),
-        ):
+        for name, value in vars(self).items():
             if value is not None and not number_of(value) >= 0:
                 raise ValueError(f"{name} must be ≥ 0, got {shown(value)}")
         if self.max_groups is not None and int(self.max_groups) != self.max_groups:
@@ -82,10 +78,10 @@ class Limits:
 def greedy_order(
     objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, *, cost_sensitive: bool = True
 ) -> tuple[NDArray[np.intp], Float]:
-    """Choose groups one after another, each time the one of the best score per cost as it is then.
+    """Choose groups one after another, each time the group with the highest score per current cost.
 
     Where costs are shared or groups require others, several groups may be chosen at once (``candidates``); they are
-    then bought one after another, the one of the best score per cost first.
+    then bought one after another, the highest score per cost first.
 
     Returns
     -------
@@ -122,19 +118,11 @@ class _Loop:
     """The state of one run: what was bought, for how much, and how the next candidate is found."""
 
     def __init__(
-        self,
-        objective: Objective,
-        prices: Prices,
-        schedule: Schedule,
-        limits: Limits,
-        cost_sensitive: bool,
-        most: int,
+        self, objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, cost_sensitive: bool, most: int
     ) -> None:
         self._objective, self._prices, self._schedule, self._limits = objective, prices, schedule, limits
-        self._cost_sensitive, self._most = cost_sensitive, most
-        self.additive = prices.additive
-        self._chosen = np.zeros(prices.own.size, dtype=bool)
-        self._ones = np.ones(prices.own.size)
+        self._cost_sensitive, self._most, self.additive = cost_sensitive, most, prices.additive
+        self._chosen, self._ones = np.zeros(prices.own.size, dtype=bool), np.ones(prices.own.size)
         self.order: list[int] = []
         self.gains: list[float] = []
         self.spent = 0.0
@@ -144,7 +132,7 @@ class _Loop:
         return self._prices.own if self.additive else self._prices.marginal(self._chosen)
 
     def fitting(self, costs: Float) -> Mask:
-        """Return the remaining groups that are within the limits, together with those that they require."""
+        """Return the remaining groups that fit the limits, together with those that they require."""
         fits = ~self._chosen
         if self._limits.max_cost is not None:
             fits &= self.spent + costs <= self._limits.max_cost * (1 + SLACK)
@@ -154,31 +142,24 @@ class _Loop:
         return fits
 
     def best(self, allowed: Mask, costs: Float) -> int:
-        """Return the best of the allowed groups, each on its own."""
+        """Return the best allowed group, each taken on its own."""
         scores = self._objective.scores(allowed, costs if self._cost_sensitive else self._ones)
         return best_group(scores, costs, allowed, cost_sensitive=self._cost_sensitive)
 
     def best_candidate(self, allowed: Mask, fits: Mask, costs: Float) -> list[int]:
-        """Return the groups of the best candidate: a group with what it requires, or a bundle."""
-        scores = self._single_scores(allowed, costs)
-        found: list[list[int]] = []
-        extra_scores: list[Float] = []
-        extra_costs: list[float] = []
+        """Return the groups of the best candidate: a group with those that it requires, or a bundle."""
+        scores = single = self._single_scores(allowed, costs)
+        every, prices, found = allowed, costs, list[list[int]]()
         if self._cost_sensitive and getattr(self._schedule, "bundles", True):
-            for bundle in bundles(self._prices, self._chosen, allowed, scores, costs):
+            for bundle in bundles(self._prices, self._chosen, allowed, single, costs):
                 kept = [k for k in bundle.several if self._allows(bundle, k, fits, costs)]
                 if kept:
-                    extra_scores.append(self._objective.joint_scores(bundle.parts[: kept[-1] + 1])[kept])
-                    extra_costs += [bundle.costs[k] for k in kept]
+                    scores = np.append(scores, self._objective.joint_scores(bundle.parts[: kept[-1] + 1])[kept])
+                    prices = np.append(prices, [bundle.costs[k] for k in kept])
+                    every = np.append(every, np.ones(len(kept), dtype=bool))
                     found += [bundle.union(k) for k in kept]
-        every = np.concatenate([allowed, np.ones(len(found), dtype=bool)])
-        best = best_group(
-            np.concatenate([scores, *extra_scores]),
-            np.concatenate([costs, extra_costs]),
-            every,
-            cost_sensitive=self._cost_sensitive,
-            slack=SLACK,  # the same groups may be added up in another order
-        )
+        # the same groups may have been added up in another order, hence the slack
+        best = best_group(scores, prices, every, cost_sensitive=self._cost_sensitive, slack=SLACK)
         return self._prices.missing(best, self._chosen) if best < costs.size else found[best - costs.size]
 
     def _single_scores(self, allowed: Mask, costs: Float) -> Float:
@@ -200,9 +181,9 @@ class _Loop:
         return scores
 
     def _allows(self, bundle: Bundle, k: int, fits: Mask, costs: Float) -> bool:
-        """Return whether union k of a bundle is within the limits, and its last group allowed at the price of all.
+        """Return whether union k of a bundle fits the limits, and its last group is allowed at the price of the union.
 
-        Its members may come next on their own; so a schedule that looks at costs is asked once more, at that price.
+        Each member may come next on its own, so a schedule that looks at costs is asked again, at that price.
         """
         cost, last = bundle.costs[k], bundle.last[k]
         if sum(map(len, bundle.parts[: k + 1])) > self._most - len(self.order):
@@ -214,7 +195,7 @@ class _Loop:
         return bool(self._schedule.allowed(instead, fits, self.spent)[last])
 
     def take_all(self, groups: list[int]) -> None:
-        """Buy groups one after another: of those whose requirements are met, the best."""
+        """Buy groups one after another: of those whose requirements are met, the best first."""
         pending = np.zeros_like(self._chosen)
         pending[groups] = True
         while pending.any():

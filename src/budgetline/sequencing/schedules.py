@@ -1,4 +1,4 @@
-"""Schedules: which groups may come next, given what has been spent."""
+"""Schedules: which groups may come next, given what has been spent so far."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from numbers import Integral
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetline.budgets import SLACK, number_of
-from budgetline.groups.prices import Prices
+from budgetline.groups.prices import Float, Mask, Prices
 from budgetline.messages import shown, some
 
 
 class Schedule(Protocol):
     """Says which of the remaining groups may be chosen next.
 
-    A bundle (``candidates``) may be chosen if all its members may, and one of them at the price of the whole bundle; a
-    schedule that has an attribute ``bundles = False`` is never offered any.
+    A bundle (``candidates``) may be chosen if each of its members may, and one of them at the price of the whole
+    bundle; a schedule with an attribute ``bundles = False`` is never offered any.
     """
 
-    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return a mask of shape (J,), a subset of ``remaining``; all False ends the sequence.
 
-        ``costs`` are those of the remaining groups as they are now, with what each requires and shares.
+        ``costs`` are the current costs of the groups, including what each requires and shares.
         """
         ...
 
@@ -41,7 +40,7 @@ class Greedy:
     ('b', 'a')
     """
 
-    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return all remaining groups."""
         return remaining
 
@@ -50,9 +49,9 @@ class Greedy:
 class Doubling:
     """The next group may not cost more than all spent so far, so that the total at most doubles (Algorithm 2).
 
-    As printed the algorithm stops as soon as no remaining group is affordable, with distinct costs at the second
-    step already. This version then takes the cheapest remaining group, and goes on; for it, for every C0 > 4, every
-    budget B and every set S, under the rules ``fr`` and ``omp``,
+    The algorithm as printed stops as soon as no remaining group is affordable; with distinct costs, that is at the
+    second step. This version takes the cheapest remaining group instead and goes on. For every C0 > 4, every budget B
+    and every set S, under the rules ``fr`` and ``omp``, it guarantees
 
         F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
 
@@ -61,7 +60,7 @@ class Doubling:
     Parameters
     ----------
     c_min : float or None
-        The most the first group may cost; None: the lowest cost there is.
+        The most the first group may cost; None: the lowest cost of all groups.
     literal : bool
         Stop when nothing is affordable, as in the paper.
 
@@ -85,8 +84,8 @@ class Doubling:
         if not isinstance(self.literal, bool | np.bool_):
             raise TypeError(f"literal must be True or False, got {shown(self.literal)}")
 
-    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
-        """Return the affordable groups; if there are none, the cheapest (or, as printed, nothing)."""
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
+        """Return the affordable groups; if there are none, the cheapest (or nothing, if ``literal``)."""
         limit = spent
         if spent == 0:
             limit = self.c_min if self.c_min is not None else float(costs.min()) if self.literal else 0.0
@@ -98,7 +97,7 @@ class Doubling:
 
 @dataclass(frozen=True)
 class FixedOrder:
-    """An order that is given, such as the one a pipeline uses today: only the models of its prefixes are fitted.
+    """A given order, such as the one a pipeline uses today: only the models of its prefixes are fitted.
 
     Parameters
     ----------
@@ -127,15 +126,20 @@ class FixedOrder:
             raise ValueError(f"group {shown(twice)} is listed twice in the order")
         object.__setattr__(self, "groups", groups)
 
-    def among(self, names: Sequence[str | int]) -> FixedOrder:
-        """Return the same order as positions among ``names``; what is a name is not taken for a position."""
-        position: dict[str | int, str | int] = {name: g for g, name in enumerate(names)}
+    def positions(self, names: Sequence[str | int], prices: Prices) -> list[int]:
+        """Return the order as positions among ``names``, checked against requirements; a name is never a position."""
+        place = {name: g for g, name in enumerate(names)}
+        found: list[int] = []
         for g in self.groups:
-            if g not in position and (isinstance(g, str) or not 0 <= g < len(names)):
+            if g not in place and (isinstance(g, str) or not 0 <= g < len(names)):
                 raise ValueError(f"group {shown(g)} of the fixed order is not one of the {len(names)} groups")
-        return FixedOrder([position.get(g, g) for g in self.groups])
+            found.append(place[g] if g in place else int(g))
+        if wrong := prices.out_of_order(found):
+            g, h = (shown(names[k]) for k in wrong)
+            raise ValueError(f"the fixed order has group {g}, which requires {h}, without {h} before it")
+        return found
 
-    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return the first remaining group of the order."""
         mask = np.zeros(costs.size, dtype=bool)
         following = [g for g in cast(tuple[int, ...], self.groups) if remaining[g]]
@@ -145,9 +149,9 @@ class FixedOrder:
 
 @dataclass(frozen=True)
 class CheapestFirst:
-    """The cheapest remaining group comes next, of several the one of the best score: a baseline.
+    """The cheapest remaining group comes next, of several the one with the highest score: a baseline.
 
-    The cost of a group is what it costs now, with the groups that it requires, which then come before it.
+    The cost of a group is its current cost, including the groups that it requires, which then come before it.
 
     Examples
     --------
@@ -158,14 +162,14 @@ class CheapestFirst:
 
     bundles: ClassVar[bool] = False
 
-    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return the cheapest of the remaining groups."""
         return np.asarray(remaining & (costs == costs[remaining].min(initial=np.inf)))
 
 
 @dataclass(frozen=True)
 class RandomOrder:
-    """A random order, drawn from a seed: a baseline. The same seed gives the same order on every fold.
+    """A random order, drawn from a seed: a baseline. The same seed gives the same order in every fold.
 
     Groups that others require are moved before them.
 
@@ -186,7 +190,7 @@ class RandomOrder:
         if not isinstance(self.random_state, Integral) or self.random_state < 0:
             raise ValueError(f"random_state must be a whole number ≥ 0, got {shown(self.random_state)}")
 
-    def allowed(self, costs: NDArray[np.float64], remaining: NDArray[np.bool_], spent: float) -> NDArray[np.bool_]:
+    def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return the first remaining group of the order drawn."""
         order = np.random.default_rng(self.random_state).permutation(costs.size)
         return FixedOrder(order.tolist()).allowed(costs, remaining, spent)
@@ -203,10 +207,6 @@ def as_schedule(schedule: Any, names: Sequence[str | int], prices: Prices) -> Sc
         return cast(Schedule, SCHEDULES[schedule]())
     if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
         raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {shown(schedule)}")
-    if not isinstance(schedule, FixedOrder):
-        return cast(Schedule, schedule)
-    fixed = schedule.among(names)
-    if wrong := prices.out_of_order(cast(tuple[int, ...], fixed.groups)):
-        g, h = (shown(names[k]) for k in wrong)
-        raise ValueError(f"the fixed order has group {g}, which requires {h}, without {h} before it")
-    return fixed
+    if isinstance(schedule, FixedOrder):
+        return FixedOrder(schedule.positions(names, prices))
+    return cast(Schedule, schedule)

@@ -1,4 +1,4 @@
-"""The sequence record: which group at which step, what it costs and what it brings."""
+"""The record of a sequence: which group comes at which step, what it costs and what it gains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GroupSequence:
     groups : tuple of str
         Names of the groups; for a user's set function the elements themselves.
     costs : float array
-        Cost of each stage as it is paid: shared costs by the first group that needs them.
+        Cost of each stage as paid: a shared cost is paid by the first group that needs it.
     gains : float array
         F(S ∪ g) − F(S) on the training data.
     null_value : float

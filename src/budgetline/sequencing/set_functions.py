@@ -6,28 +6,29 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
-from budgetline.groups.prices import Prices
+from budgetline.groups.prices import Float, Mask, Prices
 from budgetline.messages import shown
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import as_schedule
 from budgetline.sequencing.sequence import GroupSequence
 
+Elements = frozenset[Any]
+
 
 class SetFunction:
     """A set function as an objective of the greedy loop: every score is a difference of two values."""
 
-    def __init__(self, F: Callable[[frozenset[Any]], float], elements: list[Any]) -> None:
+    def __init__(self, F: Callable[[Elements], float], elements: list[Any]) -> None:
         self._F = F
         self._elements = elements
-        self._chosen: frozenset[Any] = frozenset()
+        self._chosen: Elements = frozenset()
         self._value = self._evaluate(self._chosen)
         self._known: dict[int, float] = {}
         self.null_value = self._evaluate(frozenset(elements)) - self._value
 
-    def scores(self, allowed: NDArray[np.bool_], costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, allowed: Mask, costs: Float) -> Float:
         """Return F(S ∪ {x}) − F(S) of the allowed elements."""
         scores = np.full(len(self._elements), -np.inf)
         for g in np.flatnonzero(allowed).tolist():
@@ -35,7 +36,7 @@ class SetFunction:
                 scores[g] = self._with(g) - self._value
         return scores
 
-    def joint_scores(self, parts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
         """Return F(S ∪ A) − F(S) of the unions A of the first 1, 2, … parts."""
         found, reached = [], self._chosen
         for part in parts:
@@ -43,7 +44,7 @@ class SetFunction:
             found.append(self._evaluate(reached) - self._value)
         return np.array(found)
 
-    def gains(self) -> NDArray[np.float64]:
+    def gains(self) -> Float:
         """Return F(S ∪ {x}) − F(S) of every element."""
         every = np.ones(len(self._elements))
         return self.scores(every > 0, every)
@@ -61,7 +62,7 @@ class SetFunction:
             self._known[g] = self._evaluate(self._chosen | {self._elements[g]})
         return self._known[g]
 
-    def _evaluate(self, S: frozenset[Any]) -> float:
+    def _evaluate(self, S: Elements) -> float:
         value = float(self._F(S))
         if not np.isfinite(value):
             raise ValueError(f"the objective is {value} on {set(S) or 'the empty set'}")
@@ -69,7 +70,7 @@ class SetFunction:
 
 
 def greedy_sequence(
-    objective: Callable[[frozenset[Any]], float],
+    objective: Callable[[Elements], float],
     costs: Mapping[Hashable, float],
     *,
     shared: Mapping[Any, tuple[float, Iterable[Any]]] | None = None,
@@ -113,7 +114,7 @@ def greedy_sequence(
     elements = list(costs)
     names = tuple(map(str, elements))
     if (shared or requires) and len(set(names)) < len(names):
-        raise ValueError(f"element {shown(next(n for n in names if names.count(n) > 1))} is there twice, as text")
+        raise ValueError(f"element {shown(next(n for n in names if names.count(n) > 1))} is listed twice, as text")
     required = all_required(parse_requires(requires, names), names)
     prices = Prices(parse_costs(list(costs.values()), names), parse_shared(shared, names), required)
     F = SetFunction(objective, elements)

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from budgetline.objectives.coefficients import subset_coefficients
+from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import Family
-from budgetline.objectives.least_squares import Factor
+from budgetline.objectives.glm import Expansion
 from budgetline.objectives.newton import factored
 
 Float = NDArray[np.float64]
-
-
-class Subset(Protocol):
-    """Answers for any subset of the chosen columns."""
-
-    @property
-    def columns(self) -> NDArray[np.intp]:
-        """The chosen columns of X, in order, shape (T,)."""
-        ...
-
-    @property
-    def column_ends(self) -> NDArray[np.intp]:
-        """How many of them belong to the first j stages, shape (stages,)."""
-        ...
-
-    def solve(self, chosen: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Return coefficients (P, T) of standardised columns, zero outside the subset, and levels (P,)."""
-        ...
-
-    def renamed(self, columns: NDArray[np.intp]) -> Self:
-        """Return the same for columns of another table."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -66,33 +44,6 @@ class LinearSubset:
 
 
 @dataclass(frozen=True)
-class Expansion:
-    """The quadratic model of the risk around one stage: minimised where H(θ − θ*) = −gradient.
-
-    Attributes
-    ----------
-    stage : int
-    H : array of shape (Q(1 + T), Q(1 + T))
-    theta : array of shape (Q(1 + T),)
-        Intercepts, then coefficients of standardised columns in internal scores; zero beyond the stage.
-    gradient : array of shape (Q(1 + T),)
-    """
-
-    stage: int
-    H: Float
-    theta: Float
-    gradient: Float
-
-    def minimum(self, free: NDArray[np.bool_]) -> tuple[Float, float]:
-        """Return the minimiser over θ that are zero outside ``free``, and how far it is from θ*: ½ δ'Hδ."""
-        theta = np.zeros_like(self.theta)
-        target = self.H[free] @ self.theta - self.gradient[free]
-        theta[free] = cho_solve(factored(self.H[np.ix_(free, free)]), target, check_finite=False)
-        step = theta - self.theta
-        return theta, float(step @ self.H @ step / 2)
-
-
-@dataclass(frozen=True)
 class QuadraticSubset:
     """A GLM: the minimiser, over the subset, of a quadratic model of the risk around a fitted stage.
 
@@ -113,10 +64,22 @@ class QuadraticSubset:
         ends = np.concatenate([[0], self.column_ends])
         *prefixes, last = self.expansions
         contained = [e for e in prefixes if chosen[: ends[e.stage]].all()]
-        theta, _ = min((e.minimum(free) for e in (last, *contained[-1:])), key=lambda found: found[1])
+        theta, _ = min((_minimum(e, free) for e in (last, *contained[-1:])), key=lambda found: found[1])
         external = self.family.external(theta.reshape(-1, self.n_scores))
         return external[1:].T, external[0]
 
     def renamed(self, columns: NDArray[np.intp]) -> QuadraticSubset:
         """Return the same for columns of another table."""
         return replace(self, columns=columns)
+
+
+Subset = LinearSubset | QuadraticSubset
+
+
+def _minimum(around: Expansion, free: NDArray[np.bool_]) -> tuple[Float, float]:
+    """Return the minimiser over θ that are zero outside ``free``, and how far it is from θ*: ½ δ'Hδ."""
+    theta = np.zeros_like(around.theta)
+    target = around.H[free] @ around.theta - around.gradient[free]
+    theta[free] = cho_solve(factored(around.H[np.ix_(free, free)]), target, check_finite=False)
+    step = theta - around.theta
+    return theta, float(step @ around.H @ step / 2)

@@ -1,0 +1,264 @@
+"""Block-pivoted factorisations of C, one group of columns at a time: from C itself, or from the columns of X.
+
+For the chosen columns S, in order, C_S = U'U with U upper triangular and z = U⁻ᵀ b_S. Choosing a group appends rows to
+P = U⁻ᵀ C_{S,·}. :class:`BlockCholesky` takes them from C, :class:`GramSchmidt` from the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from budgetline.data.rows import CHUNK_BYTES
+from budgetline.objectives.blocks import independent
+from budgetline.objectives.gram import EPS, Gram
+from budgetline.statistics.columns import StandardisedColumns
+
+Float = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+NOISE = 64 * EPS
+"""Rounding error of a well-conditioned elimination, with a margin."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """C_S = U'U and z = U⁻ᵀ b_S for the chosen columns S, and where each stage ends.
+
+    Attributes
+    ----------
+    U : array of shape (k, T)
+        Upper triangular; fewer rows than columns where columns depend on earlier ones (then λ = 0).
+    z : array of shape (k, P)
+    columns : int array of shape (T,)
+        The chosen columns, in order.
+    kept : bool array of shape (T,)
+        Whether a column added a row to U; the others depend on those before them.
+    row_ends, column_ends : int arrays of shape (stages,)
+        Rows and columns of U that belong to the first j stages.
+    """
+
+    U: Float
+    z: Float
+    columns: Ints
+    kept: NDArray[np.bool_]
+    row_ends: Ints
+    column_ends: Ints
+
+
+class _Chosen:
+    """The groups chosen so far, b (D, P) and the variances (P,) of the targets. Columns are in group-major order."""
+
+    def __init__(self, b: Float, target_variance: Float) -> None:
+        self.b, self.target_variance = b, target_variance
+        self._columns: list[Ints] = []
+        self._kept: list[NDArray[np.bool_]] = []
+        self._z: list[Float] = []
+
+    def factor(self) -> Factor:
+        """Return the factor of everything chosen."""
+        columns = np.concatenate([np.empty(0, dtype=np.intp), *self._columns])
+        kept = np.concatenate([np.empty(0, dtype=bool), *self._kept])
+        z = np.vstack([np.zeros((0, self.b.shape[1])), *self._z])
+        row_ends = np.cumsum([len(z) for z in self._z], dtype=np.intp)
+        column_ends = np.cumsum([c.size for c in self._columns], dtype=np.intp)
+        return Factor(self._triangle(columns), z, columns, kept, row_ends, column_ends)
+
+    def _triangle(self, columns: Ints) -> Float:
+        """Return U (k, T) of the chosen columns."""
+        raise NotImplementedError
+
+    def _note(self, columns: Ints, kept: NDArray[np.bool_], z: Float) -> None:
+        self._columns.append(columns)
+        self._kept.append(kept)
+        self._z.append(z)
+
+
+class BlockCholesky(_Chosen):
+    """Rows of P from C itself: col = C_g· − P_g'P, then P_new = L⁻¹ col.
+
+    Parameters
+    ----------
+    gram : Gram
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        super().__init__(gram.b, gram.target_variance)
+        self._gram, self._eps = gram, max(NOISE, gram.eps)
+        self._left, self._error = np.diag(gram.C), np.full(len(gram.C), self._eps)
+        self._P = np.empty(gram.C.shape)
+        self._rank = 0
+
+    def rounding(self) -> Float:
+        """Estimate the rounding error of the gradient of every column, shape (D,), for targets of deviation one.
+
+        It is the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, where p was the pivot.
+        """
+        return self._error
+
+    def blocks(self, columns: Ints) -> Float:
+        """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
+        return self._gram.blocks(columns)
+
+    def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+        """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
+        here, k = slice(columns[0], columns[-1] + 1), self._rank
+        col = self._gram.C[here] - self._P[:k, here].T @ self._P[:k]
+        kept = independent(col[:, here])
+        L = np.linalg.cholesky(col[kept][:, here][:, kept])
+        rows = solve_triangular(L, col[kept], lower=True, check_finite=False)
+        z = solve_triangular(L, r[here][kept], lower=True, check_finite=False)
+        p = np.diag(L).min(initial=1.0)
+        self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
+        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        self._rank += len(rows)
+        self._P[k : self._rank] = rows
+        self._note(columns, kept, z)
+        return rows, z
+
+    def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+        """Return the Schur complement (s, s) of columns A after those chosen, C_A − P_A'P_A, and their gradient (s, P).
+
+        ``r`` (D, P) is the gradient of all columns.
+        """
+        P = self._P[: self._rank, columns]
+        return self._gram.C[np.ix_(columns, columns)] - P.T @ P, r[columns]
+
+    def _triangle(self, columns: Ints) -> Float:
+        return self._P[: self._rank, columns]
+
+
+class GramSchmidt(_Chosen):
+    """Rows of P from the data, by block Gram–Schmidt with reorthogonalisation.
+
+    The columns of [A; √λ I], with A standardised, are made orthonormal group by group; the new rows are q'A. Nothing of
+    size D × D is formed, and the condition number is not squared. ``Q`` is kept in two parts, over the rows of A and
+    over the rows of √λ I that belong to chosen columns.
+
+    Parameters
+    ----------
+    A : StandardisedColumns, shape (n, D)
+    order : int array of shape (D,)
+        Columns of A, group after group.
+    targets : array of shape (n, P)
+    alpha : float
+    noise : array of shape (D,)
+        What is left of a column of A after orthogonalisation is rounding noise if its norm is below this.
+    """
+
+    def __init__(self, A: StandardisedColumns, order: Ints, targets: Float, alpha: float, noise: Float) -> None:
+        super().__init__(np.ascontiguousarray(A.project(targets).T[order]), (targets**2).sum(axis=0))
+        self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
+        self._target = targets.copy()
+        self._lower_target = np.zeros((0, targets.shape[1]))
+        self._T, self._k, self._pivot, self._left = 0, 0, 1.0, np.ones(order.size)
+        self._Q = np.zeros((targets.shape[0], 0), order="F")
+        self._lower = np.zeros((0, 0), order="F")
+        self._U = np.zeros((0, 0), order="F")
+
+    def blocks(self, columns: Ints) -> Float:
+        """Return C_g for groups of one size, given their columns (J_s, s): (J_s, s, s); a few groups at a time."""
+        count, size = columns.shape
+        blocks = np.empty((count, size, size))
+        batch = max(1, CHUNK_BYTES // (8 * size * self.A.root.size))
+        for start in range(0, count, batch):
+            part = columns[start : start + batch]
+            # one contiguous matrix per group, so that BLAS computes the product
+            chunk = np.ascontiguousarray(self.A.columns(self.order[part.ravel()]).T).reshape(len(part), size, -1)
+            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
+        blocks[:, np.arange(size), np.arange(size)] += self.alpha
+        return blocks
+
+    def rounding(self) -> Float:
+        """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
+        return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivot))
+
+    def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+        """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
+        size, T, k = columns.size, self._T, self._k
+        # 1. orthogonalise against what was chosen
+        upper, lower, above = self._orthogonal(columns)
+        # 2. make what is left orthonormal, without the columns that are only noise
+        q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
+        self._pivot = min(self._pivot, float(np.abs(np.diag(corner[:, kept])).min(initial=1.0)))
+        q_upper, q_lower = q[: len(upper)], q[len(upper) :]
+        # 3. the targets lose their part along q
+        self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
+        z = q_upper.T @ self._target + q_lower.T @ self._lower_target
+        self._target -= q_upper @ z
+        self._lower_target -= q_lower @ z
+        # 4. grow Q and U; the new rows of P are q'A
+        self._T, self._k = T + size, k + q.shape[1]
+        self._Q = _grown(self._Q, len(upper), self._k)
+        self._lower = _grown(self._lower, self._T, self._k)
+        self._U = _grown(self._U, self._k, self._T)
+        self._Q[:, k : self._k] = q_upper
+        self._lower[: self._T, k : self._k] = q_lower
+        self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
+        self._note(columns, kept, z)
+        rows = self.A.project(q_upper)[:, self.order]
+        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        return rows, z
+
+    def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
+        """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of what is left of columns after those chosen."""
+        upper, lower, _ = self._orthogonal(columns)
+        size = np.sqrt((upper**2).sum(axis=0) + (lower**2).sum(axis=0))
+        r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
+        self._left[columns] = size**2
+        return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise[columns], size, 0.0)
+
+    def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+        """Return V'V and V'Y of what is left of columns, in units of its size: it counts, however little it is."""
+        block, own, size = self.residual(columns)
+        unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
+
+    def _orthogonal(self, columns: Ints) -> tuple[Float, Float, Float]:
+        """Orthogonalise columns against those chosen, twice: once is not enough when little is left.
+
+        Returns what is left, over the rows of A and of √λ I, and the coordinates (k, s) of what was taken away.
+        """
+        size, T, k = columns.size, self._T, self._k
+        Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
+        upper = self.A.columns(self.order[columns])
+        lower = np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)])
+        above = np.zeros((k, size))
+        for _ in range(2):
+            h = Q.T @ upper + Q_lower.T @ lower[:T]
+            upper -= Q @ h
+            lower[:T] -= Q_lower @ h
+            above += h
+        return upper, lower, above
+
+    def _triangle(self, columns: Ints) -> Float:
+        return self._U[: self._k, : self._T].copy()
+
+
+Factorisation = BlockCholesky | GramSchmidt
+
+
+def _grown(array: Float, rows: int, columns: int) -> Float:
+    """Return the array in a larger one of zeros, unless it has that many rows and columns already."""
+    have = array.shape
+    room = tuple(h if need <= h else max(need, 2 * h) for need, h in zip((rows, columns), have, strict=True))
+    if room == have:
+        return array
+    larger = np.zeros(room, order="F")
+    larger[: have[0], : have[1]] = array
+    return larger
+
+
+def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_]]:
+    """Return q (N, m) orthonormal, q'V (m, s) and which columns of V it spans: not those below their noise."""
+    q, R = qr(V, mode="economic", check_finite=False)
+    kept = np.ones(V.shape[1], dtype=bool)
+    if np.all(np.abs(np.diag(R)) > noise):
+        return q, np.triu(R), kept
+    _, R, pivots = qr(V, mode="economic", pivoting=True, check_finite=False)
+    kept[pivots[int(np.sum(np.abs(np.diag(R)) > noise.max())) :]] = False
+    q, _ = qr(V[:, kept], mode="economic", check_finite=False)
+    return q, q.T @ V, kept

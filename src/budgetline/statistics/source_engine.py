@@ -1,0 +1,187 @@
+"""The engine of sources: every point is one pass, which adds up risk, gradient and Hessian of all columns.
+
+So the last pass of a refit also scores the next group and starts its refit. Memory does not depend on the number of
+rows. A cluster runs the same passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetline.data.sources import Chunk
+from budgetline.statistics.columns import StandardisedColumns
+from budgetline.statistics.engines import Float, Ints, Loss
+from budgetline.statistics.moments import Moments
+from budgetline.statistics.passes import located, targets_of
+from budgetline.statistics.rows_engine import RowsEngine
+
+MOST_PARAMETERS = 6000
+"""The Hessian of all columns and scores must fit into memory."""
+
+
+@dataclass(frozen=True)
+class _ModelSums:
+    """What one pass adds up at θ (1 + D, Q): a point that comes with its Hessian.
+
+    Attributes
+    ----------
+    theta, descent : arrays of shape (1 + D, Q)
+        θ of all columns of Z, and minus the gradient of the risk.
+    H : array of shape (1 + D, Q, 1 + D, Q)
+    risk, saturated : float
+        Risk at θ, and in the first pass that of the saturated model.
+    lowest, highest : float
+        Range of the traces of ∇²φ(η).
+    """
+
+    theta: Float
+    descent: Float
+    H: Float
+    risk: float
+    saturated: float
+    lowest: float
+    highest: float
+
+    def __add__(self, other: _ModelSums) -> _ModelSums:
+        return _ModelSums(
+            self.theta,
+            self.descent + other.descent,
+            self.H + other.H,
+            self.risk + other.risk,
+            self.saturated + other.saturated,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+        )
+
+    def gradient(self, columns: Ints | None) -> Float:
+        return self.descent[_chosen(columns)]
+
+    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+        H, Q = self.cross(columns, columns), self.theta.shape[1]
+        return H if score is None else H[score::Q, score::Q]
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        return self.H[columns][:, :, _chosen(others)].reshape(columns.size * self.theta.shape[1], -1)
+
+    def blocks(self, groups: Ints) -> Float:
+        return np.array([self.hessian(group) for group in groups])
+
+    def product(self, columns: Ints, V: Float) -> Float:
+        return np.asarray(self.hessian(columns) @ V.ravel()).reshape(V.shape)
+
+    def curvature_range(self) -> tuple[float, float]:
+        return self.lowest, self.highest
+
+    def near(self, columns: Ints, theta: Float) -> _ModelSums:
+        """Foretell risk and gradient from the Hessian, without a pass."""
+        step = theta - self.theta[columns]
+        moved = np.tensordot(self.H[:, :, columns], step, axes=2)
+        risk = self.risk + float(np.sum(step * (moved / 2 - self.descent)[columns]))
+        return replace(self, theta=_full(columns, theta, len(self.theta)), descent=self.descent - moved, risk=risk)
+
+
+@dataclass(frozen=True)
+class _ChunkSums:
+    """The statistic whose sum are the model sums at θ (1 + D, Q)."""
+
+    loss: Loss
+    theta: Float
+    mean: Float
+    scale: Float
+    order: Ints
+    total_weight: float
+    classes: NDArray[Any] | None
+    first: bool
+
+    def __call__(self, chunk: Chunk) -> _ModelSums:
+        """Return the sums over one chunk, as of rows in memory."""
+        with located(chunk):
+            Y = targets_of(chunk, self.classes)
+            weight = np.ones(len(Y)) if chunk.weight is None else chunk.weight
+            if self.first:
+                # targets are checked row by row; a chunk in which all are zero is no error
+                self.loss.check(np.vstack([Y, np.ones((1, Y.shape[1]))]), np.append(weight, 1.0))
+        A = StandardisedColumns(chunk.X, self.mean, self.scale, np.sqrt(weight / self.total_weight))
+        rows, every = RowsEngine(A, self.loss.internal(Y), self.order, self.loss), np.arange(len(self.theta))
+        point = rows.at(every, self.theta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            descent, H = point.gradient(every), point.hessian(every)
+            saturated = rows.saturated if self.first else 0.0
+            return _ModelSums(
+                self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated, *point.curvature_range()
+            )
+
+
+class SourceEngine:
+    """A source: files, iterators that can be started again, dask.
+
+    Parameters
+    ----------
+    total : callable
+        Makes one pass and returns the sum of a statistic over the rows that ``moments`` are of.
+    moments : Moments
+        Of the columns read, from an earlier pass.
+    order : int array of shape (D,)
+        Columns of those read, group after group.
+    loss : Loss
+    classes : array, or None
+        Targets that are labels become indicators of these classes.
+    """
+
+    eager = True
+
+    def __init__(
+        self,
+        total: Callable[[_ChunkSums], _ModelSums],
+        moments: Moments,
+        order: Ints,
+        loss: Loss,
+        classes: NDArray[Any] | None = None,
+    ) -> None:
+        self._total, self._moments, self._order, self._loss, self._classes = total, moments, order, loss, classes
+        self.n_rows, self.saturated = moments.n_samples, float("nan")
+        self.x_mean, self.x_scale, mean = moments.standardisation()
+        loss.check(mean[None], np.ones(1))
+        self.y_mean = loss.internal(mean[None])[0]
+        if (1 + order.size) * self.y_mean.size > MOST_PARAMETERS:
+            raise ValueError(
+                f"{order.size} columns and {self.y_mean.size} scores are too many to stream: their Hessian has more "
+                f"than {MOST_PARAMETERS} rows. Leave columns out."
+            )
+        contrasts = loss.internal(np.eye(mean.size))
+        scatter = moments.scatter[order.size :, order.size :]
+        self.y_spread = float(np.sqrt(np.diag(contrasts.T @ scatter @ contrasts).max() / moments.weight))
+
+    def covariance(self, groups: Ints) -> Float:
+        """Return Σ ω zz' of groups of one size, from the moments."""
+        columns = self._order[groups - 1]
+        unit = 1 / self.x_scale[columns]
+        blocks = self._moments.scatter[columns[:, :, None], columns[:, None, :]] / self._moments.weight
+        return np.asarray(blocks * unit[:, :, None] * unit[:, None, :])
+
+    def at(self, columns: Ints, theta: Float) -> _ModelSums:
+        """Make one pass."""
+        full, first = _full(columns, theta, 1 + self._order.size), bool(np.isnan(self.saturated))
+        statistic = _ChunkSums(
+            self._loss, full, self.x_mean, self.x_scale, self._order, self._moments.weight, self._classes, first
+        )
+        found = self._total(statistic)
+        if first:
+            self.saturated = found.saturated
+        return found
+
+
+def _full(columns: Ints, theta: Float, size: int) -> Float:
+    """Return θ of all columns of Z."""
+    full = np.zeros((size, theta.shape[1]))
+    full[columns] = theta
+    return full
+
+
+def _chosen(columns: Ints | None) -> Ints | slice:
+    return slice(1, None) if columns is None else columns

@@ -1,0 +1,107 @@
+"""Every engine gives the same answers, those of the formulas; and the model needs no more than these answers."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from engines import PlainEngine
+from scipy import sparse
+
+from budgetline import FeatureGroups, open_source
+from budgetline.data.rows import Rows
+from budgetline.model.generalised import fit_generalised
+from budgetline.model.recipe import Recipe
+from budgetline.objectives.families import Logistic, Poisson, Softmax
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import Greedy
+from budgetline.statistics.passes import ChunkMoments, Passes
+from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.source_engine import SourceEngine
+
+ORDER = np.array([3, 0, 5, 1, 2, 4])
+FAMILIES = {"logistic": Logistic(), "softmax": Softmax(3), "poisson": Poisson()}
+
+
+def problem(family, n=60, seed=0):
+    """Return X, Y and weights, some of them zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6)) @ (np.eye(6) + 0.3 * rng.normal(size=(6, 6))) + 4
+    X[rng.random(X.shape) < 0.3] = 0.0
+    if family == "softmax":
+        Y = np.eye(3)[rng.integers(0, 3, n)]
+    else:
+        Y = (rng.random((n, 1)) < 0.4).astype(float) if family == "logistic" else rng.poisson(2.0, (n, 1)).astype(float)
+    return X, Y, np.where(rng.random(n) < 0.2, 0.0, rng.uniform(0.2, 2.0, n))
+
+
+def make(kind, X, Y, weight, family):
+    """Return an engine of a kind."""
+    loss = FAMILIES[family]
+    if kind in ("dense", "sparse"):
+        table = sparse.csr_array(X) if kind == "sparse" else X
+        return RowsEngine.of(Rows(table, Y, weight), ORDER, loss)
+    if kind == "plain":
+        return PlainEngine(X, Y, weight, ORDER, loss)
+    labels = family == "softmax"
+    passes = Passes(open_source((X, Y.argmax(axis=1) if labels else Y[:, 0], weight), chunk_rows=17), progress=False)
+    classes, shape = (np.arange(3), (3,)) if labels else (None, ())
+    moments = passes.total(ChunkMoments(None, shape, classes), None)
+    return SourceEngine(lambda statistic: passes.total(statistic, None), moments, ORDER, loss, classes)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "source"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_engine_answers_as_the_formulas_do(family, kind):
+    X, Y, weight = problem(family)
+    engine, plain = (make(k, X, Y, weight, family) for k in (kind, "plain"))
+    columns, others = np.array([0, 2, 5, 3]), np.array([6, 1])
+    theta = np.random.default_rng(1).normal(size=(4, engine.y_mean.size)) / 3
+    point, truth = (e.at(columns, theta) for e in (engine, plain))
+
+    def check(found, wanted):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+    for name in ("x_mean", "x_scale", "y_mean", "y_spread", "saturated"):
+        check(getattr(engine, name), getattr(plain, name))
+    groups = np.array([[1, 4], [5, 2]])
+    check(engine.covariance(groups), plain.covariance(groups))
+    for ask in (
+        lambda p: p.risk,
+        lambda p: p.gradient(columns),
+        lambda p: p.gradient(None),
+        lambda p: p.hessian(columns),
+        lambda p: p.hessian(columns, theta.shape[1] - 1),
+        lambda p: p.cross(columns, others),
+        lambda p: p.cross(columns, None),
+        lambda p: p.blocks(groups),
+        lambda p: p.product(columns, theta),
+        lambda p: p.curvature_range(),
+    ):
+        check(ask(point), ask(truth))
+    step = 1e-6 * np.ones_like(theta)
+    near, wanted = (p.near(columns, theta + step) for p in (point, truth))
+    check(near.risk, wanted.risk)
+    check(near.gradient(None), wanted.gradient(None))
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("rule", ["fr", "score", "omp", "no-whiten", "single", "static"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_engine_of_ones_own_is_all_that_the_model_needs(family, rule, eager):
+    X, Y, weight = problem(family)
+    groups = FeatureGroups(
+        {"a": [3], "b": [0, 5], "c": [1, 2], "d": [4]}, shared={"visit": (2.0, ["a", "c"])}, requires={"d": ["b"]}
+    )
+    columns = tuple(np.asarray(c) for c in groups.columns)
+    recipe = Recipe(columns, groups.names, groups.prices, rule, Greedy(), Limits(), True, 1e-2)
+    plain = PlainEngine(X, Y, weight, ORDER, FAMILIES[family], eager)
+    found, wanted = (
+        fit_generalised(engine, recipe, FAMILIES[family], 1e-10)
+        for engine in (plain, make("dense", X, Y, weight, family))
+    )
+    assert found.sequence.groups == wanted.sequence.groups
+    for field in fields(found):
+        if field.name not in ("sequence", "names", "subset"):
+            np.testing.assert_allclose(getattr(found, field.name), getattr(wanted, field.name), rtol=1e-9, atol=1e-10)
+    some = np.array([True, False, True, True])
+    np.testing.assert_allclose(found.of_steps(some).coef, wanted.of_steps(some).coef, rtol=1e-8, atol=1e-9)

@@ -1,0 +1,91 @@
+"""Engines for generalised linear models: every way to fit, and one that states the formulas as they are written."""
+
+from importlib.util import find_spec
+
+import numpy as np
+
+from budgetline import open_source
+
+ENGINES = ["memory", "source", *(["dask"] if find_spec("dask") else [])]
+
+
+def engines_for(rule):
+    """Return the engines to test a rule with: ``fr`` is for memory alone; dask makes the passes of a source."""
+    return {"fr": ["memory"], "score": ENGINES}.get(rule, ["memory", "source"])
+
+
+def fit_with(engine, model, X, y, weight=None):
+    """Fit a model to the same rows by an engine, in uneven chunks."""
+    if engine == "memory":
+        return model.fit(X, y, sample_weight=weight)
+    if engine == "source":
+        return model.fit(open_source((X, y, weight), chunk_rows=23))
+    import dask
+    import dask.array as da
+
+    with dask.config.set(scheduler="synchronous"):
+        parts = (None if a is None else da.from_array(a, chunks=(31, *a.shape[1:])) for a in (X, np.asarray(y), weight))
+        X, y, weight = parts
+        return model.fit(X, y, sample_weight=weight)
+
+
+class PlainEngine:
+    """The formulas of ``statistics/engines.py`` on a dense Z, one row after another; for a few rows and columns."""
+
+    def __init__(self, X, Y, weight, order, loss, eager=False):
+        self.eager, self.n_rows, self.loss = eager, len(X), loss
+        self.weight = weight / weight.sum()
+        self.x_mean = self.weight @ X
+        self.x_scale = np.sqrt(self.weight @ (X - self.x_mean) ** 2)
+        self.Z = np.column_stack([np.ones(len(X)), ((X - self.x_mean) / self.x_scale)[:, order]])
+        self.targets = loss.internal(Y)
+        self.y_mean = self.weight @ self.targets
+        self.y_spread = float(np.sqrt(self.weight @ (self.targets - self.y_mean) ** 2).max())
+        self.saturated = float(self.weight @ loss.saturated(self.targets))
+
+    def covariance(self, groups):
+        return np.array([(self.Z[:, g].T * self.weight) @ self.Z[:, g] for g in groups])
+
+    def at(self, columns, theta):
+        return PlainPoint(self, self.Z[:, columns] @ theta)
+
+
+class PlainPoint:
+    """A point of a :class:`PlainEngine`."""
+
+    def __init__(self, engine, eta):
+        self.engine, self.eta = engine, eta
+        self.risk = float(engine.weight @ (engine.loss.value(eta) - (engine.targets * eta).sum(axis=1)))
+        self.every = np.arange(1, engine.Z.shape[1])
+
+    def gradient(self, columns):
+        columns = self.every if columns is None else columns
+        residual = self.engine.targets - self.engine.loss.mean(self.eta)
+        return self.engine.Z[:, columns].T @ (self.engine.weight[:, None] * residual)
+
+    def hessian(self, columns, score=None):
+        H = self.cross(columns, columns)
+        Q = self.eta.shape[1]
+        return H if score is None else H[score::Q, score::Q].copy()
+
+    def cross(self, columns, others):
+        others = self.every if others is None else others
+        total = 0.0
+        for z, weight, curvature in zip(
+            self.engine.Z, self.engine.weight, self.engine.loss.curvature(self.eta), strict=True
+        ):
+            total = total + weight * np.kron(np.outer(z[columns], z[others]), curvature)
+        return total
+
+    def blocks(self, groups):
+        return np.array([self.cross(g, g) for g in groups])
+
+    def product(self, columns, V):
+        return (self.hessian(columns) @ V.ravel()).reshape(V.shape)
+
+    def curvature_range(self):
+        traces = self.engine.loss.curvature(self.eta).trace(axis1=1, axis2=2)[self.engine.weight > 0]
+        return float(traces.min()), float(traces.max())
+
+    def near(self, columns, theta):
+        return self.engine.at(columns, theta)
