@@ -154,7 +154,7 @@ class GramSchmidt(_Chosen):
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
         self._target = targets.copy()
         self._lower_target = np.zeros((0, targets.shape[1]))
-        self._T, self._k, self._pivot, self._left = 0, 0, 1.0, np.ones(order.size)
+        self._T, self._k, self._pivots, self._left = 0, 0, np.empty(0), np.ones(order.size)
         self._Q = np.zeros((targets.shape[0], 0), order="F")
         self._lower = np.zeros((0, 0), order="F")
         self._U = np.zeros((0, 0), order="F")
@@ -174,7 +174,7 @@ class GramSchmidt(_Chosen):
 
     def rounding(self) -> Float:
         """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
-        return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivot))
+        return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivots.min(initial=1.0)))
 
     def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
@@ -182,8 +182,8 @@ class GramSchmidt(_Chosen):
         # 1. orthogonalise against what was chosen
         upper, lower, above = self._orthogonal(columns)
         # 2. make what is left orthonormal, without the columns that are only noise
-        q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise[columns])
-        self._pivot = min(self._pivot, float(np.abs(np.diag(corner[:, kept])).min(initial=1.0)))
+        q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise_of(columns, above))
+        self._pivots = np.append(self._pivots, np.abs(np.diag(corner[:, kept])))
         q_upper, q_lower = q[: len(upper)], q[len(upper) :]
         # 3. the targets lose their part along q
         self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
@@ -205,17 +205,24 @@ class GramSchmidt(_Chosen):
 
     def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
         """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of what is left of columns after those chosen."""
-        upper, lower, _ = self._orthogonal(columns)
+        upper, lower, above = self._orthogonal(columns)
         size = np.sqrt((upper**2).sum(axis=0) + (lower**2).sum(axis=0))
         r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
         self._left[columns] = size**2
-        return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise[columns], size, 0.0)
+        return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise_of(columns, above), size, 0.0)
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Return V'V and V'Y of what is left of columns, in units of its size: it counts, however little it is."""
         block, own, size = self.residual(columns)
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
+
+    def _noise_of(self, columns: NDArray[np.intp], above: Float) -> Float:
+        """Return the norms below which what is left of columns is noise, given what was taken away, ``above`` (k, s).
+
+        A direction of norm p is known to eps/p, so a component u along it leaves an error of u·eps/p.
+        """
+        return np.asarray(self._noise[columns] * (np.abs(above) / self._pivots[:, None]).max(axis=0, initial=1.0))
 
     def _orthogonal(self, columns: Ints) -> tuple[Float, Float, Float]:
         """Orthogonalise columns against those chosen, twice: once is not enough when little is left.
@@ -256,9 +263,10 @@ def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_
     """Return q (N, m) orthonormal, q'V (m, s) and which columns of V it spans: not those below their noise."""
     q, R = qr(V, mode="economic", check_finite=False)
     kept = np.ones(V.shape[1], dtype=bool)
-    if np.all(np.abs(np.diag(R)) > noise):
+    pivots = np.abs(np.diag(R))
+    if np.all(pivots > 0) and np.all(pivots > noise * (np.abs(np.triu(R)) / pivots[:, None]).max(axis=0)):
         return q, np.triu(R), kept
-    _, R, pivots = qr(V, mode="economic", pivoting=True, check_finite=False)
-    kept[pivots[int(np.sum(np.abs(np.diag(R)) > noise.max())) :]] = False
+    _, R, order = qr(V, mode="economic", pivoting=True, check_finite=False)
+    kept[order[int(np.sum(np.abs(np.diag(R)) > noise.max())) :]] = False
     q, _ = qr(V[:, kept], mode="economic", check_finite=False)
     return q, q.T @ V, kept
