@@ -53,12 +53,10 @@ class CertificateRecord:
         for name, count in (("leaf_budget", self.budgets.size), ("leaf_dual", len(self.duals))):
             if np.any(getattr(self, name) >= count):
                 raise ValueError(f"{name} has an entry out of range")
-        if leaves and not self.blocks.size:
-            raise ValueError("blocks are missing, but there are leaves")
         if leaves and self.duals.shape[1] != sum(map(len, groups.columns)):
             raise ValueError("duals must have one row per column of the groups")
-        if self.blocks.size not in (0, sum(len(columns) ** 2 for columns in groups.columns)):
-            raise ValueError("blocks do not belong to the groups")
+        if self.blocks.size != sum(len(columns) ** 2 for columns in groups.columns) and (leaves or self.blocks.size):
+            raise ValueError("blocks do not belong to the groups, or are missing though there are leaves")
 
 
 OF_PROOF = [field.name for field in fields(Proof)]

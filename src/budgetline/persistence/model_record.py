@@ -287,10 +287,9 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
 
 def _linear(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> LinearSubset:
     U, z, kept = record.U, record.z, record.kept
-    if U is None or z is None or kept is None:
-        raise ValueError("U, z or kept is missing")
-    if not isinstance(family, SquaredError) or record.H or record.subset != Expansions((), ()):
-        raise ValueError("U is for squared error alone, without quadratic models")
+    quadratic = record.H or record.subset != Expansions((), ()) or not isinstance(family, SquaredError)
+    if U is None or z is None or kept is None or quadratic:
+        raise ValueError("U, z and kept go together, with squared error and without H and subset")
     if kept.size != columns.size or kept.sum() != len(U):
         raise ValueError(f"U and kept do not belong to the {columns.size} columns of the sequence")
     row_ends = np.concatenate([[0], np.cumsum(kept, dtype=np.intp)])[ends]
@@ -299,12 +298,11 @@ def _linear(record: ModelRecord, columns: Positions, ends: Positions, family: Fa
 
 def _quadratic(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> QuadraticSubset:
     stages, turned = record.subset.stages, record.subset.by_column
-    if record.z is not None or record.kept is not None:
-        raise ValueError("U is missing beside z and kept")
     if not stages or stages[-1] != ends.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
-        raise ValueError("the stages of subset do not increase to the last one")
-    if not len(turned) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages):
-        raise ValueError("subset, H, theta and gradient are not of the same stages")
+        raise ValueError("U is missing, or the stages of subset do not increase to the last one")
+    same = len(turned) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages)
+    if not same or record.z is not None or record.kept is not None:
+        raise ValueError("subset, H, theta and gradient must be of the same stages, without z and kept")
     n_scores = record.null_intercept.size - isinstance(family, Softmax)
     if len(record.theta[0]) != n_scores * (1 + columns.size):
         raise ValueError(f"H, theta and gradient do not belong to the {columns.size} columns of the sequence")
@@ -343,9 +341,8 @@ def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moment
     if record.fold_moments and record.alpha is None:
         raise ValueError(f"fold_moments are not for {record.estimator}")
     found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]
-    for moments in found:
-        if (moments.n_features, moments.target_shape) != (layout.read.size, record.target_shape):
-            raise ValueError("moments do not go with the model")
-        if moments.feature_names not in (None, layout.names_read):
-            raise ValueError("moments are of other columns")
+    for part in found:
+        known = part.feature_names in (None, layout.names_read) and part.n_features == layout.read.size
+        if not known or part.target_shape != record.target_shape:
+            raise ValueError("moments are of other columns or targets than the model")
     return found

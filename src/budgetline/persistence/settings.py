@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -42,10 +42,11 @@ def to_plain(value: object) -> object:
     if type(value) is list:
         return [to_plain(entry) for entry in value]
     scalar = "scalar" if isinstance(value, np.generic) else None
-    name = next((name for name, kind in KINDS.items() if type(value) in kind.types), scalar)
+    name = next((name for name, (types, *_) in KINDS.items() if type(value) in types), scalar)
     if name is None:
         raise TypeError(f"{type(value).__name__} has no plain form")
-    return {name: to_json(KINDS[name].hint, KINDS[name].content(value), name)}
+    _, hint, content, _ = KINDS[name]
+    return {name: to_json(hint, content(value), name)}
 
 
 def from_plain(content: object, where: str) -> object:
@@ -58,7 +59,8 @@ def from_plain(content: object, where: str) -> object:
         return content
     if len(content) != 1 or (name := next(iter(content))) not in KINDS:
         raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
-    return KINDS[name].make(from_json(KINDS[name].hint, content[name], where))
+    _, hint, _, make = KINDS[name]
+    return make(from_json(hint, content[name], where))
 
 
 Setting = Annotated[Any, As(to_plain, from_plain)]
@@ -101,26 +103,18 @@ def _array(record: ArrayRecord) -> Array:
     return flat.reshape(record.shape)
 
 
-class Kind(NamedTuple):
-    """Types that JSON does not have; the type hint of their content; their content, and how to make them of it."""
-
-    types: tuple[type, ...]
-    hint: Any
-    content: Callable[[Any], object]
-    make: Callable[[Any], object]
-
-
-KINDS = {
-    "float": Kind((float,), str, repr, float),
-    "tuple": Kind((tuple,), tuple[Setting, ...], tuple, tuple),
-    "dict": Kind((dict,), tuple[tuple[Setting, Setting], ...], lambda given: tuple(given.items()), dict),
-    "array": Kind((np.ndarray,), ArrayRecord, _record, _array),
-    "scalar": Kind((), ArrayRecord, _record, lambda record: _array(record)[()]),
-    "FeatureGroups": Kind((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
-    "schedule": Kind(
+KINDS: dict[str, tuple[tuple[type, ...], Any, Callable[[Any], object], Callable[[Any], object]]] = {
+    "float": ((float,), str, repr, float),
+    "tuple": ((tuple,), tuple[Setting, ...], tuple, tuple),
+    "dict": ((dict,), tuple[tuple[Setting, Setting], ...], lambda given: tuple(given.items()), dict),
+    "array": ((np.ndarray,), ArrayRecord, _record, _array),
+    "scalar": ((), ArrayRecord, _record, lambda record: _array(record)[()]),
+    "FeatureGroups": ((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
+    "schedule": (
         tuple(SCHEDULES.values()),
         tuple[str, dict[str, Setting]],
         lambda schedule: (type(schedule).__name__, vars(schedule)),
         lambda named: SCHEDULES[named[0]](**named[1]),
     ),
 }
+"""Types that JSON does not have; the type hint of their content; from the type to its content, and back."""
