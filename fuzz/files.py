@@ -26,6 +26,7 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeClassifierCV,
     AnytimeRegressor,
+    AnytimeRegressorCV,
     Certificate,
     FeatureGroups,
     GroupLassoPath,
@@ -143,6 +144,7 @@ def _models() -> dict[str, Callable[[], Any]]:
         "lasso": lambda: GroupLassoPath(GROUPS, n_lambdas=10).fit(X, np.column_stack([y, X[:, 0]])),
         "classifier": lambda: AnytimeClassifier(GROUPS, alpha=1e-2).fit(X, labels),
         "search": lambda: AnytimeClassifierCV(GROUPS, alphas=[1e-2, 1.0], cv=2).fit(X, y > 0),
+        "folds": lambda: AnytimeRegressorCV(GROUPS, COSTS, alphas=[1e-2, 1.0], cv=2).fit(X, y),
     }
 
 
@@ -334,7 +336,7 @@ def _change_array(arrays: dict[str, np.ndarray], rng: Random) -> None:
     if what == 0:
         del arrays[name]
     elif what == 1:
-        arrays[rng.choice(["extra", "H9", "moments", "U", "lambdas", "cv_scores"])] = array
+        arrays[rng.choice(["extra", "H9", "moments", "fold_moments0", "U", "lambdas", "cv_scores"])] = array
     elif what == 2:
         arrays[name] = array.astype(rng.choice(["<f4", "<i8", "<i4", "<u8", "|u1", "|b1", "<f8", "<f2"]))
     elif what == 3:

@@ -20,6 +20,7 @@ LAYERS = (
     "messages",
     "threads",
     "files",
+    "codec",
     "progress",
     "tables",
     "budgets",

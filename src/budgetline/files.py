@@ -15,10 +15,10 @@ from secrets import token_hex
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from budgetline.arrays import Array
 from budgetline.messages import shown
 
 try:
@@ -31,16 +31,16 @@ SCHEMA = 1
 MANIFEST = "budgetline"
 """Key of the manifest in the metadata of a file."""
 UNFINISHED = ".unfinished"
-"""How the names of files end that are still being written, or that a killed process left."""
+"""Suffix of files that are still being written, or that a killed process left."""
 ABANDONED = 3600.0
-"""Unfinished files that no process has locked are removed when they are so many seconds old."""
+"""Unfinished files that no process has locked are removed at this age, in seconds."""
 MOST_OF_A_NAME = 50
-"""Characters of a name that the name of its unfinished file begins with: it must not become too long."""
+"""Characters of a name that its unfinished file begins with: names must not become too long."""
 MOST_LINKS = 40
 """Links that lead to links are followed this far, as by Linux."""
 
 
-def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, Any]) -> bytes:
+def encode(kind: str, arrays: Mapping[str, Array], fields: Mapping[str, object]) -> bytes:
     """Return named arrays and plain JSON fields as the bytes of one file.
 
     Examples
@@ -56,7 +56,7 @@ def encode(kind: str, arrays: Mapping[str, NDArray[Any]], fields: Mapping[str, A
     return save(plain, {MANIFEST: json.dumps(manifest, allow_nan=False)})
 
 
-def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, Array], dict[str, Any]]:
     """Return the arrays and fields of :func:`encode`; ``where`` names the file in errors."""
     manifest = _manifest(data[8 : 8 + _header_length(data, len(data), where)], where)
     found, fields = manifest.get("kind"), manifest.get("fields")
@@ -66,14 +66,16 @@ def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, NDArr
         arrays = load(data)
         intact = manifest["digest"] == _digest(kind, fields, arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {shown(error, 300)}") from error
+        raise _not_ours(where, error) from error
     if not intact:
-        raise ValueError(f"{where} is damaged: its fields and arrays are not those that were written")
+        raise ValueError(
+            f"{where} is damaged: its fields and arrays are not those that were written. Copy or save it again"
+        )
     return arrays, fields
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file, once; what cannot be ours is refused before more than its header is read."""
+    """Return the bytes of a file; what cannot be ours is refused before more than its header is read."""
     where = str(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -87,19 +89,19 @@ def _header_length(data: bytes, size: int, where: str) -> int:
     """Return the length of the header, which the first eight bytes say, if a file of this size can hold it."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or not 2 <= length <= size - 8:
-        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: its {size} bytes hold no header")
+        raise _not_ours(where, f"{size} bytes without a header")
     return length
 
 
 def _manifest(header: bytes, where: str) -> dict[str, Any]:
-    """Return the manifest, of a schema that we read; nothing else is looked at before that is known."""
+    """Return the manifest, of a schema that we read; the schema is checked before anything else."""
     try:
         manifest = json.loads(json.loads(header)["__metadata__"][MANIFEST])
         schema = manifest["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{where} is not a file of budgetline, or it is damaged: {shown(error, 300)}") from error
+        raise _not_ours(where, error) from error
     if type(schema) is not int or schema < 1:
-        raise ValueError(f"{where} is damaged: it has schema {shown(schema)}")
+        raise ValueError(f"{where} is damaged: it has schema {shown(schema)}. Copy or save it again")
     if schema > SCHEMA:
         raise ValueError(
             f"{where} has schema {shown(schema)}, this version of budgetline reads up to {SCHEMA}: update it"
@@ -107,7 +109,12 @@ def _manifest(header: bytes, where: str) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _digest(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _not_ours(where: str, problem: object) -> ValueError:
+    found = shown(problem, 300)
+    return ValueError(f"{where} is not a file of budgetline, or it is damaged: {found}. If it is ours, copy it again")
+
+
+def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]) -> str:
     """Return a checksum of the fields, and of names, types, shapes and entries of the arrays."""
     total = sha256(json.dumps([SCHEMA, kind, fields], sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):
@@ -121,17 +128,17 @@ def _digest(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[A
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file in full or not at all, where and as :func:`replacing` does."""
+    """Write a file in full or not at all, as :func:`replacing` does."""
     with replacing(path) as file:
         file.write(data)
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a file to write to, beside ``path``; in the end it takes the place of ``path``, unless there was an error.
+    """Open a file to write to, beside ``path``; it replaces ``path`` at the end, unless there was an error.
 
-    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group; until it is
-    replaced, nobody may read the new one who may not read the old. Pipes and character devices are written to directly.
+    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. Who may not
+    read the old file cannot read the unfinished one. Pipes and character devices are written to directly.
     """
     target = target_of(path)
     if target is None:
@@ -151,7 +158,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(beside, target)
     except OSError as error:
-        if error.filename == str(beside):  # nobody asked for that one
+        if error.filename == str(beside):  # name the file that was asked for
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:
@@ -185,7 +192,7 @@ def target_of(path: str | os.PathLike[str]) -> Path | None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the number of the open file of this process that a path such as /dev/stdout stands for, if it does."""
+    """Return the file descriptor of this process that a path such as /dev/stdout stands for, if it does."""
     own = ("/dev/fd", f"/proc/{os.getpid()}/fd")
     for _ in range(MOST_LINKS):
         folder = os.path.realpath(path.parent)
@@ -198,13 +205,13 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a pipe or a device, or what is open already: to write on, neither cutting off nor creating anything."""
+    """Open a pipe, a device, or what is open already, for writing: nothing is truncated or created."""
     number = _descriptor(path)
     return os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb")
 
 
 def _created(beside: Path, old: os.stat_result | None) -> BinaryIO:
-    """Create a file, and lock it to show that it is being written; before it replaces an old one it is its owner's."""
+    """Create a file, and lock it to show that it is being written. Before it replaces an old one, it is private."""
     mode = 0o666 if old is None else old.st_mode & 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(beside, flags, mode), "wb")
@@ -213,7 +220,7 @@ def _created(beside: Path, old: os.stat_result | None) -> BinaryIO:
 
 
 def _keep_access(number: int, old: os.stat_result) -> None:
-    """Give a file the owner, group and mode of an old one; a group that is another may do no more than all others."""
+    """Give a file the owner, group and mode of an old one; if the group differs, it gets the rights of others."""
     if not hasattr(os, "fchown"):  # Windows
         return
     mode = old.st_mode & 0o777
@@ -228,9 +235,9 @@ def _keep_access(number: int, old: os.stat_result) -> None:
 
 
 def _remove_abandoned(beside: Path, start: str, now: float) -> None:
-    """Remove what killed saves of the same file left: unfinished files that are old and that no process has locked."""
+    """Remove what killed saves of the same file left: old unfinished files that no process has locked."""
     ours = re.compile(re.escape(start) + "[0-9a-f]{16}" + re.escape(UNFINISHED))
-    with suppress(OSError):  # the save itself does not need it
+    with suppress(OSError):  # the save does not depend on it
         for entry in [e for e in os.scandir(beside.parent) if ours.fullmatch(e.name) and e.name != beside.name]:
             if now - entry.stat(follow_symlinks=False).st_mtime > ABANDONED and entry.is_file(follow_symlinks=False):
                 with open(entry.path, "r+b") as file:
@@ -239,7 +246,7 @@ def _remove_abandoned(beside: Path, start: str, now: float) -> None:
 
 
 def _lock(number: int) -> bool:
-    """Lock an open file until it is closed, if nobody else has and the file system can; return whether it worked."""
+    """Lock an open file until it is closed; return whether that was possible."""
     if fcntl is None:
         return False
     try:
@@ -250,7 +257,7 @@ def _lock(number: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name outlast a power cut, where folders can be synced; the file is in its place either way."""
+    """Make a new name survive a power cut, where folders can be synced."""
     with suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:

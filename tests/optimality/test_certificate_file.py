@@ -268,7 +268,7 @@ def field(name, value):
 
 def grouped(name, value):
     """Change one entry of the groups; the error must name it, or speak of the groups."""
-    return f"{name}|feature groups", lambda arrays, fields: fields["feature_groups"].__setitem__(name, value)
+    return f"{name}|feature_groups", lambda arrays, fields: fields["feature_groups"].__setitem__(name, value)
 
 
 FLOATS = ("values", "budgets", "achieved", "bounds", "blocks", "duals")
@@ -332,7 +332,7 @@ FORGED = {
     "requires in a circle": ("require", grouped("requires", [["g0", ["g1"]], ["g1", ["g0"]]])[1]),
     "requires unknown": ("require", grouped("requires", [["g0", ["q"]]])[1]),
     "requires text": grouped("requires", {"g0": ["g1"]}),
-    "groups extra": ("feature groups", grouped("colour", "red")[1]),
+    "groups extra": ("feature_groups", grouped("colour", "red")[1]),
 }  # fmt: skip
 
 
@@ -340,7 +340,7 @@ FORGED = {
 def test_forged_files_are_refused_by_the_name_of_the_part(name, written):
     pattern, change = FORGED[name]
     forged = forge(written[0], change)
-    with pytest.raises(ValueError, match=rf"forged does not hold a certificate: .*({pattern})"):
+    with pytest.raises(ValueError, match=rf"forged does not hold a certificate, it is damaged: .*({pattern})"):
         Certificate.load(forged)
 
 
@@ -350,7 +350,7 @@ PARTS = ("alpha", "everything", "null_value", "gamma", "loss", "feature_groups",
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_that_is_missing_is_named(part, written):
     forged = forge(written[0], lambda arrays, fields: (arrays.pop(part, None), fields.pop(part, None)))
-    with pytest.raises(ValueError, match=f"forged does not hold a certificate: .*{part}"):
+    with pytest.raises(ValueError, match=f"forged does not hold a certificate, it is damaged: .*{part}"):
         Certificate.load(forged)
 
 
@@ -359,7 +359,7 @@ def test_a_part_that_is_too_much_is_named(where, written):
     def change(arrays, fields):
         arrays.update(colour=np.zeros(3)) if where == "arrays" else fields.update(colour=3)
 
-    with pytest.raises(ValueError, match=r"forged does not hold a certificate: .*colour"):
+    with pytest.raises(ValueError, match=r"forged does not hold a certificate, it is damaged: .*colour"):
         Certificate.load(forge(written[0], change))
 
 

@@ -6,17 +6,19 @@ import os
 import warnings
 from typing import Any
 
-from budgetline.files import decode, encode, read, write_atomically
-from budgetline.messages import cut, shown
+from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of
+from budgetline.files import encode, read, write_atomically
+from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.persistence.parts import Parts
-from budgetline.persistence.reading import model_of
-from budgetline.persistence.writing import ESTIMATORS, KIND, Model, parts_of
+from budgetline.persistence.model_record import ESTIMATORS, Model, ModelRecord, estimator_of, record_of_model
+
+KIND = "model"
 
 
 def check_model(model: Any, purpose: str) -> AnytimeModel:
     """Return the model of a fitted estimator of ours, or raise an error."""
-    if type(model) not in ESTIMATORS.values():
+    known = model.estimator in ESTIMATORS if isinstance(model, AnytimeModel) else type(model) in ESTIMATORS.values()
+    if not known:
         what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise TypeError(f"{purpose} takes a fitted {', '.join(ESTIMATORS)}, got {what}")
     return as_model(model)
@@ -54,20 +56,21 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> budgetline.load("heart.budgetline").predict(heart.data[:2], budget=20).tolist()
     [0, 1]
     """
-    fields, arrays = parts_of(check_model(model, "save"))
+    fitted = check_model(model, "save")
+    record = record_of_model(fitted)
+    fields, arrays = plain_of(record), arrays_of(record)
     try:
-        model_of(Parts(fields, arrays))  # what could not be read back is not written
+        estimator_of(from_parts(ModelRecord, fields, arrays))  # what could not be read back is not written
     except ValueError as error:
-        raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
-    data = encode(KIND, arrays, fields)
-    for name in fields["left_out"]:
+        raise ValueError(f"this {fitted.estimator} cannot be saved: {error}") from error
+    for name in record.left_out:
         warnings.warn(
-            f"the setting {name}={shown(getattr(model, name))} cannot be saved and is left out: a loaded model has the "
-            "default. Predictions do not need it",
+            f"the setting {name}={shown(fitted.settings[name])} cannot be saved and is left out: a loaded model has "
+            "the default. Predictions do not need it",
             UserWarning,
             stacklevel=2,
         )
-    write_atomically(path, data)
+    write_atomically(path, encode(KIND, arrays, fields))
 
 
 def load(path: str | os.PathLike[str]) -> Model:
@@ -99,11 +102,4 @@ def load(path: str | os.PathLike[str]) -> Model:
     >>> budgetline.load("model.budgetline").sequence_.groups
     ('2', '0', '1')
     """
-    where = str(path)
-    arrays, fields = decode(read(path), KIND, where)
-    try:
-        return model_of(Parts(fields, arrays))
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(
-            f"{where} does not hold a model that fits together, it is damaged: {cut(str(error))}"
-        ) from error
+    return from_bytes(KIND, ModelRecord, read(path), str(path), estimator_of)

@@ -1,18 +1,18 @@
-"""Settings as plain JSON and back: numbers, texts, lists, mappings, arrays, groups and schedules. Nothing is run."""
+"""Settings and labels as plain JSON and back: numbers, texts, lists, mappings, arrays, groups and schedules."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import fields as dataclass_fields
-from numbers import Real
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array
+from budgetline.codec import As, AtLeast, from_json, to_json
 from budgetline.groups import FeatureGroups
-from budgetline.groups.plain import groups_of, plain_groups
+from budgetline.groups.record import StoredGroups
 from budgetline.messages import shown
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
@@ -24,125 +24,97 @@ DTYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 
 SCHEDULES = {cls.__name__: cls for cls in (Greedy, Doubling, FixedOrder, CheapestFirst, RandomOrder)}
 
 
-class NotPlainError(TypeError):
-    """A value that has no plain form: a function, a splitter, an object of the user's."""
+def to_plain(value: object) -> object:
+    """Return a value as JSON. What JSON does not have is a mapping with one key, which says what it is.
 
-
-def to_plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON; whatever JSON does not have is a mapping of one key that says what it is.
+    Functions, splitters and other objects of the user's have no plain form: a TypeError.
 
     Examples
     --------
     >>> from budgetline.persistence.settings import from_plain, to_plain
     >>> to_plain({1: (0.5, float("inf"))})
     {'dict': [[1, {'tuple': [0.5, {'float': 'inf'}]}]]}
-    >>> from_plain(to_plain({1: (0.5, float("inf"))}))
+    >>> from_plain(to_plain({1: (0.5, float("inf"))}), "value")
     {1: (0.5, inf)}
     """
-    if depth > DEEPEST:
-        raise NotPlainError("nested too deep")
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value
-    if type(value) is float:
-        return value if math.isfinite(value) else {"float": repr(value)}
     if type(value) is list:
-        return [to_plain(entry, depth + 1) for entry in value]
-    if type(value) is tuple:
-        return {"tuple": [to_plain(entry, depth + 1) for entry in value]}
-    if type(value) is dict:
-        return {"dict": [[to_plain(key, depth + 1), to_plain(entry, depth + 1)] for key, entry in value.items()]}
-    if isinstance(value, np.generic):
-        return {"scalar": _plain_array(np.asarray(value), depth)}
-    if type(value) is np.ndarray:
-        return {"array": _plain_array(value, depth)}
-    if type(value) is FeatureGroups:
-        return {"FeatureGroups": plain_groups(value)}
-    if type(value) in SCHEDULES.values():
-        entries = {f.name: to_plain(getattr(value, f.name), depth + 1) for f in dataclass_fields(value)}
-        return {"schedule": [type(value).__name__, entries]}
-    raise NotPlainError(f"{type(value).__name__} has no plain form")
+        return [to_plain(entry) for entry in value]
+    scalar = "scalar" if isinstance(value, np.generic) else None
+    name = next((name for name, (types, *_) in KINDS.items() if type(value) in types), scalar)
+    if name is None:
+        raise TypeError(f"{type(value).__name__} has no plain form")
+    _, hint, content, _ = KINDS[name]
+    return {name: to_json(hint, content(value), name)}
 
 
-def from_plain(plain: Any) -> Any:
-    """Return the value of :func:`to_plain`; raise a ValueError for anything that it does not write."""
-    try:
-        value = _value(plain, 0)
-        same = json.dumps(to_plain(value), sort_keys=True) == json.dumps(plain, sort_keys=True)
-    except (TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise ValueError(f"a setting cannot be read: {shown(error, 300)}") from error
-    if not same:  # numbers out of range, keys given twice, and the like
-        raise ValueError("a setting is not in the form in which it is written")
-    return value
+def from_plain(content: object, where: str) -> object:
+    """Return the value of :func:`to_plain`, if ``content`` can be one: write it again to see whether it is."""
+    if where.count("[") > DEEPEST:
+        raise ValueError(f"{where} is nested too deep")
+    if isinstance(content, list):
+        return [from_plain(entry, f"{where}[{k}]") for k, entry in enumerate(content)]
+    if not isinstance(content, dict):
+        return content
+    if len(content) != 1 or (name := next(iter(content))) not in KINDS:
+        raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
+    _, hint, _, make = KINDS[name]
+    return make(from_json(hint, content[name], where))
 
 
-def _value(plain: Any, depth: int) -> Any:
-    """Return the value of one entry, of any kind."""
-    if depth > DEEPEST:
-        raise ValueError("a setting is nested too deep")
-    if isinstance(plain, list):
-        return [_value(entry, depth + 1) for entry in plain]
-    if not isinstance(plain, dict):
-        return plain
-    if len(plain) != 1:
-        raise ValueError(f"a setting has the keys {sorted(plain)}, one is expected")
-    ((kind, content),) = plain.items()
-    if kind == "float" and content in ("inf", "-inf", "nan"):
-        return float(content)
-    if kind == "tuple":
-        return tuple(_value(entry, depth + 1) for entry in content)
-    if kind == "dict":
-        return {_value(key, depth + 1): _value(entry, depth + 1) for key, entry in content}
-    if kind in ("array", "scalar"):
-        array = _array(content, depth)
-        return array if kind == "array" else array[()]
-    if kind == "FeatureGroups":
-        return groups_of(content)
-    if kind == "schedule":
-        name, entries = content
-        return _schedule(name, entries, depth)
-    raise ValueError(f"a setting of the unknown kind {shown(kind)}")
+Setting = Annotated[Any, As(to_plain, from_plain)]
+"""The type of a setting in a record."""
 
 
-def _schedule(name: str, entries: dict[str, Any], depth: int) -> Any:
-    """Return a schedule of ours; its own constructor checks what it is given."""
-    if not isinstance(entries, dict) or name not in SCHEDULES:
-        raise ValueError(f"a schedule of the unknown kind {shown(name)}")
-    values = {key: _value(entry, depth + 1) for key, entry in entries.items()}
-    if not isinstance(values.get("literal", False), bool | np.bool_):
-        raise ValueError("literal of a schedule must be true or false")
-    if not isinstance(values.get("c_min", 0.0), Real | None):
-        raise ValueError("c_min of a schedule must be a number")
-    return SCHEDULES[name](**values)
+@dataclass(frozen=True)
+class ArrayRecord:
+    """An array among the settings; ``width`` is that of texts."""
+
+    dtype: str
+    width: int
+    shape: tuple[Annotated[int, AtLeast(0)], ...]
+    values: tuple[Setting, ...]
 
 
-def _plain_array(array: NDArray[Any], depth: int) -> dict[str, Any]:
-    kind = array.dtype.kind
-    if kind == "U":
+def _record(given: object) -> ArrayRecord:
+    array, width = np.asarray(given), 0
+    values, dtype = tuple(array.ravel().tolist()), array.dtype.name
+    if array.dtype.kind == "U":
         dtype, width = "str", array.dtype.itemsize // 4
-        if width > WIDEST:
-            width = max(map(len, array.ravel().tolist()), default=1)
-    elif kind == "O" or array.dtype.name in DTYPES:
-        dtype, width = array.dtype.name, 0
-    else:
-        raise NotPlainError(f"arrays of {array.dtype} have no plain form")
-    values = [to_plain(entry, depth + 1) for entry in array.ravel().tolist()]
-    return {"dtype": dtype, "width": width, "shape": list(array.shape), "values": values}
-
-
-def _array(plain: dict[str, Any], depth: int) -> NDArray[Any]:
-    """Return an array of :func:`_plain_array`; its size is that of the values, whatever the shape says."""
-    shape, dtype, width = plain["shape"], plain["dtype"], plain["width"]
-    values = [_value(entry, depth + 1) for entry in plain["values"]]
-    if not all(type(k) is int and k >= 0 for k in shape) or math.prod(shape) != len(values):
-        raise ValueError(f"an array of shape {shown(shape)} does not have {len(values)} entries")
-    if dtype == "str":
-        longest = max(map(len, values), default=1)
-        if type(width) is not int or not longest <= width <= max(longest, WIDEST):
-            raise ValueError(f"texts of width {shown(width)}")
-        dtype = f"<U{width}"
+        width = width if width <= WIDEST else max(map(len, values), default=1)
     elif dtype not in (*DTYPES, "object"):
-        raise ValueError(f"an array of type {shown(dtype)}")
+        raise TypeError(f"arrays of {array.dtype} have no plain form")
+    return ArrayRecord(dtype, width, array.shape, values)
+
+
+def _array(record: ArrayRecord) -> Array:
+    """Return the array; its size is that of the values, whatever the shape says."""
+    dtype, values = record.dtype, record.values
+    if math.prod(record.shape) != len(values):
+        raise ValueError(f"an array of shape {shown(record.shape)} does not have {len(values)} entries")
+    if dtype == "str" and record.width <= max(WIDEST, *map(len, values)):
+        dtype = f"<U{record.width}"
+    elif dtype not in (*DTYPES, "object"):
+        raise ValueError(f"an array of type {shown(dtype)} and width {shown(record.width)} is not known here")
     flat = np.empty(len(values), dtype=dtype)
-    with np.errstate(all="ignore"):  # what does not fit is found when the array is compared with the file
+    with np.errstate(all="ignore"):  # what does not fit is found when the array is written again
         flat[:] = values
-    return flat.reshape(shape)
+    return flat.reshape(record.shape)
+
+
+KINDS: dict[str, tuple[tuple[type, ...], Any, Callable[[Any], object], Callable[[Any], object]]] = {
+    "float": ((float,), str, repr, float),
+    "tuple": ((tuple,), tuple[Setting, ...], tuple, tuple),
+    "dict": ((dict,), tuple[tuple[Setting, Setting], ...], lambda given: tuple(given.items()), dict),
+    "array": ((np.ndarray,), ArrayRecord, _record, _array),
+    "scalar": ((), ArrayRecord, _record, lambda record: _array(record)[()]),
+    "FeatureGroups": ((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
+    "schedule": (
+        tuple(SCHEDULES.values()),
+        tuple[str, dict[str, Setting]],
+        lambda schedule: (type(schedule).__name__, vars(schedule)),
+        lambda named: SCHEDULES[named[0]](**named[1]),
+    ),
+}
+"""Types that JSON does not have; the type hint of their content; from the type to its content, and back."""

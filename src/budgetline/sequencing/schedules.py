@@ -81,6 +81,8 @@ class Doubling:
     def __post_init__(self) -> None:
         if self.c_min is not None and not 0 < number_of(self.c_min) < np.inf:
             raise ValueError(f"c_min must be a positive number, got {shown(self.c_min)}")
+        if not isinstance(self.literal, bool | np.bool_):
+            raise TypeError(f"literal must be True or False, got {shown(self.literal)}")
 
     def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return the affordable groups; if there are none, the cheapest (or nothing, if ``literal``)."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import DType, Float, Positions
+from budgetline.codec import AtLeast, Shape, from_bytes, to_bytes
 from budgetline.data.rows import EXTENDED_WORK, Rows
-from budgetline.files import decode, encode, read, write_atomically
+from budgetline.files import read, write_atomically
 from budgetline.inputs import (
     check_table,
     check_target,
@@ -66,11 +67,11 @@ class Moments:
     True
     """
 
-    n_samples: int
+    n_samples: Annotated[int, AtLeast(1)]
     weight: float
-    mean: Float
-    mean_low: Float
-    scatter: Float
+    mean: Annotated[Float, Shape("entries")]
+    mean_low: Annotated[Float, Shape("entries")]
+    scatter: Annotated[Float, Shape("entries entries")]
     target_shape: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
     eps: float = float(np.finfo(np.float64).eps)
@@ -177,15 +178,7 @@ class Moments:
 
     def to_bytes(self) -> bytes:
         """Return the moments as bytes, to send them elsewhere: the format of :meth:`save`."""
-        fields = {
-            "n_samples": self.n_samples,
-            "weight": self.weight,
-            "target_shape": list(self.target_shape),
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "eps": self.eps,
-        }
-        arrays = {"mean": self.mean, "mean_low": self.mean_low, "scatter": self.scatter}
-        return encode("moments", arrays, fields)
+        return to_bytes("moments", self)
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
@@ -197,24 +190,7 @@ class Moments:
         >>> Moments.from_bytes(Moments.of([[1.0], [3.0]], [0.0, 1.0]).to_bytes())
         Moments(2 samples, 1 features, 1 targets)
         """
-        arrays, fields = decode(data, "moments", where)
-        try:
-            _check_fields(fields)
-            names = fields["feature_names"]
-            found = cls(
-                fields["n_samples"],
-                float(fields["weight"]),
-                arrays["mean"],
-                arrays["mean_low"],
-                arrays["scatter"],
-                tuple(fields["target_shape"]),
-                None if names is None else tuple(names),
-                float(fields["eps"]),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{where} does not hold moments: {shown(error, 300)}") from error
-        found._check_whole(where)
-        return found
+        return from_bytes("moments", cls, data, where, _whole)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the moments to a file, in full or not at all.
@@ -310,31 +286,20 @@ class Moments:
             left, right = next((p, q) for p, q in zip(a, b, strict=False) if p != q)
             raise ValueError(f"moments have different columns: {shown(left)} and {shown(right)}")
 
-    def _check_whole(self, where: str) -> None:
-        """Raise an error if moments from a file do not fit together."""
-        k = self.mean.size
-        if sum(self.target_shape) > k:
-            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
-        shapes = self.mean.shape == self.mean_low.shape == (k,) and self.scatter.shape == (k, k)
-        names = self.feature_names is None or len(self.feature_names) == self.n_features
-        arrays = (self.mean, self.mean_low, self.scatter)
-        numbers = all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays)
-        sizes = self.n_samples >= 1 and 0 < self.weight < np.inf and 0 < self.eps < np.inf and self.n_features >= 0
-        if not (shapes and names and numbers and sizes and all(p > 0 for p in self.target_shape)):
-            raise ValueError(f"{where} does not hold moments that fit together: it is damaged")
-
     def __repr__(self) -> str:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
 
 
-def _check_fields(fields: dict[str, Any]) -> None:
-    """Raise an error unless fields from a file are of the types that were written."""
-    shape, names = fields["target_shape"], fields["feature_names"]
-    numbers = all(type(fields[name]) in (int, float) for name in ("weight", "eps"))
-    shapes = isinstance(shape, list) and len(shape) <= 1 and all(type(p) is int for p in shape)
-    texts = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
-    if not (type(fields["n_samples"]) is int and numbers and shapes and texts):
-        raise TypeError("its fields are of other types")
+def _whole(found: Moments) -> Moments:
+    """Return moments from a file, if they fit together."""
+    shape, names = found.target_shape, found.feature_names
+    if not (found.weight > 0 and found.eps > 0):
+        raise ValueError("weight and eps must be positive")
+    if len(shape) > 1 or not all(0 < p <= found.mean.size for p in shape) or found.n_features < 0:
+        raise ValueError(f"target_shape {shape} does not go with mean, of {found.mean.size} entries")
+    if names is not None and len(names) != found.n_features:
+        raise ValueError(f"feature_names has {len(names)} entries, there are {found.n_features} features")
+    return found
 
 
 def moments_of(

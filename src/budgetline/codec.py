@@ -1,0 +1,273 @@
+"""One codec for all records: typed fields as plain JSON and named arrays, and back, with every part checked.
+
+The types of a record's fields drive both directions. A field holds a text, a flag, a number, a tuple, a mapping by
+name, another record, or None where its type allows it. ``Annotated`` adds what a type does not say: :class:`AtLeast`,
+:class:`As`, and for arrays :class:`Shape`. Arrays belong to the outermost record; those of a tuple are numbered.
+Nothing in a file is ever run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from itertools import count, takewhile
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from budgetline.arrays import Array, DType
+from budgetline.files import decode, encode
+from budgetline.messages import cut, name_of, shown
+
+R = TypeVar("R")
+T = TypeVar("T")
+Hint: TypeAlias = Any
+"""A type hint: a type, a union or an annotated type."""
+Lengths = dict[str, tuple[int, str]]
+"""Named lengths of arrays, and the array where each was first seen."""
+
+
+class AtLeast(NamedTuple):
+    """The least value of a number, or of every number of an array."""
+
+    least: float
+
+
+class Shape(NamedTuple):
+    """The lengths of an array, by name: equal names are equal lengths throughout a record, ``*`` is any length."""
+
+    lengths: str
+    finite: bool = True
+
+
+class As(NamedTuple):
+    """How to write a value as plain JSON, and how to read it; errors of ``read`` name the place that it is given."""
+
+    write: Callable[[Any], object]
+    read: Callable[[object, str], object]
+
+
+@cache
+def _kind(hint: Hint) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
+    """Take a type hint apart: the type, or the plain types it allows; whether it allows None; its annotations."""
+    notes = {type(note): note for note in getattr(hint, "__metadata__", ())}
+    bare = hint.__origin__ if notes else hint
+    options = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
+    return tuple(option for option in options if option is not NoneType), NoneType in options, notes
+
+
+_hints: Callable[[Hint], dict[str, Hint]] = cache(lambda cls: get_type_hints(cls, include_extras=True))
+
+
+def _fields_of(cls: Hint) -> dict[str, tuple[Hint, object]]:
+    """Return the type hint and the default of every field of a record."""
+    return {field.name: (_hints(cls)[field.name], field.default) for field in fields(cls)}
+
+
+def _array_hints(cls: Hint) -> dict[str, Hint]:
+    return {name: hint for name, (hint, _) in _fields_of(cls).items() if Shape in _kind(hint)[2]}
+
+
+# -- plain JSON ------------------------------------------------------------------------------------------------
+
+
+def plain_of(record: object) -> dict[str, object]:
+    """Return a record as plain JSON, without its arrays. Empty tuples that are also the default are left out.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from budgetline.codec import from_json, plain_of
+    >>> @dataclass(frozen=True)
+    ... class Point:
+    ...     name: str
+    ...     at: tuple[float, ...]
+    >>> plain_of(Point("a", (1.0, 2.5)))
+    {'name': 'a', 'at': [1.0, 2.5]}
+    >>> from_json(Point, {"name": "a", "at": [1, 2.5]})
+    Point(name='a', at=(1.0, 2.5))
+    """
+    stored, found = _array_hints(type(record)), {}
+    for name, (hint, default) in _fields_of(type(record)).items():
+        value = getattr(record, name)
+        if name not in stored and not (default == () and value == ()):
+            found[name] = to_json(hint, value, name)
+    return found
+
+
+def to_json(hint: Hint, value: Any, where: str) -> object:
+    """Return a value of some type as plain JSON; errors name it by ``where``."""
+    (kind, *others), _, notes = _kind(hint)
+    if As in notes:
+        try:
+            return notes[As].write(value)
+        except TypeError as error:
+            raise TypeError(f"{where} cannot be saved: {error}") from error
+    if value is None or others:
+        return value
+    if is_dataclass(kind):
+        return plain_of(value)
+    if get_origin(kind) is tuple:
+        return [to_json(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
+    if get_origin(kind) is dict:
+        return {name: to_json(get_args(kind)[1], entry, where) for name, entry in value.items()}
+    return kind(value)  # a number or text, maybe NumPy's
+
+
+def from_json(hint: Hint, plain: object, where: str = "") -> Any:
+    """Return plain JSON as what a type asks for; a ValueError names the entry that is not what it should be."""
+    (kind, *_), optional, notes = _kind(hint)
+    if plain is None and optional:
+        return None
+    if As in notes:
+        return notes[As].read(plain, where)
+    if is_dataclass(kind):
+        return read_record(kind, plain, where)  # type: ignore[arg-type]
+    if get_origin(kind) is tuple:
+        if not isinstance(plain, list | tuple):
+            raise ValueError(f"{where} must be a list, got {shown(plain)}")
+        inner = _entry_hints(kind, plain)
+        if len(inner) != len(plain):
+            raise ValueError(f"{where} must have {len(inner)} entries, got {shown(plain)}")
+        return tuple(from_json(inner[k], entry, f"{where}[{k}]") for k, entry in enumerate(plain))
+    if get_origin(kind) is dict:
+        inner, entries = get_args(kind)[1], _mapping(plain, where)
+        return {name: from_json(inner, entry, f"{where}.{name_of(name)}") for name, entry in entries.items()}
+    return _number_or_text(hint, plain, where)
+
+
+def read_record(cls: type[R], plain: object, where: str = "", arrays: Mapping[str, object] | None = None) -> R:
+    """Return a record from plain JSON, and from arrays that were read before; fields with a default may be missing."""
+    prefix, found = f"{where}." if where else "", dict(arrays or {})
+    known = {name: part for name, part in _fields_of(cls).items() if name not in found}
+    entries = _mapping(plain, where or "a record")
+    if unknown := [name for name in entries if name not in known]:
+        raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
+    for name, (hint, default) in known.items():
+        if name in entries:
+            found[name] = from_json(hint, entries[name], prefix + name)
+        elif default is MISSING:
+            raise ValueError(f"{prefix}{name} is missing")
+    try:
+        return cls(**found)
+    except ValueError as error:
+        raise ValueError(f"{prefix}{error}") from error
+
+
+def _mapping(plain: object, where: str) -> Mapping[str, object]:
+    if not isinstance(plain, Mapping):
+        raise ValueError(f"{where} must be a mapping of names to values, got {shown(plain)}")
+    return plain
+
+
+def _entry_hints(kind: Hint, entries: Sized) -> tuple[Hint, ...]:
+    """Return the type hint of every entry of a tuple."""
+    hints = get_args(kind)
+    return (hints[0],) * len(entries) if hints[-1] is Ellipsis else hints
+
+
+def _number_or_text(hint: Hint, plain: Any, where: str) -> object:
+    kinds, _, notes = _kind(hint)
+    if kinds == (float,):
+        if type(plain) not in (int, float) or not abs(plain) <= sys.float_info.max:
+            raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
+        plain = float(plain)
+    elif type(plain) not in kinds:
+        raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
+    if AtLeast in notes and plain < notes[AtLeast].least:
+        raise ValueError(f"{where} must be ≥ {notes[AtLeast].least}, got {shown(plain)}")
+    return plain
+
+
+# -- arrays ----------------------------------------------------------------------------------------------------
+
+
+def arrays_of(record: object) -> dict[str, Array]:
+    """Return the arrays of a record as a file holds them."""
+    found: dict[str, Array] = {}
+    for name, hint in _array_hints(type(record)).items():
+        value, dtype = getattr(record, name), _dtype(hint)
+        entries = {f"{name}{k}": e for k, e in enumerate(value)} if isinstance(value, tuple) else {name: value}
+        found |= {key: np.asarray(entry, dtype=dtype) for key, entry in entries.items() if entry is not None}
+    return found
+
+
+def _dtype(hint: Hint) -> DType:
+    """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
+    kind = _kind(hint)[0][0]
+    array = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    found: DType = np.dtype(get_args(get_args(array)[1])[0]).newbyteorder("<")
+    return found
+
+
+def _read_arrays(hint: Hint, name: str, arrays: Mapping[str, Array], lengths: Lengths) -> object:
+    """Return an array of a file, a tuple of numbered ones, or None where there may be none."""
+    (kind, *_), optional, _ = _kind(hint)
+    if get_origin(kind) is tuple:
+        names = takewhile(arrays.__contains__, (f"{name}{k}" for k in count()))
+        return tuple(_checked(hint, each, arrays[each], lengths) for each in names)
+    if name in arrays:
+        return _checked(hint, name, arrays[name], lengths)
+    if optional:
+        return None
+    raise ValueError(f"{name} is missing")
+
+
+def _checked(hint: Hint, name: str, found: Array, lengths: Lengths) -> Array:
+    """Return an array if its type, shape and entries are as they should be; ``lengths`` are those found so far."""
+    notes, dtype = _kind(hint)[2], _dtype(hint)
+    wanted = notes[Shape].lengths.split()
+    if found.dtype != dtype or found.ndim != len(wanted):
+        what, but = f"{found.ndim} dimensions of {found.dtype}", f"{len(wanted)} of {dtype}"
+        raise ValueError(f"{name} is an array of {what}, not {but}")
+    for length, n in zip(wanted, found.shape, strict=True):
+        known, owner = (n, name) if length == "*" else lengths.setdefault(length, (n, name))
+        if n != known:
+            raise ValueError(f"{name} has the shape {found.shape}, which does not go with {owner}: {length} is {known}")
+    if found.dtype.kind == "f" and notes[Shape].finite and not np.isfinite(found).all():
+        raise ValueError(f"{name} holds numbers that are not finite")
+    if found.dtype.kind == "b" and np.any(found.view(np.uint8) > 1):
+        raise ValueError(f"{name} holds flags that are neither true nor false")
+    if AtLeast in notes and np.any(found < notes[AtLeast].least):
+        raise ValueError(f"{name} holds numbers below {notes[AtLeast].least}")
+    return found
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, Array]) -> R:
+    """Return a record from the fields and arrays of a file, if they are as this record would be written.
+
+    Arrays are views of the file's bytes: they cannot be written to.
+    """
+    lengths: Lengths = {}
+    stored = {name: _read_arrays(hint, name, arrays, lengths) for name, hint in _array_hints(cls).items()}
+    found = read_record(cls, plain, "", stored)
+    if unknown := sorted(set(arrays) - set(arrays_of(found))):
+        raise ValueError(f"{name_of(unknown[0])} is not a field known here")
+    again = plain_of(found)
+    for name, value in plain.items():  # finds names given twice, numbers of other types or out of range, and the like
+        if name not in again or json.dumps(value, sort_keys=True) != json.dumps(again[name], sort_keys=True):
+            raise ValueError(f"{name} is not in the form in which it is written")
+    return found
+
+
+def to_bytes(kind: str, record: object) -> bytes:
+    """Return a record as the bytes of a file."""
+    return encode(kind, arrays_of(record), plain_of(record))
+
+
+def from_bytes(kind: str, cls: type[R], data: bytes, where: str, make: Callable[[R], T]) -> T:
+    """Return what ``make`` makes of the record in a file; errors name the file, what is wrong, and what to do."""
+    arrays, plain = decode(data, kind, where)
+    try:
+        return make(from_parts(cls, plain, arrays))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        what = kind if kind.endswith("s") else f"a {kind}"
+        problem = f"{shown(error.args[0])} is not known" if isinstance(error, KeyError) else cut(str(error)).rstrip(".")
+        raise ValueError(f"{where} does not hold {what}, it is damaged: {problem}. Copy or save it again") from error
