@@ -11,17 +11,10 @@ import numpy as np
 from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.evaluation.budget import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.metrics import label_of
 from budgetline.evaluation.predictions import curve_of_predictions
 from budgetline.messages import shown
 
-METRIC_LABELS = {
-    "explained": "explained fraction F/R(∅)",
-    "F": "explained F",
-    "mse": "mean squared error",
-    "r2": "R²",
-    "roc_auc": "ROC AUC",
-    "log_loss": "log loss",
-}
 BOUND_LABEL = "bound: no set of groups can be above"
 SOME_SETS = "bound on sets "
 """So begins the label of a bound that is about some sets of groups only."""
@@ -181,7 +174,7 @@ class BudgetCurveDisplay:
             ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
         ax.set_xlim(left=0, auto=None)  # longer curves may still be drawn into these axes
         metric = next(iter(self.curves.values())).metric
-        ax.set(xlabel="cost", ylabel=METRIC_LABELS.get(metric, metric))
+        ax.set(xlabel="cost", ylabel=label_of(metric).text)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
         return self

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,29 @@ from budgetline.sequencing.candidates import TIE
 from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
+
+
+class Label(NamedTuple):
+    """What plots, reports and the command line call a metric, and the style of its numbers."""
+
+    text: str
+    style: Literal["percent", "fixed", "general"] = "general"
+
+
+LABELS = {
+    "explained": Label("explained fraction F/R(∅)", "percent"),
+    "F": Label("explained F"),
+    "mse": Label("mean squared error"),
+    "r2": Label("R²", "fixed"),
+    "accuracy": Label("accuracy", "percent"),
+    "log_loss": Label("log loss", "fixed"),
+    "roc_auc": Label("ROC AUC", "fixed"),
+}
+
+
+def label_of(metric: str) -> Label:
+    """Return the label of a metric; a metric that is not listed goes by its name."""
+    return LABELS.get(metric, Label(metric))
 
 
 class Metric:
