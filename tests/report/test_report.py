@@ -323,6 +323,9 @@ def test_arguments_are_checked(regression):
             make_report(model, **arguments)
     with pytest.raises(TypeError, match="StandardScaler has no stages"):
         make_report(StandardScaler().fit(X))
+    with pytest.raises(TypeError, match="give the estimator instead of its AnytimeModel"):
+        make_report(model.model_, X, y)
+    assert make_report(model.model_).sequence == make_report(model).sequence
     for data in (Moments.of(X, y), open_source((X, y))):
         with pytest.raises(TypeError, match="X must be a table in memory"):
             make_report(model, data, y)

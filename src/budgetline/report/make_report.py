@@ -89,7 +89,7 @@ def make_report(
     """
     found = as_model(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
-    _check(X, y, metric, sample_weight, title=title, unit=unit)
+    _check(model, X, y, metric, sample_weight, title=title, unit=unit)
     if certificate is not None:
         check_certificate(certificate, found)
     report = _of_model(found, type(model).__name__, title, unit)
@@ -101,9 +101,11 @@ def make_report(
     return report
 
 
-def _check(X: object, y: object, metric: object, sample_weight: object, **texts: object) -> None:
+def _check(model: object, X: object, y: object, metric: object, sample_weight: object, **texts: object) -> None:
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(X).__name__}")
+    if X is not None and isinstance(model, AnytimeModel):
+        raise TypeError("with X and y, give the estimator instead of its AnytimeModel: folds are fitted anew")
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or neither")
     if X is None and sample_weight is not None:
