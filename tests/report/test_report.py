@@ -632,7 +632,7 @@ def test_the_table_never_promises_more_than_is_proven(certified):
     assert rows[0][0] == "budget, of 8.5 cost units"
     assert [row[0] for row in rows[1:]] == [
         "1 % (0.085)", "2 % (0.17)", "5 % (0.425)", "10 % (0.85)", "25 % (2.125)", "50 % (4.25)", "100 % (8.5)",
-        "average over budgets (timeliness)",
+        "mean over budgets (timeliness)",
     ]  # fmt: skip
     proven = [*summary.certificate.ratios, summary.certificate.timeliness.ratio]
     for row, ratio, bound in zip(rows[1:-1], proven, summary.certificate.bounds, strict=False):

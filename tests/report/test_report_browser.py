@@ -389,7 +389,7 @@ def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, sche
     region = corners(page, "#curve .beyond")
     np.testing.assert_array_equal(region[:-2], line)
     assert region[-1, 1] == region[-2, 1] < line[:, 1].min()
-    assert page.locator("#curve-legend .l-bound").text_content().startswith("upper bound for any set of groups")
+    assert page.locator("#curve-legend .l-bound").text_content().startswith("upper bound on any set of groups")
     assert page.locator("#curve-legend .l-bound").is_visible()
     scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert scroll <= inner

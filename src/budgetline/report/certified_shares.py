@@ -59,4 +59,4 @@ def _bound(certificate: Certificate, total: float) -> Curve:
     costs, values = bound.costs[inside].tolist(), bound.values[inside].tolist()
     if total > 0:
         costs, values = [*costs, total], [*values, values[-1]]
-    return Curve(BOUND, "upper bound for any set of groups, on the training data", tuple(costs), tuple(values), ())
+    return Curve(BOUND, "upper bound on any set of groups, training data", tuple(costs), tuple(values), ())

@@ -91,9 +91,9 @@ def _comparison(content: Content, found: Methods) -> Table:
 
 def _optimality(content: Content, found: CertifiedShares) -> Table:
     rows = [(f"{100 * part:g} % ({amount(budget)})", there) for part, budget, there in found.rows]
-    rows.append(("average over budgets (timeliness)", found.timeliness))
+    rows.append(("mean over budgets (timeliness)", found.timeliness))
     total = f"budget, of {amount(content.total_cost)} {content.unit}"
-    header = (total, "explained", "bound for any set", "certified share of the optimum")
+    header = (total, "explained", "bound on any set", "certified share of the optimum")
     cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
     return Table("How close to optimal?", optimality(found), header, cells, frozenset({0}))
 
