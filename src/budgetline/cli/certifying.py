@@ -10,9 +10,9 @@ from budgetline.cli import options
 from budgetline.cli.errors import refusing
 from budgetline.cli.screens import Screen
 from budgetline.optimality import Certificate
+from budgetline.optimality.certificate import SHOWN
 from budgetline.persistence import load
-from budgetline.report.nearness import SHARES
-from budgetline.report.words import amount, at_least, share
+from budgetline.report.formatting import amount, at_least, share
 
 
 def certify(
@@ -32,7 +32,7 @@ def certify(
     found = load(model)
     with refusing():
         certificate = found.certificate(budget, time_limit=time_limit, progress=screen.progress)
-    record = _record(certificate, budget or [part * certificate.total_cost for part in SHARES])
+    record = _record(certificate, budget or [part * certificate.total_cost for part in SHOWN])
     screen.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
     _print(record, screen)
     screen.document({"model": str(model), **record})

@@ -24,7 +24,7 @@ from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
-from budgetline.report.words import number, with_error
+from budgetline.report.formatting import number, with_error
 
 TARGET = "HbA1c"
 

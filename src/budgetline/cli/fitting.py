@@ -22,7 +22,7 @@ from budgetline.data import Source
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.messages import shown
 from budgetline.persistence import save
-from budgetline.report.words import amount, count
+from budgetline.report.formatting import amount, count
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from budgetline.evaluation import compare as compare_methods
 from budgetline.messages import printable, shown
 from budgetline.persistence import load
 from budgetline.report import make_report
-from budgetline.report.words import amount, count, number, with_error
+from budgetline.report.formatting import amount, count, number, with_error
 from budgetline.sequencing import RandomOrder
 
 

@@ -27,7 +27,7 @@ from budgetline.files import replacing
 from budgetline.messages import shown, some
 from budgetline.persistence import load, to_onnx
 from budgetline.progress import make_bar
-from budgetline.report.words import amount, listed
+from budgetline.report.formatting import amount, listed
 
 Block = NDArray[Any]
 """Predictions of some rows: (m,) or (m, P)."""

@@ -20,7 +20,7 @@ from budgetline.budgets import affordable
 from budgetline.cli.drawing import draw
 from budgetline.evaluation import BudgetCurve
 from budgetline.messages import printable
-from budgetline.report.words import amount, number
+from budgetline.report.formatting import amount, number
 from budgetline.sequencing import GroupSequence
 
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
