@@ -296,6 +296,25 @@ def test_exceptions_are_not_swallowed(name):
     assert not broad
 
 
+PROTOCOLS = {"_parameter_constraints", "_exit"}  # scikit-learn's, for subclasses; os._exit
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_private_of_others_is_touched(name):
+    nodes = list(ast.walk(tree_of(name)))
+    attributes = [n for n in nodes if isinstance(n, ast.Attribute) and re.match("_[a-z]", n.attr)]
+
+    def mine(node):
+        by_name = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        return by_name or (isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super")
+
+    own = {n.attr for n in attributes if mine(n)} | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+    foreign = [
+        f"{ast.unparse(n)}, line {n.lineno}" for n in attributes if not mine(n) and n.attr not in own | PROTOCOLS
+    ]
+    assert not foreign
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_values_come_into_messages_by_one_door(name):
     # budgetline.messages.shown and some bound them; a repr can be as long as the value likes

@@ -448,8 +448,15 @@ def test_what_is_not_a_source_is_refused():
         open_source(np.eye(3))
     with pytest.raises(TypeError, match="do not know how to read dict"):
         open_source({"a": 1})
-    with pytest.raises(TypeError, match=r"make one with budgetline\.open_source"):
+    with pytest.raises(ValueError, match=r"target y is None; sources hold it \(open_source\)"):
         AnytimeRegressor().fit((np.eye(3), np.ones(3)))
+    source = open_source((np.eye(3), np.ones(3)))
+    for more in ({"y": np.ones(3)}, {"sample_weight": np.ones(3)}):
+        with pytest.raises(ValueError, match="a source holds targets and weights itself"):
+            AnytimeRegressor().fit(source, **more)
+    for option in ("client", "checkpoint"):
+        with pytest.raises(ValueError, match="client and checkpoint are for sources"):
+            AnytimeRegressor().fit(np.eye(3), np.ones(3), **{option: "x"})
     for role in ("target", "weight", "qid", "features"):
         for data in ((np.eye(3), np.ones(3)), iter([(np.eye(3), np.ones(3))])):
             with pytest.raises(ValueError, match=f"{role}= names a column"):

@@ -19,7 +19,8 @@ from distributed import Client, LocalCluster
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
 from budgetline.data.tabular import ParquetPartition
-from budgetline.estimators import streaming
+from budgetline.model import training
+from budgetline.statistics import passes as streaming
 from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.passes import ChunkMoments, sum_over
 from budgetline.statistics.sums import tree_sum
@@ -411,7 +412,7 @@ def test_a_worker_that_dies_changes_nothing(client, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "who")
     os.mkfifo(tmp_path / "never")
     workers = set(client.run(os.getpid).values())
-    monkeypatch.setattr(streaming, "ChunkMoments", lambda *args: FatalMoments(*args, folder=str(tmp_path)))
+    monkeypatch.setattr(training, "ChunkMoments", lambda *args: FatalMoments(*args, folder=str(tmp_path)))
     model = AnytimeRegressor()
     fit = threading.Thread(target=lambda: model.fit(source, client=client), daemon=True)
     fit.start()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,9 @@ from budgetline.data.rows import Rows
 from budgetline.estimators import AnytimeRegressor
 from budgetline.groups import Layout
 from budgetline.model.recipe import Recipe
-from budgetline.model.training import Fitted, MomentsTraining, RowsTraining
-from budgetline.objectives.families import Family
-from budgetline.statistics.moments import Moments, moments_of
+from budgetline.model.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
+from budgetline.objectives.families import Family, SquaredError
+from budgetline.statistics.moments import moments_of
 
 Float = NDArray[np.float64]
 
@@ -143,19 +144,10 @@ class GroupLassoPath(AnytimeRegressor):
         self.lambda_ratio = lambda_ratio
         self.tol = tol
 
-    def _learn(
-        self,
-        training: Any,
-        recipe: Recipe,
-        layout: Layout,
-        target_shape: tuple[int, ...],
-        family: Family,
-        classes: NDArray[Any] | None = None,
-        data: Rows | None = None,
-    ) -> None:
-        grid = (self.n_lambdas, self.lambda_ratio)
-        path = LassoTraining.of(training, layout, not target_shape, grid, self._tol(), self.refit)
-        super()._learn(path, recipe, layout, target_shape, family, classes, data)
+    def _learn(self, training: Training, recipe: Recipe) -> Self:
+        if not isinstance(training, LassoTraining):
+            training = LassoTraining.of(training, (self.n_lambdas, self.lambda_ratio), self._tol(), self.refit)
+        return super()._learn(training, recipe)
 
     def _tol(self) -> float:
         return float(self.tol)  # type: ignore[arg-type]
@@ -163,42 +155,58 @@ class GroupLassoPath(AnytimeRegressor):
 
 @dataclass(frozen=True)
 class LassoTraining:
-    """Moments that the path is solved from, and the rows that they are of, if these are at hand."""
+    """Moments that the path is solved from, and the rows that they are of, if these are at hand.
 
-    moments: Moments
+    ``exponent`` is the power of two by which the weights of the rows were divided.
+    """
+
+    given: MomentsTraining
     rows: Rows | None
-    learned: dict[str, Any]
     exponent: int
-    layout: Layout
-    single: bool
     grid: tuple[int, float]
     tol: float
     refit: bool
+    family: Family = field(default_factory=SquaredError)
+    classes: None = None
 
     @classmethod
-    def of(cls, training: RowsTraining | MomentsTraining, *settings: Any) -> LassoTraining:
+    def of(cls, training: Training, grid: tuple[int, float], tol: float, refit: bool) -> LassoTraining:
         """Take the moments of rows, or those that are given."""
         if isinstance(training, MomentsTraining):
-            return cls(training.total, None, training.learned, 0, *settings)
+            return cls(training, None, 0, grid, tol, refit)
+        assert isinstance(training, RowsTraining)
         rows, exponent = training.rows.rescaled()
-        moments = moments_of(rows, (rows.Y.shape[1],), training.layout.names_read)
-        return cls(moments, rows, {}, exponent, *settings)
+        moments = moments_of(rows, training.target_shape, training.layout.names_read)
+        return cls(MomentsTraining(training.layout, (moments,)), rows, exponent, grid, tol, refit)
+
+    @property
+    def layout(self) -> Layout:
+        """The columns that are read."""
+        return self.given.layout
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """Shape of one target."""
+        return self.given.target_shape
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Solve the path and fit the model of every prefix of its order."""
-        found = fit_lasso(self.moments, recipe, self.grid, self.tol, refit=self.refit, rows=self.rows)
+        moments, single = self.given.total, not self.target_shape
+        found = fit_lasso(moments, recipe, self.grid, self.tol, refit=self.refit, rows=self.rows)
         coef = np.zeros((*found.coef.shape[:-1], self.layout.n_features))
         coef[..., self.layout.read] = found.coef
         learned = {
             "lambdas_": found.path.lambdas,
-            "path_coef_": coef[:, 0] if self.single else coef,
-            "path_intercept_": found.intercept[:, 0] if self.single else found.intercept,
+            "path_coef_": coef[:, 0] if single else coef,
+            "path_intercept_": found.intercept[:, 0] if single else found.intercept,
             "dual_gaps_": found.path.gaps,
             "entry_lambdas_": found.path.entry_lambdas,
         }
-        doubt = found.doubt if self.rows is None else 0.0
-        return Fitted(found.model, self.moments.scaled(self.exponent), doubt, self.learned | learned)
+        learned |= self.given.learned
+        if self.rows is None:
+            return Fitted(found.model, moments, moments, found.doubt, learned)
+        return Fitted(found.model, self.rows, moments.scaled(self.exponent), learned=learned)
 
-    def folds(self, recipe: Recipe, cv: Any) -> Any:
+    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Have none: the path has no constant to choose."""
         raise NotImplementedError

@@ -27,13 +27,11 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fitted, Training
-from budgetline.objectives.families import Family, SquaredError
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, as_schedule
-from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 
@@ -118,37 +116,28 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def _learn(
-        self,
-        training: Training,
-        recipe: Recipe,
-        layout: Layout,
-        target_shape: tuple[int, ...],
-        family: Family,
-        classes: NDArray[Any] | None = None,
-        data: Rows | None = None,
-    ) -> None:
+    def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Choose the ridge constant, fit, warn of what cannot be trusted, and keep the model."""
         recipe, learned = self._with_alpha(training, recipe)
-        fitted = training.fit(recipe)
+        fitted, layout = training.fit(recipe), training.layout
         if fitted.doubt and fitted.moments is not None:
             warn_from_moments(fitted.doubt, fitted.moments.eps, recipe.alpha)
-        self._warn_if_rounded(fitted, data, layout)
-        moments = fitted.moments if isinstance(family, SquaredError) else None
+        self._warn_if_rounded(fitted, layout)
         self._adopt(
             AnytimeModel(
                 layout,
                 fitted.stages.embedded(layout.read, layout.n_features),
-                family,
-                target_shape,
+                training.family,
+                training.target_shape,
                 recipe.alpha,
-                classes,
-                None if moments is None else replace(moments, target_shape=target_shape),
+                training.classes,
+                fitted.moments,
                 type(self).__name__,
                 self.get_params(deep=False),
                 {**learned, **fitted.learned},
             )
         )
+        return self
 
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
         """Return the recipe with its ridge constant, and what was learned in choosing it."""
@@ -175,12 +164,9 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         for name, value in model.learned.items():
             setattr(self, name, value)
 
-    def _warn_if_rounded(self, fitted: Fitted, data: Rows | None, layout: Layout) -> None:
+    def _warn_if_rounded(self, fitted: Fitted, layout: Layout) -> None:
         """Warn of columns that count as constant in a model, though their values in the data differ."""
-        seen: Rows | Moments | None = fitted.moments if data is None else data
-        if seen is None:
-            return
-        found = layout.read[seen.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))].tolist()
+        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))].tolist()
         if not found:
             return
         named = some((str(d) if layout.names is None else layout.names[d] for d in found), most=5)
@@ -229,6 +215,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             return X
         if is_dask(X):
             return dask_source(X, y, sample_weight)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_source)")
         if client is not None or checkpoint is not None:
             raise ValueError("client and checkpoint are for sources: open_source makes one from a table")
         return None

@@ -147,9 +147,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
             return self._fit_source(source, Passes(source, client, progress))
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
         classes, rows = self._weighted(rows, y)
-        family = family_of(classes.size)
-        self._learn(RowsTraining(rows, layout, family, self.tol, classes), recipe, layout, shape, family, classes, rows)
-        return self
+        return self._learn(RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe)
 
     def decision_function(
         self,
@@ -254,10 +252,8 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         if labels is None:
             raise ValueError("the source holds no rows of positive weight")
         classes = labels.classes()
-        family, shape = family_of(classes.size), () if classes.size == 2 else (classes.size,)
-        training = SourceTraining(passes, layout, family, self.tol, shape, classes)
-        self._learn(training, recipe, layout, shape, family, classes)
-        return self
+        shape = () if classes.size == 2 else (classes.size,)
+        return self._learn(SourceTraining(passes, layout, family_of(classes.size), self.tol, shape, classes), recipe)
 
     def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         classes, codes = check_labels(y, n_samples)

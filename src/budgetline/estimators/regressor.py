@@ -17,10 +17,8 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator
-from budgetline.groups import Layout
 from budgetline.inputs import check_table
 from budgetline.messages import shown
-from budgetline.model.recipe import Recipe
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
@@ -188,14 +186,12 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         [-0.0, 1.0, -0.0]
         """
         self._validate_params()
-        family = self._family()
+        family, tol = self._family(), self._tol()
         source = self._source_of(X, y, sample_weight, client, checkpoint)
         if source is not None:
-            return self._fit_source(source, family, Passes(source, client, progress), checkpoint)
+            return self._fit_source(source, family, tol, Passes(source, client, progress), checkpoint)
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
-        training = RowsTraining(rows, layout, family, self._tol())
-        self._learn(training, recipe, layout, shape, family, data=rows)
-        return self
+        return self._learn(RowsTraining(rows, layout, family, tol, shape), recipe)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments alone, which may have been merged from many places.
@@ -221,8 +217,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         self._need_squared_error()
         parts = self._parts_of(moments)
         recipe, layout = self._recipe(parts[0].feature_names, parts[0].n_features)
-        self._learn_moments(MomentsTraining(tuple(part.select(layout.read) for part in parts)), recipe, layout)
-        return self
+        return self._learn(MomentsTraining(layout, tuple(part.select(layout.read) for part in parts)), recipe)
 
     @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -258,8 +253,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
             raise ValueError("the groups use other columns than those that moments_ are of: fit again from the start")
         more = [moments_of(part, shape, layout.names_read, single=False) for part in self._dealt(rows)]
         parts = more if known is None else [a + b for a, b in zip(known, more, strict=True)]
-        self._learn_moments(MomentsTraining(tuple(parts)), recipe, layout)
-        return self
+        return self._learn(MomentsTraining(layout, tuple(parts)), recipe)
 
     def predict(
         self,
@@ -318,21 +312,16 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         """Return R² of the predictions; keywords as in :meth:`predict`."""
         return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
-    def _fit_source(self, source: Source, family: Family, passes: Passes, checkpoint: Any) -> Self:
+    def _fit_source(self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: Any) -> Self:
         recipe, layout = self._recipe(source.feature_names, source.n_features)
         if isinstance(family, SquaredError):
-            training = source_moments(source, layout, self._n_folds(), passes.client, passes.progress, checkpoint)
-            self._learn_moments(training, recipe, layout)
-            return self
+            moments = source_moments(source, layout, self._n_folds(), passes.client, passes.progress, checkpoint)
+            return self._learn(moments, recipe)
         if checkpoint is not None:
             raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
         self._check_many_passes(source)
-        training_of_many = SourceTraining(passes, layout, family, self._tol(), source.target_shape)
-        self._learn(training_of_many, recipe, layout, (), family)  # one target, also if it came as a matrix
-        return self
-
-    def _learn_moments(self, training: MomentsTraining, recipe: Recipe, layout: Layout) -> None:
-        self._learn(training, recipe, layout, training.parts[0].target_shape, SquaredError())
+        shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix
+        return self._learn(SourceTraining(passes, layout, family, tol, shape), recipe)
 
     # -- moments of all rows; estimators that cross-validate keep those of folds ---------------------------------
 

@@ -46,7 +46,7 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
     fold_moments_ : tuple of Moments
-        Those of every fold, if the model was learned from moments, a source or by ``partial_fit``.
+        Those of every fold, to which ``partial_fit`` adds; only for squared error, and not where X is too wide.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
             return None
         known: tuple[Moments, ...] | None = self.model_.learned.get("fold_moments_")
         if known is None:
-            raise ValueError("fit keeps no moments of folds: start with partial_fit, a source or fit_moments")
+            raise ValueError("X was too wide for moments of folds: start with partial_fit or a source, which keep them")
         return known
 
     def _dealt(self, rows: Rows) -> list[Rows]:

@@ -41,10 +41,16 @@ class ChoosesAlpha(AnytimeEstimator):
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
         alphas = check_alphas(self.alphas)
         recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
-        folds = training.folds(recipe, self.cv)
-        scores = np.array([[held_out_score(recipe, fold) for recipe in recipes] for fold in folds]).T
-        best = choose_alpha(alphas, scores, self.one_standard_error)
-        return recipes[best], {"alpha_": recipes[best].alpha, "cv_scores_": scores}
+        scores, held = [], []
+        for fold in training.folds(recipe, self.cv):
+            scores.append([held_out_score(recipe, fold) for recipe in recipes])
+            held.append(fold.held)
+        table = np.array(scores).T
+        best = choose_alpha(alphas, table, self.one_standard_error)
+        learned: dict[str, Any] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
+        if isinstance(self.cv, int | None) and None not in held:  # every row is held out once
+            learned["fold_moments_"] = tuple(held)
+        return recipes[best], learned
 
 
 def held_out_score(recipe: Recipe, fold: Fold) -> float:

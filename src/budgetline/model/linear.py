@@ -1,4 +1,4 @@
-"""From statistics to a staged linear model: run the loop, see whether the digits can be trusted, mend them if not."""
+"""From statistics to staged linear models: run the loop, check the conditioning, refine if needed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Float = NDArray[np.float64]
 
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 SMALL_GRAM, LARGEST_GRAM = 1000, 8192
-"""Up to so many columns the D × D matrix is always formed, or formed even if it is not small beside X."""
+"""The D × D matrix is always formed up to the first number of columns, and up to the second if X is tall."""
 FREE_REFINEMENT = 10**8
-"""Refinement is always worth its time below this many multiplications (well under a second)."""
+"""Stages are always refined if that takes fewer multiplications than this (well under a second)."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What one run of the loop leaves: order, gains, R(∅), and the factor, in the columns of the statistics."""
+    """Result of one run of the loop: order, gains, R(∅), and the factor, in the columns of the statistics."""
 
     order: NDArray[np.intp]
     gains: Float
@@ -58,7 +58,7 @@ def fit_rows(rows: Rows, recipe: Recipe, names: Sequence[str] | None = None) -> 
 
 
 def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, Moments | None]:
-    """Do so from weights of order one."""
+    """Fit from rows whose weights are of order one."""
     if not gram_fits(rows, recipe):
         A, targets, y_mean = standardised_columns(rows, names)
         run = _run(Columns(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
@@ -106,7 +106,7 @@ def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
 
 
 def gram_fits(rows: Rows, recipe: Recipe) -> bool:
-    """Say whether the D × D matrix is the way: it is small, or X is tall and most of its columns may be chosen."""
+    """Return whether to form the D × D matrix: it is small, or X is tall and many of its columns may be chosen."""
     n, D = rows.n_rows, rows.n_columns
     if D <= SMALL_GRAM:
         return True

@@ -1,4 +1,4 @@
-"""What to sequence and how."""
+"""Recipe: what to sequence and how."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from types import MappingProxyType
@@ -34,27 +34,44 @@ Float = NDArray[np.float64]
 
 
 class Fitted(NamedTuple):
-    """Staged models; the moments they follow from, if there are any; and the estimated error of the coefficients.
+    """Staged models and what they were fitted on; the moments they follow from, if there are any.
 
-    ``doubt`` is zero where the data were at hand, so that the coefficients are as good as the data allow. ``learned``
-    are further fitted attributes of the estimator, by name.
+    ``doubt`` estimates the relative error of the coefficients. It is zero where the data were at hand, so that the
+    coefficients are as good as the data allow. ``learned`` are further fitted attributes of the estimator, by name.
     """
 
     stages: StagedModel
+    data: Rows | Moments
     moments: Moments | None = None
     doubt: float = 0.0
     learned: Mapping[str, Any] = MappingProxyType({})
 
 
 class Fold(NamedTuple):
-    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them."""
+    """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them.
+
+    ``held`` are the moments of the held-out rows, where there are any.
+    """
 
     training: Training
     losses: Callable[[StagedModel], Float]
+    held: Moments | None = None
 
 
 class Training(Protocol):
-    """Data that a recipe can be fitted on."""
+    """Data that a recipe can be fitted on: the columns that a layout reads, targets, and the loss to minimise."""
+
+    @property
+    def layout(self) -> Layout: ...  # noqa: D102
+
+    @property
+    def family(self) -> Family: ...  # noqa: D102
+
+    @property
+    def target_shape(self) -> tuple[int, ...]: ...  # noqa: D102
+
+    @property
+    def classes(self) -> NDArray[Any] | None: ...  # noqa: D102
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Learn the sequence and the model of every prefix."""
@@ -77,6 +94,7 @@ class RowsTraining:
     family : Family
     tol : float
         Of the gradient, for losses other than squared error.
+    target_shape : () or (P,)
     classes : array, or None
         Of a classifier; the targets of the rows are their indicators.
     """
@@ -85,17 +103,20 @@ class RowsTraining:
     layout: Layout
     family: Family
     tol: float
+    target_shape: tuple[int, ...]
     classes: NDArray[Any] | None = None
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where they fit the job."""
         if isinstance(self.family, SquaredError):
-            return Fitted(*fit_rows(self.rows, recipe, self.layout.names_read))
-        return Fitted(fit_generalised(self.rows, recipe, self.family, self.tol, self.layout.names_read))
+            stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
+            moments = None if moments is None else replace(moments, target_shape=self.target_shape)
+            return Fitted(stages, self.rows, moments)
+        return Fitted(fit_generalised(self.rows, recipe, self.family, self.tol, self.layout.names_read), self.rows)
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
-        rows, _ = self.rows.rescaled()
+        rows, exponent = self.rows.rescaled()
         labels = None if self.classes is None else codes_of(rows.Y)
         splitter = check_cv(cv, rows.Y if labels is None else labels, classifier=labels is not None)
         splits = list(splitter.split(np.zeros((rows.n_rows, 1)), rows.Y if labels is None else labels))
@@ -107,7 +128,8 @@ class RowsTraining:
             return
         moments = fold_moments(rows, splits, self.layout.names_read)
         for split, (train, test) in zip(splits, moments, strict=True):
-            yield Fold(_MomentsOrRows(MomentsTraining((train,)), self._fold(rows, split).training), held_out(test))
+            held = replace(test.scaled(exponent), target_shape=self.target_shape)
+            yield Fold(MomentsTraining(self.layout, (train,), self._fold(rows, split).training), held_out(test), held)
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
@@ -134,11 +156,28 @@ class RowsTraining:
 class MomentsTraining:
     """Moments, which determine a model of squared error; of folds, if there are several.
 
-    ``n_passes`` is how often a source was read for them, None if they come from elsewhere.
+    Attributes
+    ----------
+    layout : Layout
+    parts : tuple of Moments
+        Of the columns that the layout reads.
+    rows : RowsTraining, or None
+        The rows that the moments are of, if they are at hand: fitted on where the moments are too ill conditioned.
+    n_passes : int or None
+        How often a source was read for the moments.
     """
 
+    layout: Layout
     parts: tuple[Moments, ...]
+    rows: Training | None = None
     n_passes: int | None = None
+    family: Family = field(default_factory=SquaredError)
+    classes: None = None
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """Shape of one target."""
+        return self.parts[0].target_shape
 
     @property
     def total(self) -> Moments:
@@ -149,33 +188,19 @@ class MomentsTraining:
         """Fit from the sum of the moments."""
         total = self.total
         stages, doubt = fit_moments(total, recipe)
-        return Fitted(stages, total, doubt, self.learned)
+        if self.rows is not None and doubt > total.eps**0.5:
+            return self.rows.fit(recipe)
+        return Fitted(stages, total, total, doubt, self.learned)
 
     @property
     def learned(self) -> dict[str, Any]:
-        """What a fit keeps besides the model: the number of passes, and the moments of folds."""
-        found: dict[str, Any] = {} if self.n_passes is None else {"n_passes_": self.n_passes}
-        return found if len(self.parts) == 1 else found | {"fold_moments_": self.parts}
+        """What a fit keeps besides the model: the number of passes."""
+        return {} if self.n_passes is None else {"n_passes_": self.n_passes}
 
     def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
         """Hold out one part after another."""
         for k, test in enumerate(self.parts):
-            yield Fold(MomentsTraining(self.parts[:k] + self.parts[k + 1 :]), held_out(test))
-
-
-@dataclass(frozen=True)
-class _MomentsOrRows:
-    """Moments of a fold, unless they are too ill conditioned: then its rows."""
-
-    moments: MomentsTraining
-    rows: Training
-
-    def fit(self, recipe: Recipe) -> Fitted:
-        fitted = self.moments.fit(recipe)
-        return fitted if fitted.doubt <= self.moments.parts[0].eps ** 0.5 else self.rows.fit(recipe)
-
-    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
-        return self.rows.folds(recipe, cv)
+            yield Fold(replace(self, parts=self.parts[:k] + self.parts[k + 1 :]), held_out(test), test)
 
 
 @dataclass(frozen=True)
@@ -277,14 +302,14 @@ def source_moments(
     if n_folds is None:
         statistic: Statistic = ChunkMoments(names, shape)
         found = sum_over(source, statistic, columns_read(layout), checkpoint=checkpoint, **options)
-        return MomentsTraining((_not_none(found),), n_passes=1)
+        return MomentsTraining(layout, (_not_none(found),), n_passes=1)
     if checkpoint is not None:
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
     found = _not_none(sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), **options))
     for k, part in enumerate(found.parts):
         if part is None:
             raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
-    return MomentsTraining(found.parts, n_passes=1)
+    return MomentsTraining(layout, found.parts, n_passes=1)
 
 
 def held_out(test: Moments) -> Callable[[StagedModel], Float]:

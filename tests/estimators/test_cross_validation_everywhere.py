@@ -1,0 +1,168 @@
+"""Cross-validating estimators can do what plain ones can: losses, sources, moments, partial_fit, certificates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import KFold
+
+import budgetline
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    Moments,
+    open_source,
+)
+
+GROUPS, COSTS = [[0, 1], [2], [3, 4]], [1.0, 2.0, 0.5]
+ALPHAS = [1e-3, 1e-1, 1.0]
+
+
+def problem(kind, seed=0, n=120):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    eta = X @ np.array([1.0, -0.5, 0.8, 0.3, 0.0])
+    if kind == "squared":
+        return X, eta + rng.normal(size=n)
+    if kind == "poisson":
+        return X, rng.poisson(np.exp(0.4 * eta)).astype(float)
+    scores = np.column_stack([eta, -eta, 0.5 * X[:, 1]])[:, : 2 if kind == "binary" else 3]
+    return X, np.array(["a", "b", "c"])[np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)]
+
+
+def search_of(kind, **settings):
+    if kind in ("binary", "softmax"):
+        return AnytimeClassifierCV(GROUPS, COSTS, alphas=ALPHAS, rule="omp", **settings)
+    loss = {"loss": "poisson", "rule": "omp"} if kind == "poisson" else {}
+    return AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, **loss, **settings)
+
+
+def folds_of(X, y, n_folds):
+    """Return the fold of every row of a source, found one row at a time through the moments of folds."""
+    number = np.empty(len(X), dtype=int)
+    for i in range(len(X)):
+        # a row among rows of all folds is where the number of rows grows
+        number[i] = fold_of_row(X[i], float(y[i]), n_folds)
+    return number
+
+
+def fold_of_row(x, y, n_folds):
+    from budgetline.data.sources import Chunk
+    from budgetline.statistics.passes import InFold
+
+    chunk = Chunk.of(x[None], np.array([y]), None, None, "here")
+    found = [k for k in range(n_folds) if InFold(lambda c: c.n_rows, n_folds, k, held=True)(chunk)]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("kind", ["squared", "poisson"])
+def test_a_source_is_cross_validated_as_its_rows_are(kind):
+    X, y = problem(kind)
+    number = folds_of(X, y, 3)
+    splits = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
+    known = search_of(kind, cv=splits).fit(X, y)
+    found = search_of(kind, cv=3).fit(open_source((X, y), chunk_rows=17))
+    np.testing.assert_allclose(found.cv_scores_, known.cv_scores_, rtol=1e-6, atol=1e-9)
+    assert found.alpha_ == known.alpha_
+    np.testing.assert_allclose(found.coef_path_, known.coef_path_, rtol=1e-6, atol=1e-9)
+    assert found.n_passes_ == 1 if kind == "squared" else found.n_passes_ > 9
+
+
+@pytest.mark.parametrize("kind", ["binary", "softmax"])
+def test_classifiers_are_cross_validated_over_a_source(kind):
+    X, y = problem(kind)
+    whole = search_of(kind, cv=3).fit(open_source((X, y)))
+    # neither chunks nor the order of the rows matter: a row is in a fold by its values
+    order = np.random.default_rng(1).permutation(len(X))
+    found = search_of(kind, cv=3).fit(open_source((X[order], y[order]), chunk_rows=11))
+    np.testing.assert_allclose(found.cv_scores_, whole.cv_scores_, rtol=1e-6, atol=1e-9)
+    assert found.alpha_ == whole.alpha_
+    plain = AnytimeClassifier(GROUPS, COSTS, alpha=whole.alpha_, rule="omp").fit(X, y)
+    np.testing.assert_allclose(found.coef_path_, plain.coef_path_, rtol=1e-5, atol=1e-7)
+    assert (found.classes_ == plain.classes_).all()
+
+
+def test_losses_other_than_squared_error():
+    X, y = problem("poisson")
+    search = search_of("poisson", cv=3).fit(X, y)
+    for k, (train, test) in enumerate(KFold(3).split(X)):
+        for a, alpha in enumerate(ALPHAS):
+            model = AnytimeRegressor(GROUPS, COSTS, loss="poisson", rule="omp", alpha=alpha).fit(X[train], y[train])
+            curve = budgetline.budget_curve(model, X[test], y[test])
+            assert search.cv_scores_[a, k] == pytest.approx(budgetline.timeliness(curve), rel=1e-9)
+
+
+def test_moments_of_folds():
+    X, y = problem("squared")
+    parts = [Moments.of(X[test], y[test]) for _, test in KFold(5).split(X)]
+    found = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit_moments(parts)
+    known = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit(X, y)
+    np.testing.assert_allclose(found.cv_scores_, known.cv_scores_, rtol=1e-9)
+    np.testing.assert_allclose(found.coef_path_, known.coef_path_, rtol=1e-9, atol=1e-12)
+    assert [part.n_samples for part in known.fold_moments_] == [part.n_samples for part in parts]
+    with pytest.raises(TypeError, match="list of Moments, one per fold"):
+        AnytimeRegressorCV().fit_moments(parts[0])
+    with pytest.raises(ValueError, match="2 folds or more"):
+        AnytimeRegressorCV().fit_moments(parts[:1])
+
+
+@pytest.mark.parametrize("start", ["partial_fit", "fit", "source"])
+def test_partial_fit_goes_on_from_any_fit(start):
+    X, y = problem("squared")
+    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, cv=3)
+    first = {
+        "partial_fit": lambda: search.partial_fit(X[:60], y[:60]),
+        "fit": lambda: search.fit(X[:60], y[:60]),
+        "source": lambda: search.fit(open_source((X[:60], y[:60]))),
+    }[start]()
+    earlier = first.fold_moments_
+    search.partial_fit(X[60:], y[60:])
+    rest = [Moments.of(X[60:][test], y[60:][test]) for _, test in KFold(3).split(X[60:])]
+    known = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit_moments(
+        [a + b for a, b in zip(earlier, rest, strict=True)]
+    )
+    np.testing.assert_allclose(search.cv_scores_, known.cv_scores_, rtol=1e-9)
+    assert search.moments_.n_samples == len(X)
+    whole = AnytimeRegressor(GROUPS, COSTS, alpha=search.alpha_).fit(X, y)
+    np.testing.assert_allclose(search.coef_path_, whole.coef_path_, rtol=1e-8, atol=1e-10)
+
+
+def test_splitters_are_for_tables():
+    X, y = problem("squared")
+    for fit in (lambda m: m.fit(open_source((X, y))), lambda m: m.partial_fit(X, y)):
+        with pytest.raises(ValueError, match="cv must be a number of folds, 2 or more"):
+            fit(AnytimeRegressorCV(cv=KFold(3)))
+    with pytest.raises(ValueError, match="a checkpoint keeps moments of all rows"):
+        AnytimeRegressorCV().fit(open_source((X, y)), checkpoint="memory")
+    with pytest.raises(ValueError, match=r"fold \d of 5 has no row"):
+        AnytimeRegressorCV().fit(open_source((X[:2], y[:2])))
+
+
+def test_a_class_that_a_fold_lacks_is_named():
+    X, y = problem("binary")
+    y = np.where(np.arange(len(y)) == 3, "rare", y)
+    with pytest.raises(ValueError, match="class 'rare' is missing in the training set of fold"):
+        AnytimeClassifierCV(GROUPS, COSTS, rule="omp", cv=4).fit(open_source((X, y)))
+
+
+def test_a_certificate_of_the_chosen_model():
+    X, y = problem("squared")
+    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit(X, y)
+    certificate = search.certificate(time_limit=10)
+    assert certificate.alpha == search.alpha_
+    certificate.verify(search.moments_)
+    plain = AnytimeRegressor(GROUPS, COSTS, alpha=search.alpha_).fit(X, y).certificate(time_limit=10)
+    np.testing.assert_allclose(certificate.bounds, plain.bounds, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["squared", "binary"])
+def test_scores_at_a_budget(kind):
+    X, y = problem(kind)
+    model = search_of(kind).fit(pd.DataFrame(X, columns=list("abcde")), y)
+    names = model.sequence_.groups
+    for choice in ({}, {"budget": 1.6}, {"stage": 1}, {"stage": 0}, {"available": names[1:]}):
+        predicted = model.predict(pd.DataFrame(X, columns=list("abcde")), **choice)
+        truth = np.mean(predicted == y) if kind == "binary" else 1 - np.mean((predicted - y) ** 2) / y.var()
+        assert model.score(pd.DataFrame(X, columns=list("abcde")), y, **choice) == pytest.approx(truth, rel=1e-12)
