@@ -51,7 +51,7 @@ def predict(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Predict one line per row of DATA with the groups that a budget buys. DATA needs only their columns.
+    """Predict every row of DATA with the groups that a budget buys. DATA needs only the columns of these groups.
 
     For example:
     budgetline predict heart.budgetline new.csv --budget 20 --proba

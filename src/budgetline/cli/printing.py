@@ -11,7 +11,6 @@ from pathlib import Path
 from shlex import quote
 from shutil import which
 from textwrap import fill
-from typing import NamedTuple
 
 import numpy as np
 from rich import box
@@ -96,8 +95,8 @@ class Printer:
             return
         table = Table(box=box.SIMPLE_HEAD if _unicode() else None, pad_edge=False, show_edge=False)
         for k, name in enumerate(header):
-            justify = "left" if k in left else "right"
-            table.add_column(Text(printable(name)), justify=justify, overflow="fold", no_wrap=k not in left)  # type: ignore[arg-type]
+            text = Text(printable(name))
+            table.add_column(text, justify="left" if k in left else "right", overflow="fold", no_wrap=k not in left)
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in row))
         _console().print(table)
@@ -139,7 +138,8 @@ def style_of(metric: str) -> str:
     return "percent" if metric == "explained" else LABELS.get(metric, ("", "general"))[1]
 
 
-class Bought(NamedTuple):
+@dataclass(frozen=True)
+class Bought:
     """What a budget buys: the cost and number of the groups, the value of the metric, and the last group."""
 
     budget: float
@@ -186,8 +186,8 @@ def _plain(value: object) -> object:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _plain(value._asdict())
+    if isinstance(value, Bought):
+        return _plain(vars(value))
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

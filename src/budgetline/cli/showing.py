@@ -57,7 +57,7 @@ def certify(
         float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds; they are always valid.")
     ] = 5.0,
     budget: Annotated[
-        list[float] | None, Option(metavar="B", min=0, help="Show this budget; may be repeated. Default: shares.")
+        list[float] | None, Option(metavar="B", min=0, help="Budget to show, repeatable. Default: shares of all costs.")
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -74,9 +74,9 @@ def certify(
         certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
     scale = certificate.null_value if certificate.null_value > 0 else 1.0
     rows = []
-    for b in budget or [part * certificate.total_cost for part in SHARES]:
-        there = certificate.at(b)
-        rows.append({"budget": b, **_shares(there.achieved / scale, there.bound / scale, there.ratio)})
+    for each in budget or [part * certificate.total_cost for part in SHARES]:
+        there = certificate.at(each)
+        rows.append({"budget": each, **_shares(there.achieved / scale, there.bound / scale, there.ratio)})
     mean = _shares(*certificate.timeliness())
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
     cells = [[amount(row["budget"]), *_cells(row)] for row in rows]
@@ -90,8 +90,7 @@ def certify(
     for note in certificate.notes:
         printer.paragraph(note)
     about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
-    notes = list(certificate.notes)
-    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": mean, "notes": notes})
+    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": mean, "notes": certificate.notes})
 
 
 def model_record(model: AnytimeModel) -> dict[str, object]:
