@@ -13,9 +13,6 @@ from threading import current_thread, main_thread
 
 __all__ = ["main"]
 
-LAST_STREAM = 2
-"""The number of stderr; stdin and stdout come before it."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code: 0, or 2 for an error of the user, 1 for a bug, 130 if interrupted.
@@ -47,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _reserve_streams() -> None:
     """Open /dev/null for closed standard streams, so that no file that is opened later gets their numbers."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= LAST_STREAM:
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout and stderr
         pass
     os.close(number)
 

@@ -137,7 +137,7 @@ class Table:
     """All rows in memory: X as an Arrow table or CSR matrix, targets, weights, queries."""
 
     X: Any
-    y: NDArray[Any]
+    y: Any
     weight: NDArray[np.float64] | None
     qid: NDArray[Any] | None
 
@@ -148,22 +148,18 @@ def read_all(files: Files, source: Source, printer: Printer, purpose: str = "") 
         size = files.bytes_in_memory(source) / 1e9
         raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: give a part of the rows")
     chunks = list(files.chunks(source, printer))
-    parts, names = [chunk.X for chunk in chunks], source.feature_names
-    X = sparse.vstack(parts, format="csr") if names is None else named_table(parts, names)
-    weight, qid = (_joined(part) for part in ([chunk.weight for chunk in chunks], [chunk.qid for chunk in chunks]))
-    return Table(X, np.concatenate([chunk.y for chunk in chunks]), weight, qid)
+    y, weight, qid = (
+        np.concatenate(parts) if parts[0] is not None else None
+        for parts in zip(*((chunk.y, chunk.weight, chunk.qid) for chunk in chunks), strict=True)
+    )
+    if source.feature_names is None:
+        return Table(sparse.vstack([chunk.X for chunk in chunks], format="csr"), y, weight, qid)
+    return Table(named_table(np.hstack([chunk.X.T for chunk in chunks]), source.feature_names), y, weight, qid)
 
 
-def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if known else None
-
-
-def named_table(parts: Sequence[NDArray[Any]], names: Sequence[str]) -> Any:
-    """Return arrays (m, D), one below the other, as an Arrow table: contiguous columns are named, not copied."""
-    pa, dtype = arrow(), np.result_type(*parts)
-    batches = ([pa.array(column) for column in part.astype(dtype, copy=False).T] for part in parts)
-    return pa.Table.from_batches([pa.RecordBatch.from_arrays(arrays, list(names)) for arrays in batches])
+def named_table(columns: NDArray[Any], names: Sequence[str]) -> Any:
+    """Return an array of columns, shape (D, n), as an Arrow table, which names them without a copy."""
+    return arrow().Table.from_arrays([arrow().array(column) for column in columns], list(names))
 
 
 # -- groups ----------------------------------------------------------------------------------------------------

@@ -50,10 +50,10 @@ def demo(
     columns = {nhanes.group_titles[name]: [names[d] for d in positions] for name, positions in members}
     groups = FeatureGroups(columns, nhanes.feature_groups.costs)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
-    table = named_table([X], names)
+    table = named_table(X.T, names)
     alpha = AnytimeRegressorCV(groups).fit(table, y).alpha_
     model = AnytimeRegressor(groups, alpha=alpha).fit(table, y)
-    curve = budget_curve(model, named_table([X_test], names), y_test, metric="r2")
+    curve = budget_curve(model, named_table(X_test.T, names), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
     report = make_report(model, table, y, title=title, unit="points", progress=printer.progress)

@@ -59,7 +59,8 @@ def predict(
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based)
-    check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
+    if output is not None:
+        check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
     found = load(model).model_
     if proba and found.classes is None:
         raise Refused(f"--proba is for classification, and {model} is a regression")

@@ -17,15 +17,8 @@ DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 def draw(curve: BudgetCurve, width: int, height: int, fine: bool, text: Callable[[float], str]) -> list[str]:
     r"""Return the lines of a plot of a curve as steps: value upwards, cost to the right.
 
-    Parameters
-    ----------
-    curve : BudgetCurve
-    width, height : int
-        Characters inside the axes.
-    fine : bool
-        Whether to use Braille characters, eight dots each.
-    text : function
-        Turns a value into a label.
+    The axes enclose width × height characters: with ``fine`` Braille characters of eight dots, else asterisks. ``text``
+    turns a value into a label.
 
     Examples
     --------
