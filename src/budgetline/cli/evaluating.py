@@ -11,7 +11,7 @@ from typer import Argument, Option
 from budgetline.cli import options
 from budgetline.cli.data import Files, features_of, read_all
 from budgetline.cli.errors import Refused, refusing
-from budgetline.cli.fitting import estimator_for, task_of
+from budgetline.cli.fitting import Estimator, estimator_for, task_of
 from budgetline.cli.outputs import check_output, writing
 from budgetline.cli.printing import Printer, style_of
 from budgetline.data import Source
@@ -101,7 +101,7 @@ def compare(
     columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid}, printer)
     source = files.source(target, features=columns, weight=weight, qid=qid)
     table = read_all(files, source, printer, "a comparison")
-    methods = _methods(rules, task_of(task, [table.y], target, printer), alpha, grouped)
+    methods = _methods(rules, task_of(task, [table], target, printer), alpha, grouped)
     with refusing():
         found = compare_methods(
             methods, table.X, table.y, metric=metric or "explained", cv=cv, sample_weight=table.weight, qid=table.qid,
@@ -191,7 +191,7 @@ def _source_for(
     return files.source(target, features=model.layout.names, weight=weight, qid=qid)
 
 
-def _methods(rules: str | None, task: options.Task, alpha: float, groups: FeatureGroups | None) -> dict[str, Any]:
+def _methods(rules: str | None, task: options.Task, alpha: float, groups: FeatureGroups | None) -> dict[str, Estimator]:
     """Return the estimators to compare, by name."""
     default = f"fr,{'score' if task == 'classification' else 'omp'},costs-ignored,cheapest,random"
     names = [name.strip() for name in (rules or default).split(",")]
@@ -208,9 +208,9 @@ def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:
         cells.append([name, worth, number(row["final"], style), f"{row['fit_seconds']:.3g}"])
     printer.table(["method", "mean over budgets", f"final {found.metric}", "fit seconds"], cells, left={0})
     printer.say(
-        f"\n{found.metric} on held-out rows, {count(cv, 'fold')}: the mean over all budgets from 0 to the total"
+        f"\n{found.metric} on held-out rows, {count(cv, 'fold')}: the mean over all budgets (± standard error),"
     )
-    printer.say("cost (± standard error), and the value when everything is bought.")
+    printer.say("and the value when everything is bought.")
 
 
 def _print_curve(judged: BudgetCurve, printer: Printer) -> None:

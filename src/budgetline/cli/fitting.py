@@ -18,12 +18,16 @@ from budgetline.cli.outputs import check_output, writing
 from budgetline.cli.printing import Printer, command_name
 from budgetline.cli.showing import model_record
 from budgetline.data import Source
+from budgetline.data.sources import Chunk
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report.words import amount, count
+
+Estimator = AnytimeRegressor | AnytimeClassifier
+"""Those that choose alpha are subclasses."""
 
 
 def fit(
@@ -65,8 +69,7 @@ def fit(
     if streamed and cv is not None:
         raise Refused("--cv needs all rows in memory: give --alpha, or a part of the rows")
     table = None if streamed else read_all(files, source, printer)
-    labels = (chunk.y for chunk in files.chunks(source, printer, NONE)) if table is None else [table.y]
-    chosen = task_of(task, labels, target, printer)
+    chosen = task_of(task, files.chunks(source, printer, NONE) if table is None else [table], target, printer)
     if loss is not None and chosen == "classification":
         raise Refused(f"--loss {loss} is for regression, and this is classification")
     if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
@@ -80,7 +83,7 @@ def fit(
     _print(model.model_, output, (data, target), printer)
 
 
-def _fitted(estimator: Any, source: Source, table: Table | None, printer: Printer) -> Any:
+def _fitted(estimator: Estimator, source: Source, table: Table | None, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
@@ -92,7 +95,7 @@ def _fitted(estimator: Any, source: Source, table: Table | None, printer: Printe
         return estimator.fit(source, progress=printer.progress)
 
 
-def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: Any) -> Any:
+def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: Any) -> Estimator:
     """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
     given = {name: value for name, value in settings.items() if value is not None}
     if task == "classification":
@@ -100,14 +103,14 @@ def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: 
     return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
 
 
-def task_of(wanted: options.Task, targets: Iterable[NDArray[Any]], name: str | None, printer: Printer) -> options.Task:
+def task_of(wanted: options.Task, parts: Iterable[Chunk | Table], name: str | None, printer: Printer) -> options.Task:
     """Return the task that the target asks for, and say why, unless the user has chosen it.
 
-    ``targets`` are parts of the target; no more are read than it takes to decide.
+    No more parts of the data are read than it takes to decide.
     """
     seen: set[Any] = set()
     what = f"the target{'' if name is None else f' {shown(name)}'} holds"
-    for y in targets:
+    for y in (part.y for part in parts):
         text = y.dtype.kind in "OUS" and all(isinstance(label, str) for label in y.tolist())
         if y.dtype.kind not in "biuf" and not text:
             raise Refused(f"{what} {_kind(y)}, neither numbers nor labels")
