@@ -16,6 +16,7 @@ import budgetline.datasets
 ROOT = Path(budgetline.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
+    "arrays",
     "messages",
     "threads",
     "files",
@@ -40,7 +41,7 @@ LAYERS = (
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
-    "datasets": {"datasets", "groups", "inputs", "messages"},
+    "datasets": {"datasets", "groups", "budgets", "messages", "arrays"},
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, Literal, get_args
+from numbers import Integral, Real
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float, Positions
 from budgetline.messages import shown
 
 SLACK = 1e-12
@@ -18,9 +21,11 @@ ENDLESS = 2**20
 """The exponent of an infinite rate, beyond that of any quotient of two numbers."""
 Interpolation = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
+BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
+"""Signs and tests of the bounds of numbers."""
 
 
-def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDArray[np.intp]:
+def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
     """Return how many of the costs, which do not decrease, are within each budget.
 
     Examples
@@ -34,15 +39,15 @@ def affordable(cumulative_costs: NDArray[np.float64], budget: ArrayLike) -> NDAr
 
 
 def unit_of(cost: float) -> float:
-    """Return the power of two of the size of a cost: dividing by it changes no digit, and leaves nothing large."""
+    """Return the largest power of two that is not above a cost > 0: dividing by it rounds nothing."""
     return math.ldexp(1.0, math.frexp(cost)[1] - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Values per cost, mantissa·2^exponent: the quotients of numbers of any size, which a float may not hold.
+    """Values per cost as mantissa·2^exponent: quotients of numbers of any size, which a float may not hold.
 
-    What is free has an infinite rate of the sign of its value.
+    At cost 0 the rate is infinite, with the sign of the value.
 
     Attributes
     ----------
@@ -60,12 +65,12 @@ class Rates:
     [2, 1, 0]
     """
 
-    sign: NDArray[np.float64]
-    exponent: NDArray[np.intp]
-    mantissa: NDArray[np.float64]
+    sign: Float
+    exponent: Positions
+    mantissa: Float
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], costs: NDArray[np.float64]) -> Rates:
+    def of(cls, values: Float, costs: Float) -> Rates:
         """Return the rates of values at costs ≥ 0, both of shape (n,)."""
         sign = np.sign(values)
         endless = (costs <= 0) | np.isinf(values)
@@ -76,34 +81,79 @@ class Rates:
         exponent = up.astype(np.intp) - down - small
         return cls(sign, np.where(endless, ENDLESS, exponent), np.where(small, 2 * quotient, quotient))
 
-    def order(self) -> NDArray[np.intp]:
-        """Return the positions of falling rates; of equal ones the first comes first."""
+    def order(self) -> Positions:
+        """Return the positions in the order of falling rates; ties keep their order."""
         return np.lexsort((-self.mantissa, -self.sign * self.exponent, -self.sign))
 
-    def relative(self) -> NDArray[np.float64]:
-        """Return the rates in a unit, a power of two, in which the best is of the size of 1."""
+    def relative(self) -> Float:
+        """Return the rates in a unit, a power of two, in which the best is about 1."""
         up, down = self.exponent[self.sign > 0], self.exponent[self.sign < 0]
         unit = up.max() if up.size else down.min(initial=ENDLESS)
         with np.errstate(over="ignore"):
             return np.asarray(np.ldexp(self.mantissa, self.exponent - unit))
 
     def key(self, k: int) -> tuple[float, float, float]:
-        """Return what compares as the k-th rate does."""
+        """Return a key that compares as the k-th rate does."""
         return float(self.sign[k]), float(self.sign[k] * self.exponent[k]), float(self.mantissa[k])
 
 
 def rate(value: float, cost: float) -> tuple[float, float, float]:
-    """Return what compares as value per cost does, whatever their size."""
+    """Return a key that compares as value per cost does, whatever their size."""
     return Rates.of(np.array([value]), np.array([cost])).key(0)
 
 
-def check_interpolation(interpolation: Any) -> None:
+def check_interpolation(interpolation: object) -> None:
     """Raise an error unless ``interpolation`` is one of the two ways to read a curve."""
     if interpolation not in get_args(Interpolation):
         raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
 
 
-def number_of(value: Any) -> float:
+def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
+    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
+
+    Neither NaN nor a bool is a number. ``kind`` is what the error calls it.
+
+    Examples
+    --------
+    >>> from budgetline.budgets import check_number
+    >>> check_number("fraction", 1, gt=0, le=1)
+    1.0
+    >>> check_number("stop", "all", "cost", ge=0, finite=True)
+    Traceback (most recent call last):
+    ValueError: stop must be a finite cost ≥ 0, got 'all'
+    """
+    number = number_of(value)
+    if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
+        raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")
+    return number
+
+
+def check_integer(name: str, value: object, **bounds: int) -> int:
+    """Return an integer within bounds (ge, gt, le, lt), or raise an error that names the parameter.
+
+    A bool is no integer.
+
+    Examples
+    --------
+    >>> from budgetline.budgets import check_integer
+    >>> check_integer("size", True, ge=1)
+    Traceback (most recent call last):
+    ValueError: size must be an integer ≥ 1, got True
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
+        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
+    return int(value)
+
+
+def _within(number: float, bounds: Mapping[str, float]) -> bool:
+    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
+
+
+def _words(bounds: Mapping[str, float]) -> str:
+    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
+
+
+def number_of(value: object) -> float:
     """Return a number as a float; NaN, which passes no check, for anything else, and for what no float can hold.
 
     Examples
@@ -120,7 +170,7 @@ def number_of(value: Any) -> float:
         return np.nan
 
 
-def floats_of(values: Any) -> NDArray[np.float64]:
+def floats_of(values: object) -> Float:
     """Return numbers as an array of floats; NaN for those that no float can hold."""
     try:
         return np.asarray(values, dtype=np.float64)
@@ -129,16 +179,14 @@ def floats_of(values: Any) -> NDArray[np.float64]:
         return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
 
 
-def check_stop(stop: Any) -> float:
+def check_stop(stop: object) -> float:
     """Return a stopping cost, a finite number ≥ 0."""
-    if not 0 <= number_of(stop) < np.inf:
-        raise ValueError(f"stop must be a finite cost ≥ 0, got {shown(stop)}")
-    return float(stop)
+    return check_number("stop", stop, "cost", ge=0, finite=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """Which budgets there will be: uniform from 0 to ``stop``, or a sample of them.
+    """The distribution of budgets: uniform from 0 to ``stop``, or a sample.
 
     The mean over budgets of a curve that starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for
     step j (interpolation "step"), or the mean of that share over the step (interpolation "linear").
@@ -153,12 +201,12 @@ class Demand:
     """
 
     stop: float
-    budgets: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    budgets: Float
+    shares: Float
     interpolation: Interpolation = "step"
 
     @classmethod
-    def of(cls, total: float, stop: Any, budgets: Any, weights: Any, interpolation: Interpolation) -> Demand:
+    def of(cls, total: float, stop: object, budgets: object, weights: object, interpolation: Interpolation) -> Demand:
         """Check what a user gives; ``total`` is the cost of all groups."""
         check_interpolation(interpolation)
         if budgets is None:
@@ -177,7 +225,7 @@ class Demand:
         shares = np.cumsum((counts / counts.sum())[order][::-1])[::-1]
         return cls(float(sample.max()), sample[order], shares)
 
-    def weights(self, before: ArrayLike, after: ArrayLike) -> NDArray[np.float64]:
+    def weights(self, before: ArrayLike, after: ArrayLike) -> Float:
         """Return h for steps from one cost to another.
 
         Examples
@@ -202,6 +250,6 @@ class Demand:
         area = (end - start) * (1 - (start + end) / 2)
         return np.asarray(np.divide(area, length, out=1 - end, where=length > 0))
 
-    def mean(self, costs: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    def mean(self, costs: Float, values: Float) -> float:
         """Return the mean over budgets of a curve of values at increasing costs; both start at 0."""
         return float(self.weights(costs[:-1], costs[1:]) @ np.diff(values))

@@ -1,7 +1,7 @@
-"""Values from outside in the words of a message: in full where they are short, and never longer than a line or two.
+"""Values from outside in messages: short ones in full, long ones cut to a line or two.
 
-Ten lines of a file can stand for a thousand million entries, an extractor can raise with ten megabytes of text, and a
-name can hold the codes that clear a terminal. None of that may reach a message: this is the one place that sees to it.
+Ten lines of a file can stand for a billion entries, an extractor can raise an error with ten megabytes of text, and a
+name can hold codes that clear a terminal. All messages get such values from here, where they are made harmless.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
 MOST_CHARACTERS = 100
 """Of a value in a message."""
 MOST_OF_A_TEXT = 1000
-"""Characters of a text that somebody else wrote: that of an exception, for one."""
+"""Characters of a text from elsewhere, such as that of an exception."""
 MOST_NAMES = 20
-"""Names that are listed; the rest is an ellipsis."""
+"""Names in a list; an ellipsis stands for the rest."""
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What moves the cursor, ends a line, turns the direction of writing, or cannot be printed at all."""
+"""Characters that move the cursor, end a line, change the direction of writing, or cannot be printed."""
 MOST_BITS = 10_000
-"""Of an integer that is written out: Python refuses to do it for the longest."""
-BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
+"""Of an integer that is written out: Python refuses longer ones."""
+BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
 
 
-def shown(value: Any, most: int = MOST_CHARACTERS) -> str:
-    """Return the repr of a value, or its beginning: no more of the value is looked at than is shown.
+def shown(value: object, most: int = MOST_CHARACTERS) -> str:
+    """Return the repr of a value, or its beginning. No more of the value is read than is shown.
 
     Examples
     --------
@@ -46,12 +47,12 @@ def shown(value: Any, most: int = MOST_CHARACTERS) -> str:
 
 
 def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
-    """Return a text, or its beginning and an ellipsis: no more characters than ``most``."""
+    """Return a text, or its beginning and an ellipsis, with at most ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def some(values: Iterable[Any], most: int = MOST_NAMES, of: Callable[[Any], str] = shown) -> str:
-    """Return the first of many values in words.
+def some(values: Iterable[T], most: int = MOST_NAMES, of: Callable[[T], str] = shown) -> str:
+    """Return the first of many values as a list in words.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def some(values: Iterable[Any], most: int = MOST_NAMES, of: Callable[[Any], str]
 
 
 def printable(text: str) -> str:
-    r"""Return a text for a terminal: control characters as they are written in Python.
+    r"""Return a text for a terminal, with control characters escaped as in Python.
 
     Examples
     --------
@@ -80,11 +81,11 @@ def name_of(text: str) -> str:
     return cut(printable(text), MOST_CHARACTERS)
 
 
-def _pieces(value: Any, most: int) -> Iterator[str]:
-    """Yield the repr of a value piece by piece, so that whoever has enough can stop.
+def _pieces(value: object, most: int) -> Iterator[str]:
+    """Yield the repr of a value piece by piece, so that the caller can stop early.
 
-    Every level of nesting yields a character before the next is entered: entries that hold each other many times over,
-    or themselves, take no longer than others.
+    Every level of nesting yields a character before the next is entered. So entries that hold each other many times, or
+    themselves, take no longer than others.
     """
     kind = next((base for base in BRACKETS if issubclass(type(value), base)), None)
     if kind is not None:
@@ -93,7 +94,7 @@ def _pieces(value: Any, most: int) -> Iterator[str]:
         yield "array("
         yield from _pieces(value.tolist(), most)
         yield ", dtype=object)"
-    elif type(value) in (str, bytes):
+    elif isinstance(value, str | bytes) and type(value) in (str, bytes):
         yield repr(value[: most + 1])
     else:
         yield _own_words(value)
@@ -118,10 +119,10 @@ def _entries(value: Any, kind: Any, most: int) -> Iterator[str]:
     yield "" if plain else ")"
 
 
-def _own_words(value: Any) -> str:
+def _own_words(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return f"<an integer of {value.bit_length()} bits>"
     try:
         return printable(" ".join(repr(value).split()))
-    except Exception as error:  # how a value is written is other people's code
+    except Exception as error:  # the repr is other people's code
         return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"

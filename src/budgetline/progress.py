@@ -5,21 +5,33 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 Progress = bool | None
 
 
+class Bar(AbstractContextManager["Bar"]):
+    """A bar that shows nothing, with the methods of tqdm's bars."""
+
+    n = 0
+
+    def update(self, n: int = 1) -> None:
+        """Count ``n`` more."""
+
+    def close(self) -> None:
+        """Remove the bar."""
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
-    """Yield the items, with a bar if ``progress`` is true, or is None and a terminal watches and tqdm is there."""
-    bar = make_bar(progress, unit, len(items))
-    if bar is None:
-        yield from items
-        return
-    with bar:
+    """Yield the items, with a progress bar as in :func:`make_bar`."""
+    with make_bar(progress, unit, len(items)) as bar:
         for item in items:
             yield item
             bar.update()
@@ -47,26 +59,25 @@ class TimeLimit:
 
     def tick(self) -> None:
         """Show how much time has passed."""
-        if self._bar is not None:
-            self._bar.update(int(time.monotonic() - self.start) - self._bar.n)
+        self._bar.update(int(time.monotonic() - self.start) - self._bar.n)
 
     def __enter__(self) -> TimeLimit:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
 
-def make_bar(progress: Progress, unit: str, total: int | None) -> Any:
-    """Return a tqdm bar, or None where none is wanted."""
+def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
+    """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed."""
     if progress is None:
         # programs without a console have no stderr
         progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None
     if not progress:
-        return None
+        return Bar()
     try:
         tqdm = import_module("tqdm")
     except ImportError as error:
         raise ImportError("a progress bar needs tqdm: pip install 'budgetline[progress]'") from error
-    return tqdm.tqdm(total=total, unit=f" {unit}", leave=False)
+    bar: Bar = tqdm.tqdm(total=total, unit=f" {unit}", leave=False)
+    return bar

@@ -1,4 +1,4 @@
-"""Plain columns as text, HTML or a data frame: what all records that print as tables share."""
+"""Tables as text, HTML or data frames, for all records that print as tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from budgetline.messages import printable
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 PROVEN = 1e-7
-"""A proven share that is this near to a round one is it: bounds have a margin for rounding."""
+"""Proven shares this close below a round one count as it: bounds have a margin for rounding."""
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> str:
-    """Align cells in columns, to the right but for the columns ``left``; control characters are shown as text.
+    """Align cells in columns: to the right, the columns ``left`` to the left. Control characters are escaped.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Colle
 
 
 def rounded_down(share: float, digits: int = 3) -> float:
-    """Return a share that is proven with fewer digits: never more than it is, but for the margin of its bound.
+    """Return a proven share with fewer digits, rounded down apart from the margin of its bound.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def frame_of(columns: Mapping[str, Sequence[Any]], backend: Backend) -> Any:
+def frame_of(columns: Mapping[str, Sequence[object]], backend: Backend) -> Any:
     """Return plain columns as a data frame."""
     try:
         return nw.from_dict(columns, backend=backend).to_native()

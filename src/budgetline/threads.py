@@ -1,7 +1,7 @@
-"""Threads: keeping BLAS to one, and dealing work out by rows instead.
+"""Threads: BLAS is kept to one, and rows are dealt to threads instead.
 
 A BLAS that splits many small products over its threads waits for them again and again, for very long on a busy machine.
-Dealing rows to threads, each with a BLAS of one thread, keeps them busy with work of their own.
+Threads that each have their own rows, and a BLAS of one thread, do not wait.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-LANES = 8
-"""Rows are dealt to so many sums, whatever the number of threads, so that results do not depend on it."""
+STRIPES = 8
+"""Rows are dealt to eight sums, whatever the number of threads, so that results do not depend on it."""
 
 T = TypeVar("T")
 
@@ -24,18 +24,17 @@ T = TypeVar("T")
 class _Hold:
     """How many contexts keep BLAS to one thread now, and how many threads it may use otherwise.
 
-    The setting is one for the whole process: the first context to enter changes it and the last to leave changes it
-    back, in whatever thread they run.
+    The setting belongs to the whole process: the first context to enter changes it, the last to leave restores it.
     """
 
     lock = Lock()
     depth = 0
     threads = 1
-    limiter: Any = None
+    limiter: ThreadpoolController
 
 
 def blas_threads() -> int:
-    """Return the number of threads that BLAS may use when it is not held (1 if it can't be told)."""
+    """Return the number of threads that BLAS may use when it is not held (1 if unknown)."""
     with _Hold.lock:
         return _Hold.threads if _Hold.depth else _threads_now()
 
@@ -57,13 +56,13 @@ def one_blas_thread() -> Iterator[None]:
                 _Hold.limiter.restore_original_limits()
 
 
-def in_lanes(work: Callable[[list[slice]], T], slices: list[slice]) -> list[T]:
-    """Deal slices to lanes and return the result of each, computed by as many threads as BLAS may use."""
-    lanes = [slices[k::LANES] for k in range(min(LANES, len(slices)))]
-    if len(lanes) == 1:
-        return [work(lanes[0])]
-    with one_blas_thread(), ThreadPoolExecutor(min(blas_threads(), LANES)) as pool:
-        return list(pool.map(work, lanes))
+def in_threads(work: Callable[[list[slice]], T], slices: list[slice]) -> list[T]:
+    """Deal slices to stripes and return the result of each, computed by as many threads as BLAS may use."""
+    stripes = [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
+    if len(stripes) == 1:
+        return [work(stripes[0])]
+    with one_blas_thread(), ThreadPoolExecutor(min(blas_threads(), STRIPES)) as pool:
+        return list(pool.map(work, stripes))
 
 
 def _threads_now() -> int:
@@ -71,6 +70,6 @@ def _threads_now() -> int:
 
 
 @cache
-def _blas() -> Any:
-    """Look the libraries up, once, as it takes milliseconds; NumPy and SciPy have loaded theirs by then."""
+def _blas() -> ThreadpoolController:
+    """Find the BLAS libraries, once, as it takes milliseconds; NumPy and SciPy have loaded theirs by then."""
     return ThreadpoolController().select(user_api="blas")

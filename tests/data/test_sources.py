@@ -17,8 +17,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data import svmlight, tabular
-from budgetline.data.sources import rows_about
+from budgetline.data import parquet_files, svmlight_files
+from budgetline.data.marks import rows_about
 from budgetline.statistics.passes import ChunkMoments, ahead, sum_over
 
 COLUMNS = [f"x{k}" for k in range(6)]
@@ -176,8 +176,8 @@ def test_sources_with_names(tmp_path, name, kind, weight):
 def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_once):
     """Where a reader of all columns would need too much memory."""
     frame = make_frame(kind)
-    monkeypatch.setattr(tabular, "DECODER_BYTES", 0)
-    monkeypatch.setattr(tabular, "COLUMNS_AT_ONCE", columns_at_once)
+    monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
+    monkeypatch.setattr(parquet_files, "COLUMNS_AT_ONCE", columns_at_once)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
     found = AnytimeRegressor(NAMED, COSTS).fit(source)
@@ -250,7 +250,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
         dump_svmlight_file(
             X[rows], y[rows], str(tmp_path / f"{k}.svm"), zero_based=False, query_id=qid[rows], comment="text"
         )
-    monkeypatch.setattr(svmlight, "TEXT_BYTES", text_bytes)
+    monkeypatch.setattr(svmlight_files, "TEXT_BYTES", text_bytes)
     source = open_source(tmp_path, qid="qid", n_features=count)
     chunks = [chunk for part in source.partitions for chunk in part.chunks(None)]
     np.testing.assert_array_equal(np.concatenate([chunk.qid for chunk in chunks]), qid)
@@ -265,7 +265,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
 def test_svmlight_boundaries_at_the_very_start_of_a_line(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_bytes(b"1 1:1\n2 1:2\n3 1:3\n4 1:4")  # lines of 6 bytes, the last one without its end
     for size in range(1, 25):
-        monkeypatch.setattr(svmlight, "TEXT_BYTES", size)
+        monkeypatch.setattr(svmlight_files, "TEXT_BYTES", size)
         source = open_source(tmp_path / "a.txt", file_format="svmlight")
         y = np.concatenate([chunk.y for part in source.partitions for chunk in part.chunks(None)])
         assert y.tolist() == [1, 2, 3, 4]
@@ -439,7 +439,7 @@ def test_only_one_chunk_is_read_ahead():
 
 @pytest.mark.parametrize("chunk_rows", [0, -1, 2.5, True, "10"])
 def test_chunk_rows_must_be_a_number_of_rows(chunk_rows):
-    with pytest.raises(ValueError, match="chunk_rows must be a whole number"):
+    with pytest.raises(ValueError, match="chunk_rows must be an integer ≥ 1"):
         open_source((np.eye(2), np.ones(2)), chunk_rows=chunk_rows)
 
 

@@ -63,7 +63,7 @@ def test_any_number_of_rows(make, n_samples):
 @pytest.mark.parametrize("make", GENERATORS)
 @pytest.mark.parametrize("n_samples", [0, -3, 2.5, "many", True])
 def test_number_of_rows_must_be_a_positive_integer(make, n_samples):
-    with pytest.raises(ValueError, match="n_samples must be a positive integer"):
+    with pytest.raises(ValueError, match="n_samples must be an integer ≥ 1"):
         make(n_samples)
 
 
@@ -154,7 +154,7 @@ def test_yahoo_data_do_not_depend_on_the_group_size():
 
 
 def test_yahoo_group_size_must_be_positive():
-    with pytest.raises(ValueError, match="group_size must be a positive integer, got 0"):
+    with pytest.raises(ValueError, match="group_size must be an integer ≥ 1, got 0"):
         make_yahoo(10, group_size=0)
 
 

@@ -1,6 +1,6 @@
 """The loaders: shapes, published costs, coding of missing values, frames and error messages."""
 
-import builtins
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -71,14 +71,7 @@ def test_frame_holds_the_same_data_and_groups_by_name(load):
 
 
 def test_without_pandas_the_message_says_what_to_install(load, monkeypatch):
-    original = builtins.__import__
-
-    def no_pandas(name, *args, **kwargs):
-        if name == "pandas":
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", no_pandas)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"pip install 'budgetline\[pandas\]'"):
         load(as_frame=True)
     assert len(load().data) > 0

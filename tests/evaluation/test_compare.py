@@ -358,7 +358,7 @@ def test_without_tqdm(monkeypatch):
 
 def test_a_program_without_stderr(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
-    assert progress.make_bar(None, "fits", 3) is None
+    assert list(progress.counted("abc", None, "fits")) == ["a", "b", "c"]
 
 
 def test_items_pass_through_the_bar_in_order(capsys):

@@ -244,9 +244,9 @@ def test_random_by_cost_keeps_nearly_equal_costs_apart(costs):
 @pytest.mark.parametrize(
     ("costs", "size", "message"),
     [
-        ([1, 1], 0, "size must be a positive integer, got 0"),
-        ([1, 1], 1.5, "size must be a positive integer, got 1.5"),
-        ([1, 1], "2", "size must be a positive integer, got '2'"),
+        ([1, 1], 0, "size must be an integer ≥ 1, got 0"),
+        ([1, 1], 1.5, "size must be an integer ≥ 1, got 1.5"),
+        ([1, 1], "2", "size must be an integer ≥ 1, got '2'"),
         ([1, np.nan], 1, "column 1"),
         ([-1, 1], 1, "column 0"),
         ([[1, 1]], 1, "one cost per column"),
@@ -376,11 +376,11 @@ CHAIN = "\n".join(["a0: &a0 [x]", *(f"a{k}: &a{k} [*a{k - 1}]" for k in range(1,
         (f"{BOMB}\ngroups: {{a: {{columns: *a29}}}}", "its aliases stand for more than 1000000 entries"),
         (f"{BOMB}\n? *a29\n: 1", "its aliases stand for more than 1000000 entries"),
         (f"{MERGES}\ngroups: *a19", "its aliases stand for more than 1000000 entries"),
-        (f"{CHAIN}\ngroups: {{a: {{columns: *a299}}}}", "more than 50 levels of lists and mappings"),
-        ("groups: " + "[" * 10_000, "more than 50 levels of lists and mappings"),
-        ("groups: " + "[" * 10_000 + "]" * 10_000, "more than 50 levels of lists and mappings"),
-        ("groups: " + "{a: " * 10_000 + "}" * 10_000, "more than 50 levels of lists and mappings"),
-        ("groups: " + "[" * 60 + "]" * 60, "more than 50 levels of lists and mappings"),
+        (f"{CHAIN}\ngroups: {{a: {{columns: *a299}}}}", "more than 50 levels of nested lists and mappings"),
+        ("groups: " + "[" * 10_000, "more than 50 levels of nested lists and mappings"),
+        ("groups: " + "[" * 10_000 + "]" * 10_000, "more than 50 levels of nested lists and mappings"),
+        ("groups: " + "{a: " * 10_000 + "}" * 10_000, "more than 50 levels of nested lists and mappings"),
+        ("groups: " + "[" * 60 + "]" * 60, "more than 50 levels of nested lists and mappings"),
         ("groups: &a {a: *a}", "an entry that holds itself"),
         ("groups: *" + "x" * 580_000, "not valid YAML: found undefined alias 'xxx"),
         (f"groups: {{a: {{columns: [x], cost: {'x' * 580_000}}}}}", "the cost of group 'a' is not a number: 'xxx"),
@@ -451,7 +451,7 @@ def test_resolve(groups, names, n_features, expected):
     layout = FeatureGroups(groups).resolve(names, n_features)
     assert [c.tolist() for c in layout.columns] == expected
     assert layout.n_features == n_features
-    assert layout.used.tolist() == [d for c in expected for d in c]
+    assert layout.by_group.tolist() == [d for c in expected for d in c]
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ import pytest
 from distributed import Client, LocalCluster
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
-from budgetline.data.tabular import ParquetPartition
+from budgetline.data.parquet_files import ParquetPartition
 from budgetline.model import training
 from budgetline.statistics import passes as streaming
 from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.passes import ChunkMoments, sum_over
-from budgetline.statistics.sums import tree_sum
+from budgetline.statistics.sums import Checkpoint, tree_sum
 
 NAMES = [f"x{k}" for k in range(4)]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
@@ -98,7 +98,7 @@ def test_here_and_on_dask_sums_are_taken_as_the_same_tree(count):
     source = open_source((np.ones((count, 1)), y), chunk_rows=1)
     here = sum_over(source, term, None)
     with dask.config.set(scheduler="synchronous"):
-        there = sum_with_dask(source, term, None, None, None)
+        there = sum_with_dask(source, term, None, None, Checkpoint(None))
     assert here == there
     whole = tree_sum(Term("x") for _ in range(count))
     assert (whole is None) == (count == 0)
@@ -267,8 +267,8 @@ def test_arrays_are_sent_in_parts(client):
     source = open_source((X, y), chunk_rows=300)
     part = source.partitions[4].alone()
     assert len(cloudpickle.dumps(part)) < X.nbytes / 5
-    assert part.where == source.partitions[4].where == "rows 1200 to 1499"
     (sent,), (whole,) = part.chunks(None), source.partitions[4].chunks(None)
+    assert sent.where == whole.where == "rows 1200 to 1499"
     np.testing.assert_array_equal(sent.X, whole.X)
     there = AnytimeRegressor().fit(source, client=client)
     assert_identical(there.moments_, AnytimeRegressor().fit(source).moments_)

@@ -11,7 +11,7 @@ from safetensors.numpy import save
 from scipy.linalg import LinAlgWarning
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data.tabular import ParquetPartition
+from budgetline.data.parquet_files import ParquetPartition
 from budgetline.files import MANIFEST, SCHEMA, decode, encode, write_atomically
 from budgetline.statistics.passes import ChunkMoments, sum_over
 from budgetline.statistics.sums import tree_sum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +16,11 @@ from scipy import sparse
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.printing import Printer
 from budgetline.data import Source, open_source
-from budgetline.data.csv import csv_schema
+from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
+from budgetline.data.parquet_files import parquet_schema
 from budgetline.data.sources import Chunk
-from budgetline.data.tabular import arrow, parquet_schema
+from budgetline.data.tabular import arrow
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar
@@ -96,14 +97,13 @@ class Files:
     def chunks(self, source: Source, printer: Printer, columns: NDArray[np.intp] | None = None) -> Iterator[Chunk]:
         """Yield all chunks that have rows, with a progress bar; the next chunk is read meanwhile."""
         every = (chunk for partition in source.partitions for chunk in partition.chunks(columns))
-        bar, rows = make_bar(printer.progress, "rows", source.about_rows), 0
-        with nullcontext() if bar is None else bar:
+        rows = 0
+        with make_bar(printer.progress, "rows", source.about_rows) as bar:
             for chunk in ahead(every):
                 if chunk.n_rows:
                     yield chunk
                 rows += chunk.n_rows
-                if bar is not None:
-                    bar.update(chunk.n_rows)
+                bar.update(chunk.n_rows)
         if not rows:
             raise Refused(f"{self.place} holds no rows")
 

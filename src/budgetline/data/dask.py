@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
 
-from budgetline.data.sources import Chunk, GivenPartition, Positions, Source
+from budgetline.arrays import Positions
+from budgetline.data.sources import NO_TARGET, Chunk, GivenPartition, Partition, Source
 from budgetline.data.tabular import Roles, TablePartition
 from budgetline.inputs import raise_missing
 
+Collection: TypeAlias = Any
+"""A dask array, data frame or series; dask is imported only if it is used."""
+Client: TypeAlias = Any
+"""A dask.distributed.Client."""
 
-def is_dask(data: Any) -> bool:
-    """Say whether something is a dask collection, without importing dask."""
+
+def is_dask(data: object) -> bool:
+    """Tell whether something is a dask collection, without importing dask."""
     return hasattr(data, "__dask_graph__") and hasattr(data, "to_delayed")
 
 
 def is_distributed(source: Source) -> bool:
-    """Say whether the partitions of a source are dask's, to be read where they are."""
+    """Tell whether the partitions of a source are dask's, to be read where they are."""
     parts = source.partitions
     return isinstance(parts, DaskFrame) or (
-        isinstance(parts, list) and any(isinstance(p, DaskPartition) for p in parts)
+        isinstance(parts, list) and any(isinstance(part, DaskPartition) for part in parts)
     )
 
 
 @dataclass(frozen=True)
-class DaskPartition:
+class DaskPartition(Partition):
     """A partition of dask collections: delayed here, at hand where the task runs.
 
     ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
     """
 
-    data: Any
+    data: Collection
     number: int
     names: tuple[str, ...] | None
     n_features: int
     roles: Roles | None = None
-    n_rows: None = None
-
-    def fingerprint(self) -> None:
-        """Return None: what dask computes has no lasting name."""
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows; only where ``data`` is at hand."""
@@ -56,29 +58,27 @@ class DaskPartition:
         yield from (replace(chunk, where=where) for chunk in TablePartition(frame, self.roles).chunks(columns))
 
 
-class DaskFrame(Sequence[DaskPartition]):
-    """The partitions of a dask data frame, of which only the columns that a pass needs are read."""
+@dataclass(frozen=True)
+class DaskFrame:
+    """The partitions of a dask data frame, of which a pass reads only the columns that it needs."""
 
-    def __init__(self, frame: Any, roles: Roles) -> None:
-        self._frame, self._roles = frame, roles
+    frame: Collection
+    roles: Roles
 
     def reading(self, columns: Positions | None) -> list[DaskPartition]:
         """Return partitions that hold these features, the targets and the weights."""
-        roles = self._roles
-        parts = self._frame[roles.wanted(columns)].to_delayed()
-        return [DaskPartition(part, k, roles.features, len(roles.features), roles) for k, part in enumerate(parts)]
+        parts = self.frame[self.roles.wanted(columns)].to_delayed()
+        names = self.roles.features
+        return [DaskPartition(part, k, names, len(names), self.roles) for k, part in enumerate(parts)]
 
-    def __len__(self) -> int:
-        return int(self._frame.npartitions)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.reading(None)[index]
+    def __iter__(self) -> Iterator[DaskPartition]:
+        return iter(self.reading(None))
 
 
-def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
+def dask_source(X: Collection, y: Collection, weight: Collection = None) -> Source:
     """Return a source of a dask array or data frame X (n, D), and y (n,) or (n, P) and weights like it."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+        raise ValueError(NO_TARGET)
     names: tuple[str, ...] | None = None
     if hasattr(X, "columns"):
         names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
@@ -95,13 +95,7 @@ def dask_source(X: Any, y: Any, weight: Any = None) -> Source:
     return Source(given, D, names, shape)
 
 
-def dask_frame_source(frame: Any, roles: Roles) -> Source:
-    """Return a source of a dask data frame that holds features and targets."""
-    shape = () if isinstance(roles.target, str) else (len(roles.target),)
-    return Source(DaskFrame(frame, roles), len(roles.features), roles.features, shape)
-
-
-def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
+def _delayed_like(X: Collection, part: Collection, name: str) -> list[Collection]:
     """Return the partitions of a dask series or frame that belong to those of X."""
     if part is None:
         return [None] * X.npartitions
@@ -111,7 +105,7 @@ def _delayed_like(X: Any, part: Any, name: str) -> list[Any]:
     return list(part.to_delayed(optimize_graph=False))
 
 
-def _chunked_like(X: Any, part: Any, name: str) -> list[Any]:
+def _chunked_like(X: Collection, part: Collection, name: str) -> list[Collection]:
     """Return the rows of an array that belong to the chunks of X."""
     if part is None:
         return [None] * len(X.chunks[0])

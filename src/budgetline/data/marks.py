@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+from budgetline.data.sources import Partition
 
 BLOCK = 1 << 14
-"""Bytes that are looked at in one place."""
+"""Bytes that are compared in one place."""
 BLOCKS = 8
-"""Places that are looked at: of a stretch of up to 128 kB every byte."""
+"""Places that are compared: of up to 128 kB every byte is."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a file was when it was opened: its size, its time, and a checksum of blocks of a stretch and of the end.
+    """What a file was when it was opened: its size, its time, and a checksum of some of its blocks.
 
-    A change of the same size within one tick of the clock shows if it touches one of the blocks.
+    The blocks are spread over the bytes from ``start`` to ``stop`` (None: the end of the file), and one is at the end.
+    A change within one tick of the clock that keeps the size shows if it touches one of them.
     """
 
     path: Path
@@ -32,7 +36,7 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path, start: int = 0, stop: int | None = None) -> Mark:
-        """Look at a file, and at the bytes between two positions (None: its end) in particular."""
+        """Mark a file as it is now."""
         try:
             with path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -45,7 +49,7 @@ class Mark:
         return cls(path, start, stop, status.st_size, status.st_mtime_ns, total.hexdigest()[:32])
 
     def anew(self) -> Mark:
-        """Look at the file as it is now."""
+        """Mark the file as it is now."""
         return Mark.of(self.path, self.start, self.stop)
 
     def check(self, where: str) -> None:
@@ -55,17 +59,17 @@ class Mark:
 
     @contextmanager
     def held(self, where: str) -> Iterator[None]:
-        """Raise an error unless the file is the same before and after it is read inside."""
+        """Raise an error unless the file is the same before and after the body, which reads it."""
         self.check(where)
         try:
             yield
         except (OSError, ValueError):
-            self.check(where)  # what is wrong may be but a sign of the change
+            self.check(where)  # the change may be the cause
             raise
         self.check(where)
 
     def text(self, where: str) -> str:
-        """Return a name for the contents, if they are still those."""
+        """Return a text that identifies the contents, after checking that they have not changed."""
         self.check(where)
         return f"{self.path.resolve()} {self.size} {self.time} {self.digest}"
 
@@ -77,11 +81,33 @@ def _places(start: int, stop: int, size: int) -> list[int]:
     return sorted({*spread, max(0, size - BLOCK)})
 
 
-class Marked:
-    """A partition of a file with a mark, or without one where the file cannot be looked at."""
+@dataclass(frozen=True)
+class FilePartition(Partition):
+    """A file, or a part of one."""
 
-    mark: Any
+    mark: Mark
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.mark.path
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The file and the part, for errors."""
 
     def anew(self) -> Self:
         """Return the partition of the file as it is now, cut as before."""
-        return self if self.mark is None else replace(self, mark=self.mark.anew())  # type: ignore[type-var]
+        return replace(self, mark=self.mark.anew())
+
+
+def rows_about(path: Path, size: int | None = None) -> int | None:
+    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, by its first lines."""
+    if not path.exists():
+        return None  # reading it raises the error
+    size = path.stat().st_size if size is None else size
+    with path.open("rb") as file:
+        head = file.read(1 << 16)
+    lines = head.count(b"\n")
+    return max(1, round(size * lines / (head.rindex(b"\n") + 1))) if lines else None

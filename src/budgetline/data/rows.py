@@ -1,17 +1,15 @@
-"""Read a table a few thousand rows at a time, so that no second copy of it is ever made."""
+"""Rows of a table in memory, read a few thousand at a time: no second copy of the table is made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Float = NDArray[np.float64]
+from budgetline.arrays import Array, DType, Float, Positions, Table
 
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
@@ -35,11 +33,11 @@ class Rows:
         The rows to read; None: all.
     """
 
-    X: Any
+    X: Table
     Y: Float
     weight: Float | None = None
-    columns: NDArray[np.intp] | None = None
-    rows: NDArray[np.intp] | None = None
+    columns: Positions | None = None
+    rows: Positions | None = None
 
     @property
     def n_rows(self) -> int:
@@ -51,69 +49,72 @@ class Rows:
         """Number of columns read, D."""
         return int(self.X.shape[1]) if self.columns is None else self.columns.size
 
+    @property
+    def table(self) -> Table:
+        """All rows of X, with the columns read."""
+        return self.X if self.columns is None else self.X[:, self.columns]
+
+    @cached_property
+    def weights(self) -> Float:
+        """Weights of the rows read, shape (n,); ones if they are equal."""
+        if self.weight is None:
+            return np.ones(self.n_rows)
+        return self.weight if self.rows is None else self.weight[self.rows]
+
     @cached_property
     def total_weight(self) -> float:
-        """Return Σ w_i over the rows read (n for equal weights)."""
-        return float(self.n_rows if self.weight is None else self.weight_of(slice(None)).sum())
-
-    @cached_property
-    def largest_weight(self) -> float:
-        """Return max w_i (1 for equal weights)."""
-        return 1.0 if self.weight is None else float(self.weight_of(slice(None)).max())
+        """Σ w_i over the rows read (n for equal weights)."""
+        return float(self.n_rows if self.weight is None else self.weights.sum())
 
     def rescaled(self) -> tuple[Rows, int]:
-        """Return the rows with weights over 2**k, the largest between ½ and 1, and k: nothing is rounded by that."""
+        """Return the rows with weights over 2**k, the largest between ½ and 1, and k. Nothing is rounded."""
         if self.weight is None:
             return self, 0
-        exponent = int(np.frexp(self.largest_weight)[1])
-        with np.errstate(over="ignore", under="ignore"):  # of rows not read; of rows that weigh nothing beside others
+        exponent = int(np.frexp(self.weights.max())[1])
+        with np.errstate(over="ignore", under="ignore"):  # in rows not read; in rows of negligible weight
             return replace(self, weight=np.ldexp(self.weight, -exponent)), exponent
 
-    def block(self, index: slice | NDArray[np.intp]) -> Any:
+    def block(self, index: slice | Positions) -> Array:
         """Return rows ``index`` (into the rows read) as a dense array; a view of X where possible."""
         block = self.X[index if self.rows is None else self.rows[index]]
         if self.columns is not None:
             block = block[:, self.columns]
-        return block.toarray() if sparse.issparse(block) else block
+        dense: Array = block.toarray() if sparse.issparse(block) else block
+        return dense
 
-    def take(self, rows: NDArray[np.intp]) -> Rows:
+    def take(self, rows: Positions) -> Rows:
         """Return some of the rows as a table of their own."""
         weight = None if self.weight is None else self.weight[rows]
         return Rows(self.X[rows], self.Y[rows], weight, self.columns)
 
-    def column(self, d: int) -> NDArray[Any]:
+    def column(self, d: int) -> Array:
         """Return the entries of column ``d`` of [X, Y] (of those read) in rows of positive weight."""
         if d >= self.n_columns:
-            column: Any = self.Y[:, [d - self.n_columns]]
+            column: Table = self.Y[:, [d - self.n_columns]]
         else:
             column = self.X[:, [d if self.columns is None else self.columns[d]]]
         dense = (column.toarray() if sparse.issparse(column) else column).ravel()
         if self.rows is not None:
             dense = dense[self.rows]
-        return np.asarray(dense if self.weight is None else dense[self.weight_of(slice(None)) > 0])
+        return np.asarray(dense if self.weight is None else dense[self.weights > 0])
 
-    def varying(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    def varying(self, columns: Positions) -> Positions:
         """Return those of the columns (of those read) that hold more than one value in rows of positive weight."""
-        if sparse.issparse(self.X) and columns.size:  # one pass for all; rows that do not count are looked at below
-            read: Any = self.X if self.columns is None else self.X[:, self.columns]
-            columns = columns[(read.max(axis=0) != read.min(axis=0)).toarray().ravel()[columns]]
+        if sparse.issparse(self.X) and columns.size:  # one pass for all columns, which ignores weights
+            table = self.table
+            columns = columns[(table.max(axis=0) != table.min(axis=0)).toarray().ravel()[columns]]
         values = ((d, self.column(d)) for d in columns.tolist())
         return np.array([d for d, column in values if np.any(column != column[0])], dtype=np.intp)
 
     def labels(self, names: Sequence[str] | None) -> Sequence[str]:
-        """Return how to call the columns read in an error: their names, or their positions in X."""
+        """Return what errors call the columns read: their names, or their positions in X."""
         if names is not None:
             return names
         return [str(d) for d in (range(self.n_columns) if self.columns is None else self.columns)]
 
-    def target_of(self, index: slice | NDArray[np.intp]) -> Float:
+    def target_of(self, index: slice | Positions) -> Float:
         """Return targets of rows ``index``."""
         return self.Y[index if self.rows is None else self.rows[index]]
-
-    def weight_of(self, index: slice | NDArray[np.intp]) -> Float:
-        """Return weights of rows ``index``; only for weighted rows."""
-        assert self.weight is not None
-        return self.weight[index if self.rows is None else self.rows[index]]
 
     def chunk_rows(self, itemsize: int = 8, least: int = 1) -> int:
         """Return the number of rows that make one chunk of about CHUNK_BYTES, but not fewer than ``least``."""
@@ -125,19 +126,18 @@ class Rows:
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
 
-    def heaviest(self, size: int) -> slice | NDArray[np.intp]:
-        """Return up to ``size`` rows of the largest weights; rows of weight zero must not leave a trace."""
+    def heaviest(self, size: int) -> slice | Positions:
+        """Return up to ``size`` rows of the largest weights, without those of weight zero."""
         if self.weight is None:
             return slice(0, size)
-        weight = self.weight_of(slice(None))
-        if weight.size > size:
-            found = np.sort(np.argpartition(weight, -size)[-size:])
-            return found[weight[found] > 0]
-        return np.flatnonzero(weight > 0)
+        if self.n_rows <= size:
+            return np.flatnonzero(self.weights > 0)
+        found = np.sort(np.argpartition(self.weights, -size)[-size:])
+        return found[self.weights[found] > 0]
 
     def standardised(
-        self, mean: Float, scale: Float, y_mean: Float, dtype: np.dtype[Any] = DOUBLE, least: int = 1
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        self, mean: Float, scale: Float, y_mean: Float, dtype: DType = DOUBLE, least: int = 1
+    ) -> Iterator[tuple[Array, Array, Array]]:
         """Yield chunks of root·(X − mean)/scale, root·(Y − y_mean) and root = √(w/Σw), in a reused buffer.
 
         Their shapes are (m, D), (m, P) and (m, 1), with m at least ``least`` but for the last.
@@ -146,8 +146,7 @@ class Rows:
         buffer = np.empty((size, self.n_columns), dtype)
         total = self.total_weight
         for index in self.slices(size):
-            weight = np.ones(index.stop - index.start) if self.weight is None else self.weight_of(index)
-            root = np.sqrt(weight[:, None].astype(dtype) / total)
+            root = np.sqrt(self.weights[index, None].astype(dtype) / total)
             A = np.subtract(self.block(index), mean.astype(dtype), out=buffer[: len(root)], casting="same_kind")
             A /= scale
             A *= root
@@ -155,20 +154,19 @@ class Rows:
 
 
 def shift_of(rows: Rows) -> tuple[Float, Float]:
-    """Return a point near the mean, (D,) and (P,): that of one chunk, of the rows that weigh most.
+    """Return a point near the mean, (D,) and (P,): the mean of one chunk of the heaviest rows.
 
-    Sums of squares are taken about it. Far from the mean they would lose the digits of what weighs little.
+    Sums of squares are taken about it. About a point far from the mean, light rows would lose their digits.
     """
     index = rows.heaviest(rows.chunk_rows())
-    weight = None if rows.weight is None else rows.weight_of(index)
+    weight = None if rows.weight is None else rows.weights[index]
     return mean_of(rows.block(index), weight), mean_of(rows.target_of(index), weight)
 
 
-def mean_of(values: NDArray[Any], weight: Float | None) -> Float:
+def mean_of(values: Array, weight: Float | None) -> Float:
     """Return the weighted mean of rows (n, k), taken about the heaviest of them.
 
-    So it is exact for constant columns, whose variance then comes out as an exact zero and not as rounding noise, and
-    where one row outweighs all others.
+    So it is exact for constant columns, whose variance is then exactly zero, and if one row outweighs all others.
     """
     centre = values[0 if weight is None else int(np.argmax(weight))].astype(np.float64)
     away = values - centre

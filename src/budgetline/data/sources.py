@@ -1,31 +1,29 @@
 """Sources: data of any size as partitions that are read on their own, in chunks of rows.
 
-A source knows the columns and cuts the data into :class:`Partition` objects (row groups of a file, a stretch of an
-array). A partition is small, can be sent to another process, and yields :class:`Chunk` objects when it is read there.
+A source knows the columns and cuts the data into :class:`Partition` objects (row groups of a file, rows of an array). A
+partition is small, can be sent to another process, and yields :class:`Chunk` objects when it is read there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from budgetline.data.marks import Marked
+from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import some
 
-Float = NDArray[np.float64]
-Positions = NDArray[np.intp]
-
 SOURCE_BYTES = 1 << 26
-"""Size of a chunk when the user names none: large enough to keep BLAS busy, small beside any machine's memory."""
+"""Size of a chunk when the user gives none: large enough to keep BLAS busy, small beside any machine's memory."""
+NO_TARGET = "requires y to be passed, but the target y is None"
 
 
 @dataclass(frozen=True)
@@ -43,35 +41,29 @@ class Chunk:
         Where the rows come from, for errors: a file and its row group, say.
     """
 
-    X: Any
-    y: NDArray[Any]
+    X: Table
+    y: Array
     weight: Float | None
-    qid: NDArray[Any] | None
+    qid: Array | None
     where: str
 
     @classmethod
-    def of(cls, X: Any, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
+    def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
         """Check that the parts belong together; errors say where they come from, counting rows from ``first``."""
         m = X.shape[0]
-        if y is None:
-            raise ValueError(f"{where}: requires y to be passed, but the target y is None")
         try:
+            if y is None:
+                raise ValueError(NO_TARGET)
             raise_missing(y, first)
             if qid is not None:
                 raise_missing(qid, first, "qid")
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
-        y = np.asarray(y)
-        for name, part in (("y", y), ("weight", weight), ("qid", qid)):
-            if part is not None and np.shape(part)[:1] != (m,):
-                raise ValueError(f"{where}: {name} has shape {np.shape(part)}, X has {m} rows")
-        if weight is not None:
-            try:  # unlike those of a whole table, the weights of a chunk may all be zero
+            check_lengths(m, y=y, weight=weight, qid=qid)
+            if weight is not None:  # unlike those of a whole table, the weights of a chunk may all be zero
                 weight = np.asanyarray(weight, dtype=np.float64)
                 weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
-            except ValueError as error:
-                raise ValueError(f"{where}: {error}") from error
-        return cls(X, y, weight, None if qid is None else np.asarray(qid), where)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)
 
     @property
     def n_rows(self) -> int:
@@ -84,24 +76,40 @@ class Chunk:
         return Chunk(self.X[rows], self.y[rows], weight, qid, self.where)
 
 
-class Partition(Protocol):
+def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:
+    """Raise an error that names the part whose length is not the number of rows of X."""
+    for name, part in parts.items():
+        if part is not None and np.shape(part)[:1] != (n_rows,):
+            raise ValueError(f"{name} has shape {np.shape(part)}, X has {n_rows} rows")
+
+
+class Partition(ABC):
     """A part of a source that can be read on its own, perhaps in another process."""
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, None if that is not known before reading."""
-        ...
+        """Number of rows, None if it is not known before reading."""
+        return None
+
+    @property
+    def about_rows(self) -> int | None:
+        """Number of rows, estimated where it is not known; None without an estimate."""
+        return self.n_rows
 
     def fingerprint(self) -> str | None:
-        """Return a text that tells the data from others; None if there is none, so that nothing can be remembered.
+        """Return a text that identifies the data, so that results can be stored; None if there is no such text.
 
-        Raises an error if the data are no longer those that were opened.
+        Raises an error if the data have changed since they were opened.
         """
-        ...
+        return None
 
+    def anew(self) -> Self:
+        """Return the partition of the data as they are now: files may have changed since they were opened."""
+        return self
+
+    @abstractmethod
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows, with these columns of the source only (None: all)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -110,10 +118,12 @@ class Source:
 
     Attributes
     ----------
-    partitions : sequence of Partition, or an iterator that can be read once
+    partitions : iterable of Partition
     n_features : int
     feature_names : tuple of str, or None
     target_shape : () or (P,)
+    once : bool
+        Whether it can be read only once.
 
     Examples
     --------
@@ -127,38 +137,32 @@ class Source:
     n_features: int
     feature_names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
-
-    @property
-    def once(self) -> bool:
-        """Whether it can be read only once."""
-        return not isinstance(self.partitions, Sequence)
+    once: bool = field(default=False, repr=False)
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, None if that is not known before reading."""
-        # what a function gives is not listed just to count it
-        listed = isinstance(self.partitions, list)
-        counts = [partition.n_rows for partition in self.partitions] if listed else [None]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
+        """Number of rows, None if it is not known before reading."""
+        return self._total(lambda partition: partition.n_rows)
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, guessed where it is not known: for a progress bar."""
-        listed = self.partitions if isinstance(self.partitions, list) else [None]
-        counts = [getattr(partition, "about_rows", getattr(partition, "n_rows", None)) for partition in listed]
-        known: list[int] = [count for count in counts if count is not None]
+        """Number of rows, estimated where it is not known; None without an estimate."""
+        return self._total(lambda partition: partition.about_rows)
+
+    def _total(self, count: Callable[[Partition], int | None]) -> int | None:
+        # a user's function is not run just to count
+        counts = [count(part) for part in self.partitions] if isinstance(self.partitions, list) else [None]
+        known = [number for number in counts if number is not None]
         return sum(known) if len(known) == len(counts) else None
 
     def anew(self) -> Source:
-        """Return the source for a reading of its own: its files may have changed since they were opened."""
+        """Return the source of the data as they are now: files may have changed since they were opened."""
         if not isinstance(self.partitions, list):
             return self
-        parts: list[Any] = [part.anew() if isinstance(part, Marked) else part for part in self.partitions]
-        return replace(self, partitions=parts)
+        return replace(self, partitions=[partition.anew() for partition in self.partitions])
 
-    def fingerprint(self, partition: Partition, columns: Positions | None, statistic: Any) -> str | None:
-        """Return a name for a statistic of a partition, None if its data cannot be told from others."""
+    def fingerprint(self, partition: Partition, columns: Positions | None, statistic: object) -> str | None:
+        """Return a name for a statistic of a partition, None if the partition has no fingerprint."""
         mark = partition.fingerprint()
         if mark is None:
             return None
@@ -167,64 +171,42 @@ class Source:
         return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
-def rows_about(path: Path, size: int | None = None) -> int | None:
-    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, by its first lines."""
-    if not path.exists():
-        return None  # whoever reads it will say so
-    size = path.stat().st_size if size is None else size
-    with open(path, "rb") as file:
-        head = file.read(1 << 16)
-    lines = head.count(b"\n")
-    return max(1, round(size * lines / (head.rindex(b"\n") + 1))) if lines else None
-
-
 def chunk_rows_for(width: int, itemsize: int = 8) -> int:
     """Return how many rows make a chunk of about ``SOURCE_BYTES``."""
     return max(1, SOURCE_BYTES // (itemsize * max(width, 1)))
 
 
 @dataclass(frozen=True)
-class ArrayPartition:
-    """Rows start … stop of arrays, memmaps or sparse matrices."""
+class ArrayPartition(Partition):
+    """Rows start … stop of arrays, memmaps or sparse matrices; errors call row 0 ``first``."""
 
-    X: Any
-    y: Any
-    weight: Any
-    qid: Any
+    X: Table
+    y: Array
+    weight: Array | None
     start: int
     stop: int
     first: int = 0
-    """What row 0 is called in errors."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return self.stop - self.start
 
-    @property
-    def where(self) -> str:
-        """The rows, as the user counts them."""
-        return f"rows {self.first + self.start} to {self.first + self.stop - 1}"
-
-    def fingerprint(self) -> None:
-        """Return None: arrays are not looked at before they are read."""
-
     def alone(self) -> ArrayPartition:
         """Return the partition without the rest of the arrays, to be sent elsewhere."""
         rows = slice(self.start, self.stop)
-        weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
-        return ArrayPartition(self.X[rows], self.y[rows], weight, qid, 0, self.n_rows, self.first + self.start)
+        weight = None if self.weight is None else self.weight[rows]
+        return ArrayPartition(self.X[rows], self.y[rows], weight, 0, self.n_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows as one chunk; of a memmap this is the moment they are read."""
-        rows = slice(self.start, self.stop)
-        X = self.X[rows] if columns is None else self.X[rows][:, columns]
-        X = X if sparse.issparse(X) else np.asarray(X)
-        weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
-        yield Chunk.of(X, self.y[rows], weight, qid, self.where, self.first + self.start)
+        """Yield the rows as one chunk. A memmap is read now."""
+        part = self.alone()
+        X = part.X if columns is None else part.X[:, columns]
+        where = f"rows {part.first} to {part.first + part.stop - 1}"
+        yield Chunk.of(X if sparse.issparse(X) else np.asarray(X), part.y, part.weight, None, where, part.first)
 
 
-def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows: int | None = None) -> Source:
+def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Source:
     """Return a source of an array, memmap or sparse matrix X of shape (n, D), and vectors of length n."""
     X = X.tocsr() if sparse.issparse(X) else X
     if getattr(X, "ndim", None) != 2:
@@ -232,31 +214,25 @@ def array_source(X: Any, y: Any, weight: Any = None, qid: Any = None, chunk_rows
     if np.ma.is_masked(X):
         raise ValueError("X is a masked array with masked values: fill them first")
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+        raise ValueError(NO_TARGET)
     n, D = X.shape
     if isinstance(y, list | tuple):
-        raise_missing(y)  # an array may not tell any more
-    y, weight, qid = (None if part is None else np.asanyarray(part) for part in (y, weight, qid))
-    for name, part in (("y", y), ("weight", weight), ("qid", qid)):
-        if part is not None and part.shape[:1] != (n,):
-            raise ValueError(f"{name} has shape {part.shape}, X has {n} rows")
+        raise_missing(y)  # an array may no longer show it
+    y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
+    check_lengths(n, y=y, weight=weight)
     size = chunk_rows or chunk_rows_for(D, X.dtype.itemsize)
-    parts = [ArrayPartition(X, y, weight, qid, start, min(start + size, n)) for start in range(0, n, size)]
-    return Source(parts, D, None, np.shape(y)[1:])
+    parts = [ArrayPartition(X, y, weight, start, min(start + size, n)) for start in range(0, n, size)]
+    return Source(parts, D, None, y.shape[1:])
 
 
 @dataclass(frozen=True)
-class GivenPartition:
+class GivenPartition(Partition):
     """A chunk (X, y) or (X, y, weight) that a user's iterator gave."""
 
-    given: Any
+    given: object
     where: str
     names: tuple[str, ...] | None
     n_features: int
-    n_rows: None = None
-
-    def fingerprint(self) -> None:
-        """Return None: what an iterator gives has no name."""
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the chunk, unless its columns are not those of the first."""
@@ -274,20 +250,14 @@ class GivenPartition:
         yield Chunk.of(numbers, y, weight, None, self.where)
 
 
-class Repeated(Sequence[Partition]):
-    """What a function gives that starts a new iterator each time: chunks that can be read again."""
+@dataclass(frozen=True)
+class Repeated:
+    """The partitions of a function that starts a new iterator each time."""
 
-    def __init__(self, make: Callable[[], Iterator[Partition]]) -> None:
-        self._make = make
+    make: Callable[[], Iterator[Partition]]
 
     def __iter__(self) -> Iterator[Partition]:
-        return self._make()
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]
+        return self.make()
 
 
 def iterator_source(chunks: Any) -> Source:
@@ -302,14 +272,15 @@ def iterator_source(chunks: Any) -> Source:
         raise ValueError(f"chunk 0: X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     names, D = column_names(X), np.shape(X)[1]
 
-    def partitions(given: Iterator[Any]) -> Iterator[Partition]:
+    def partitions(given: Iterator[object]) -> Iterator[Partition]:
         return (GivenPartition(part, f"chunk {k}", names, D) for k, part in enumerate(given))
 
-    parts: Any = Repeated(lambda: partitions(iter(chunks()))) if again else partitions(chain([first], iterator))
-    return Source(parts, D, names, np.shape(y)[1:])
+    if again:
+        return Source(Repeated(lambda: partitions(iter(chunks()))), D, names, np.shape(y)[1:])
+    return Source(partitions(chain([first], iterator)), D, names, np.shape(y)[1:], once=True)
 
 
-def split_given(given: Any, where: str) -> tuple[Any, Any, Any]:
+def split_given(given: object, where: str) -> tuple[Any, Any, Any]:
     """Return X, y and weight of a chunk that a user gave."""
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
@@ -318,6 +289,4 @@ def split_given(given: Any, where: str) -> tuple[Any, Any, Any]:
 
 
 def _columns(names: tuple[str, ...] | None, count: int) -> str:
-    if names is None:
-        return f"{count} without names"
-    return f"{count} ({some(names, 5)})"
+    return f"{count} without names" if names is None else f"{count} ({some(names, 5)})"

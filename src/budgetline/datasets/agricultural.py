@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.utils import Bunch
 
-from budgetline.datasets.factors import FactorModel, RandomState, check_count, make_generator, row_chunks
+from budgetline.arrays import Float
+from budgetline.budgets import check_integer
+from budgetline.datasets.factors import FactorModel, Ints, RandomState, make_generator, row_chunks
 from budgetline.groups import FeatureGroups
 
 # The paper's numbers: 328 features in 57 groups, six of size 32, the others of sizes 1 to 6; costs in
@@ -72,12 +73,12 @@ def make_agricultural(n_samples: int = 100_000, *, random_state: RandomState = N
     >>> print(round(float(field.feature_groups.costs.sum()), 6))
     0.111
     """
-    n_samples = check_count("n_samples", n_samples)
+    n_samples = check_integer("n_samples", n_samples, ge=1)
     rng = make_generator(random_state)
     sizes = _draw_sizes(rng)
     costs = _draw_costs(sizes, rng)
     model = _draw_model(sizes, rng)
-    coef = _draw_coefficients(sizes, model.covariance, rng)
+    coef = model.unit_score(_draw_coefficients(sizes, model.covariance, rng))
     data, target = _draw_samples(n_samples, model, coef, rng)
     groups = [f"g{g:02d}" for g in range(len(sizes))]
     ends = np.cumsum(sizes)
@@ -91,7 +92,7 @@ def make_agricultural(n_samples: int = 100_000, *, random_state: RandomState = N
     )
 
 
-def _draw_sizes(rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw_sizes(rng: np.random.Generator) -> Ints:
     # Both extremes occur; every other small group starts at 1 and gets distinct ones of its 5 spare places.
     spare = SMALL_MAX - 1
     n_free, n_extra = N_SMALL - 2, SMALL_TOTAL - N_SMALL - spare
@@ -100,13 +101,13 @@ def _draw_sizes(rng: np.random.Generator) -> NDArray[np.int64]:
     return rng.permutation(np.concatenate([np.full(N_LARGE, LARGE_SIZE), [1, SMALL_MAX], free]))
 
 
-def _draw_costs(sizes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _draw_costs(sizes: Ints, rng: np.random.Generator) -> Float:
     # Larger groups tend to cost more. A power of the positions in [0, 1] keeps both extremes while
     # the exponent sets the total.
     position = 0.5 * np.log(sizes) + rng.standard_normal(len(sizes))
     position = (position - position.min()) / np.ptp(position)
 
-    def cost(exponent: float) -> NDArray[np.float64]:
+    def cost(exponent: float) -> Float:
         return np.asarray(MIN_COST + (MAX_COST - MIN_COST) * position**exponent)
 
     exact = cost(brentq(lambda exponent: cost(exponent).sum() - TOTAL_COST, 1e-3, 1e3))
@@ -117,7 +118,7 @@ def _draw_costs(sizes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[n
     return whole / 1e6
 
 
-def _draw_model(sizes: NDArray[np.int64], rng: np.random.Generator) -> FactorModel:
+def _draw_model(sizes: Ints, rng: np.random.Generator) -> FactorModel:
     # A group has a factor of its own for every eight columns or part of them, besides the shared factors.
     n_own = -(-sizes // 8)
     group = np.repeat(np.arange(len(sizes)), sizes)
@@ -130,23 +131,18 @@ def _draw_model(sizes: NDArray[np.int64], rng: np.random.Generator) -> FactorMod
     return FactorModel.of(np.hstack([own, shared]), rng.uniform(0.4, 0.95, len(group)))
 
 
-def _draw_coefficients(
-    sizes: NDArray[np.int64], covariance: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Draw coefficients: the score has unit variance, the parts of the groups decrease geometrically."""
+def _draw_coefficients(sizes: Ints, covariance: Float, rng: np.random.Generator) -> Float:
+    """Draw coefficients whose scores by group have geometrically decreasing standard deviations."""
     strength = rng.permutation(np.exp(-np.arange(len(sizes)) / SIGNAL_DECAY))
     coef = rng.standard_normal(len(covariance))
     for g, end in enumerate(np.cumsum(sizes)):
         block = slice(end - sizes[g], end)
         part = coef[block]
         coef[block] *= strength[g] / np.sqrt(part @ covariance[block, block] @ part)
-    scaled: NDArray[np.float64] = coef / np.sqrt(coef @ covariance @ coef)
-    return scaled
+    return coef
 
 
-def _draw_samples(
-    n_samples: int, model: FactorModel, coef: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _draw_samples(n_samples: int, model: FactorModel, coef: Float, rng: np.random.Generator) -> tuple[Float, Ints]:
     n_features, n_factors = model.loadings.shape
     # Var(y) = p(1 − p) for labels that differ by one; the score is normal, so p fixes the threshold.
     positive = 0.5 * (1.0 - np.sqrt(1.0 - 8.0 * INITIAL_RISK))

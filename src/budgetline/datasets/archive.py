@@ -1,46 +1,86 @@
-"""Read the data files that ship with the package."""
+"""The data files that ship with the package, and the object that every loader returns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from budgetline.arrays import Array, Float
+from budgetline.groups import FeatureGroups
+from budgetline.messages import shown
 
 
-def read_archive(name: str) -> dict[str, NDArray[Any]]:
-    """Read every array of ``data/<name>.npz``; pickled objects are refused.
-
-    Parameters
-    ----------
-    name : str
-        Name of the archive without its ending.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The arrays by name.
-    """
+def read_archive(name: str) -> dict[str, Array]:
+    """Return every array of ``data/<name>.npz`` by name; pickled objects are refused."""
     resource = files("budgetline.datasets").joinpath("data", f"{name}.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
 
 
-def unscale(integers: NDArray[np.int32], decimals: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Give back the decimal numbers stored as integers.
+def unscale(integers: NDArray[np.int32], decimals: NDArray[np.int8]) -> Float:
+    """Return the decimal numbers (n, D) stored as integers, each times ten to the number of decimals of its column.
 
-    Parameters
-    ----------
-    integers : ndarray of shape (n_samples, n_features)
-        Each value times ten to the number of decimals of its column.
-    decimals : ndarray of shape (n_features,)
-        Number of decimals of each column.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_features)
-        The values. The division rounds once, so they equal the doubles that the printed numbers denote.
+    The division rounds once, so the results equal the doubles that the printed numbers denote.
     """
-    values: NDArray[np.float64] = np.ascontiguousarray(integers / 10.0**decimals)
+    values: Float = np.ascontiguousarray(integers / 10.0**decimals)
     return values
+
+
+def check_option(name: str, value: object, options: tuple[str, str]) -> None:
+    """Raise an error unless ``value`` is one of two options."""
+    if value not in options:
+        raise ValueError(f"{name} must be {shown(options[0])} or {shown(options[1])}, got {shown(value)}")
+
+
+def make_bunch(
+    data: Float,
+    target: Array,
+    *,
+    feature_names: Sequence[str],
+    members: Mapping[str, Sequence[str]],
+    costs: Mapping[str, float],
+    target_name: str,
+    descr: str,
+    as_frame: bool,
+    shared: Mapping[str, tuple[float, Sequence[str]]] | None = None,
+    requires: Mapping[str, Sequence[str]] | None = None,
+    **extra: object,
+) -> Bunch:
+    """Return what a loader returns: data, target, frame, feature_names, feature_groups, DESCR and ``extra``.
+
+    ``members`` are the column names of each group; ``costs`` may also hold those of other groups. If ``as_frame``,
+    data and target are pandas objects and the groups hold column names, else positions.
+    """
+    table, labels, frame = data, target, None
+    groups: dict[str, list[str]] | dict[str, list[int]] = {group: list(names) for group, names in members.items()}
+    if as_frame:
+        pandas = _import_pandas()
+        table = pandas.DataFrame(data, columns=list(feature_names))
+        labels = pandas.Series(target, name=target_name)
+        frame = table.assign(**{target_name: labels})
+    else:
+        position = {name: index for index, name in enumerate(feature_names)}
+        groups = {group: [position[name] for name in names] for group, names in members.items()}
+    own = {group: float(costs[group]) for group in groups}
+    return Bunch(
+        data=table,
+        target=labels,
+        frame=frame,
+        feature_names=list(feature_names),
+        feature_groups=FeatureGroups(groups, own, shared=shared, requires=requires),
+        DESCR=descr,
+        **extra,
+    )
+
+
+def _import_pandas() -> ModuleType:
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise ImportError("as_frame=True needs pandas: pip install 'budgetline[pandas]'") from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from budgetline.arrays import Float
 
 Kind = Literal["numeric", "binary", "categorical"]
 
@@ -14,29 +15,15 @@ class Column(NamedTuple):
     """One numeric column of a design matrix."""
 
     name: str
-    values: NDArray[np.float64]
+    values: Float
 
 
-def encode_feature(name: str, values: NDArray[np.float64], kind: Kind) -> list[Column]:
+def encode_feature(name: str, values: Float, kind: Kind) -> list[Column]:
     """Impute one raw feature and code it as numeric columns.
 
     A missing value becomes the median (numeric) or the most frequent value (binary, categorical), and a 0/1
-    column ``name=missing`` says where. A categorical feature becomes one 0/1 column ``name=level`` per
-    level but the most frequent.
-
-    Parameters
-    ----------
-    name : str
-        Name of the feature.
-    values : ndarray of shape (n_samples,)
-        Its values, NaN where missing.
-    kind : {"numeric", "binary", "categorical"}
-        How to impute and code it.
-
-    Returns
-    -------
-    list of Column
-        At least one column unless a categorical feature has a single level and no missing value.
+    column ``name=missing`` says where. A categorical feature becomes one 0/1 column ``name=level`` for every
+    level but the most frequent. ``values``, of shape (n_samples,), are NaN where they are missing.
     """
     missing = np.isnan(values)
     levels, counts = np.unique(values[~missing], return_counts=True)
@@ -53,18 +40,7 @@ def encode_feature(name: str, values: NDArray[np.float64], kind: Kind) -> list[C
 
 
 def drop_redundant(columns: list[Column]) -> list[Column]:
-    """Leave out the columns of one group that are constant or repeat an earlier one exactly.
-
-    Parameters
-    ----------
-    columns : list of Column
-        The columns of one group.
-
-    Returns
-    -------
-    list of Column
-        Those that remain, in the same order.
-    """
+    """Leave out the columns of one group that are constant or repeat an earlier one exactly."""
     kept: list[Column] = []
     for column in columns:
         constant = np.ptp(column.values) == 0

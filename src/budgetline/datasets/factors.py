@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from budgetline.messages import shown
+from budgetline.arrays import Float
 
 # Rows drawn at once. Part of what a seed means: another number gives other data.
 CHUNK = 4096
 
 RandomState = int | np.random.RandomState | None
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,28 @@ class FactorModel:
         s, such that every feature has variance one.
     """
 
-    loadings: NDArray[np.float64]
-    noise: NDArray[np.float64]
+    loadings: Float
+    noise: Float
 
     @classmethod
-    def of(cls, loadings: NDArray[np.float64], communality: NDArray[np.float64]) -> FactorModel:
+    def of(cls, loadings: Float, communality: Float) -> FactorModel:
         """Scale the rows of `loadings` so that factors explain `communality` of each feature's variance."""
         norms = np.linalg.norm(loadings, axis=1)
         scaled = loadings * (np.sqrt(communality) / norms)[:, None]
         return cls(scaled, np.sqrt(1.0 - communality))
 
     @property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Float:
         """Covariance of the features, shape (n_features, n_features)."""
         return self.loadings @ self.loadings.T + np.diag(self.noise**2)
 
-    def draw(self, factors: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def unit_score(self, coef: Float) -> Float:
+        """Scale coefficients of shape (n_features,) so that their score has unit variance."""
+        return np.asarray(coef / np.sqrt(coef @ self.covariance @ coef))
+
+    def draw(self, factors: Float, rng: np.random.Generator) -> Float:
         """Draw features for given factors of shape (n_samples, n_factors)."""
-        features: NDArray[np.float64] = rng.standard_normal((len(factors), len(self.noise)))
+        features: Float = rng.standard_normal((len(factors), len(self.noise)))
         features *= self.noise
         features += factors @ self.loadings.T
         return features
@@ -56,13 +60,6 @@ class FactorModel:
 def make_generator(random_state: RandomState) -> np.random.Generator:
     """Turn scikit-learn's `random_state` into a NumPy generator, which is faster and can draw by chunk."""
     return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def check_count(name: str, value: object) -> int:
-    """Return `value` if it is a positive integer, else raise."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {shown(value)}")
-    return int(value)
 
 
 def row_chunks(n_samples: int) -> Iterator[slice]:

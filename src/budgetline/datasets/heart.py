@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from budgetline.datasets.archive import read_archive
-from budgetline.datasets.bunch import make_bunch
+from budgetline.arrays import Float
+from budgetline.datasets.archive import check_option, make_bunch, read_archive
 from budgetline.datasets.encoding import Column, Kind, drop_redundant, encode_feature
-from budgetline.messages import shown
 
 KINDS: dict[str, Kind] = {
-    "age": "numeric",
-    "sex": "binary",
-    "cp": "categorical",
-    "trestbps": "numeric",
-    "chol": "numeric",
-    "fbs": "binary",
-    "restecg": "categorical",
-    "thalach": "numeric",
-    "exang": "binary",
-    "oldpeak": "numeric",
-    "slope": "categorical",
-    "ca": "numeric",
-    "thal": "categorical",
+    **dict.fromkeys(("age", "trestbps", "chol", "thalach", "oldpeak", "ca"), "numeric"),
+    **dict.fromkeys(("sex", "fbs", "exang"), "binary"),
+    **dict.fromkeys(("cp", "restecg", "slope", "thal"), "categorical"),
 }
 
-# One medical procedure each. Turney charges the first test of a procedure in full and the others at a
-# discount; what stands here is the price of the whole procedure, which does not depend on the order.
-MEMBERS = {
-    "age": ("age",),
-    "sex": ("sex",),
-    "cp": ("cp",),
-    "trestbps": ("trestbps",),
-    "blood": ("chol", "fbs"),
-    "ecg": ("restecg",),
-    "thallium": ("thalach", "thal"),
-    "exercise": ("exang", "oldpeak", "slope"),
-    "fluoroscopy": ("ca",),
+# The price and the tests of each medical procedure. Turney charges the first test of a procedure in full and the others
+# at a discount; this is the price of the whole procedure, which does not depend on the order.
+PROCEDURES = {
+    "age": (1.00, ("age",)),
+    "sex": (1.00, ("sex",)),
+    "cp": (1.00, ("cp",)),
+    "trestbps": (1.00, ("trestbps",)),
+    "blood": (10.37, ("chol", "fbs")),
+    "ecg": (15.50, ("restecg",)),
+    "thallium": (103.90, ("thalach", "thal")),
+    "exercise": (89.30, ("exang", "oldpeak", "slope")),
+    "fluoroscopy": (100.90, ("ca",)),
 }
-COSTS = {
-    "age": 1.00,
-    "sex": 1.00,
-    "cp": 1.00,
-    "trestbps": 1.00,
-    "blood": 10.37,
-    "ecg": 15.50,
-    "thallium": 103.90,
-    "exercise": 89.30,
-    "fluoroscopy": 100.90,
-}
+MEMBERS = {group: tests for group, (_, tests) in PROCEDURES.items()}
+COSTS = {group: cost for group, (cost, _) in PROCEDURES.items()}
 
-# Turney's own prices of single tests: what the first test of a procedure costs more is the cost that they share.
+# Turney's own prices of single tests: the tests of a procedure share what its first test costs more.
 SINGLE_COSTS = {
     "chol": 5.17,
     "fbs": 3.10,
-    "thalach": 1.00,
-    "thal": 1.00,
-    "exang": 1.00,
-    "oldpeak": 1.00,
-    "slope": 1.00,
+    **dict.fromkeys(("thalach", "thal", "exang", "oldpeak", "slope"), 1.00),
 }
 SHARED = {
     "blood draw": (2.10, ("chol", "fbs")),
@@ -69,7 +45,7 @@ SHARED = {
     "exercise test": (86.30, ("exang", "oldpeak", "slope")),
 }
 
-# A living patient has neither: outside Cleveland (123 + 49 and 1 rows) zero stands for "not measured".
+# No living patient has either: outside Cleveland (123 + 49 and 1 rows) zero stands for "not measured".
 ZERO_IS_MISSING = ("trestbps", "chol")
 
 DESCR = """\
@@ -135,14 +111,13 @@ def load_heart(
     >>> load_heart(tests="single").feature_groups
     FeatureGroups(13 groups, 20 columns, total cost 323.97)
     """
-    for name, given, (one, other) in (("sites", sites, ("cleveland", "all")), ("tests", tests, ("panel", "single"))):
-        if given not in (one, other):
-            raise ValueError(f"{name} must be {shown(one)} or {shown(other)}, got {shown(given)}")
+    check_option("sites", sites, ("cleveland", "all"))
+    check_option("tests", tests, ("panel", "single"))
     archive = read_archive("heart")
     rows = np.full(len(archive["site"]), True) if sites == "all" else archive["site"] == "cleveland"
     raw = dict(zip(archive["columns"].tolist(), archive["values"][rows].T, strict=True))
     groups = _encoded(raw, MEMBERS if tests == "panel" else _single_members())
-    columns: list[Column] = [column for group in groups.values() for column in group]
+    columns = [column for group in groups.values() for column in group]
     return make_bunch(
         np.column_stack([column.values for column in columns]),
         (raw["num"] > 0).astype(np.int64),
@@ -157,7 +132,7 @@ def load_heart(
     )
 
 
-def _encoded(raw: dict[str, Any], members: dict[str, tuple[str, ...]]) -> dict[str, list[Column]]:
+def _encoded(raw: dict[str, Float], members: dict[str, tuple[str, ...]]) -> dict[str, list[Column]]:
     """Return the columns of every group."""
     known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
     return {

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from budgetline.datasets.archive import read_archive, unscale
-from budgetline.datasets.bunch import make_bunch
+from budgetline.arrays import Array
+from budgetline.datasets.archive import make_bunch, read_archive, unscale
 
 TITLES = {
     "fou": "Fourier coefficients of the character shapes",
@@ -87,5 +85,5 @@ def load_mfeat(*, as_frame: bool = False) -> Bunch:
 
 def _join_bytes(planes: NDArray[np.uint8], lowest: NDArray[np.int32]) -> NDArray[np.int32]:
     """Put integers (n_samples, n_features) together from their bytes (4, n_features, n_samples), lowest first."""
-    whole: NDArray[Any] = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view("<u4")[..., 0]
+    whole: Array = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view("<u4")[..., 0]
     return np.asarray(whole.T + lowest, dtype=np.int32)

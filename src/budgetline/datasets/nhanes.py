@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.utils import Bunch
 
-from budgetline.datasets.archive import read_archive, unscale
-from budgetline.datasets.bunch import make_bunch
+from budgetline.datasets.archive import make_bunch, read_archive, unscale
 
 # After the titles of the CDC's data files (BMX_J is "Body Measures", and so on), in sentence case.
 TITLES = {

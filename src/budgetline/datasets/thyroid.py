@@ -7,9 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import Bunch
 
-from budgetline.datasets.archive import read_archive, unscale
-from budgetline.datasets.bunch import make_bunch
-from budgetline.messages import shown
+from budgetline.datasets.archive import check_option, make_bunch, read_archive, unscale
 
 BLOOD = ("TSH", "T3", "TT4", "T4U", "FTI")
 # One blood draw and four assays; FTI is computed from TT4 and T4U and costs nothing more.
@@ -69,8 +67,7 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     >>> tests.shared, tests.requires
     ({'blood draw': (2.1, ('TSH', 'T3', 'TT4', 'T4U'))}, {'FTI': ('TT4', 'T4U')})
     """
-    if tests not in ("panel", "single"):
-        raise ValueError(f"tests must be 'panel' or 'single', got {shown(tests)}")
+    check_option("tests", tests, ("panel", "single"))
     archive = read_archive("thyroid")
     names = archive["columns"].tolist()
     questions = [name for name in names if name not in BLOOD]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 from sklearn.utils import Bunch
 
-from budgetline.datasets.factors import FactorModel, RandomState, check_count, make_generator, row_chunks
+from budgetline.arrays import Float
+from budgetline.budgets import check_integer
+from budgetline.datasets.factors import FactorModel, Ints, RandomState, make_generator, row_chunks
 from budgetline.groups import FeatureGroups
 
 # The paper: 501 features with these seven costs and a total of about 17,000. How many features have each
@@ -76,8 +77,8 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
     >>> print(web.feature_costs.sum(), web.feature_groups.costs.sum())
     16950.0 16950.0
     """
-    n_samples = check_count("n_samples", n_samples)
-    group_size = check_count("group_size", group_size)
+    n_samples = check_integer("n_samples", n_samples, ge=1)
+    group_size = check_integer("group_size", group_size, ge=1)
     rng = make_generator(random_state)
     costs = rng.permutation(np.repeat([float(cost) for cost in COST_COUNTS], list(COST_COUNTS.values())))
     groups = FeatureGroups.random_by_cost(costs, group_size, random_state=int(rng.integers(2**31)))
@@ -94,7 +95,7 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
     )
 
 
-def _draw_queries(n_samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw_queries(n_samples: int, rng: np.random.Generator) -> Ints:
     # One document and a negative binomial number of others: ragged, from one to a few dozens.
     others = MEAN_QUERY_SIZE - 1
     sizes = np.empty(0, dtype=np.int64)
@@ -104,19 +105,11 @@ def _draw_queries(n_samples: int, rng: np.random.Generator) -> NDArray[np.int64]
     return np.repeat(np.arange(len(sizes)), sizes)[:n_samples]
 
 
-def _draw_coefficients(covariance: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw geometrically decreasing coefficients, in random order, whose score has unit variance."""
-    size = rng.permutation(np.exp(-np.arange(len(covariance)) / SIGNAL_DECAY))
-    coef = size * rng.choice([-1.0, 1.0], len(size))
-    scaled: NDArray[np.float64] = coef / np.sqrt(coef @ covariance @ coef)
-    return scaled
-
-
-def _draw_samples(
-    qid: NDArray[np.int64], n_features: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _draw_samples(qid: Ints, n_features: int, rng: np.random.Generator) -> tuple[Float, Ints]:
     model = FactorModel.of(rng.standard_t(3, (n_features, N_FACTORS)), communality=rng.uniform(0.1, 0.8, n_features))
-    coef = _draw_coefficients(model.covariance, rng)
+    # geometrically decreasing coefficients, in random order
+    size = rng.permutation(np.exp(-np.arange(n_features) / SIGNAL_DECAY))
+    coef = model.unit_score(size * rng.choice([-1.0, 1.0], n_features))
     zeros = rng.permutation(np.linspace(-0.5, 0.6, n_features)).clip(min=0.0)
     power = np.exp(rng.uniform(-0.5, 1.5, n_features))
     # The score is normal, so its quantiles give exactly the label frequencies.

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from numbers import Integral
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from budgetline.arrays import Float, Positions
+from budgetline.budgets import check_integer
 from budgetline.groups.parsing import (
     Column,
+    Costs,
+    Name,
     Requires,
     Shared,
     all_required,
-    check_columns,
+    locate,
     names_of,
     parse_costs,
     parse_groups,
@@ -26,12 +29,10 @@ from budgetline.groups.parsing import (
     parse_shared,
     places_of,
     plain_number,
-    position_of,
     positions_of,
-    some_columns,
 )
 from budgetline.groups.prices import Prices
-from budgetline.groups.yaml_file import read_groups_file, write_yaml
+from budgetline.groups.yaml_file import read_groups, write_yaml
 from budgetline.messages import shown
 
 Remainder = Literal["error", "drop"]
@@ -53,23 +54,23 @@ class Layout:
         Names of all columns of X, if it has any.
     """
 
-    columns: tuple[NDArray[np.intp], ...]
+    columns: tuple[Positions, ...]
     n_features: int
     groups: FeatureGroups
     names: tuple[str, ...] | None = None
 
     @cached_property
-    def read(self) -> NDArray[np.intp]:
+    def read(self) -> Positions:
         """Positions in X of the columns that are in groups, ascending: the columns that a fit reads."""
         return np.sort(self.by_group)
 
     @cached_property
-    def position(self) -> tuple[NDArray[np.intp], ...]:
+    def position(self) -> tuple[Positions, ...]:
         """``position[g]`` are the positions of group ``g`` among the columns that are read."""
         return tuple(np.searchsorted(self.read, columns) for columns in self.columns)
 
     @property
-    def by_group(self) -> NDArray[np.intp]:
+    def by_group(self) -> Positions:
         """Positions in X of the columns that are in groups, group after group."""
         return np.concatenate(self.columns)
 
@@ -84,6 +85,7 @@ class Layout:
         return None if self.names is None else tuple(self.names[d] for d in self.read)
 
 
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class FeatureGroups:
     """Groups of columns with costs: what is computed together, and its price.
 
@@ -105,11 +107,16 @@ class FeatureGroups:
     Attributes
     ----------
     names : tuple of str
+        In the order given.
     columns : tuple of tuples of str or int
+        Of each group, as given: names or positions.
     costs : float array of shape (J,), read-only
-    remainder : str
-    shared, requires : dict
+        Own cost of each group, without shared costs and required groups.
+    remainder : {"error", "drop"}
+    shared : dict name -> (cost, names of the groups)
+    requires : dict group -> names of the groups that it requires directly
     prices : Prices
+        What sets of groups cost, by position.
 
     Examples
     --------
@@ -125,69 +132,49 @@ class FeatureGroups:
     (14.51, 23.82)
     """
 
-    __slots__ = ("_columns", "_costs", "_direct", "_names", "_prices", "_remainder")
+    names: tuple[str, ...]
+    columns: tuple[tuple[Column, ...], ...]
+    remainder: Remainder
+    prices: Prices
+    _direct: tuple[tuple[int, ...], ...]
 
     def __init__(
         self,
-        groups: Mapping[Any, Any] | Iterable[Any],
-        costs: Mapping[Any, float] | ArrayLike | None = None,
+        groups: Mapping[str, object] | Iterable[object],
+        costs: Costs = None,
         *,
         remainder: Remainder = "error",
         shared: Shared | None = None,
         requires: Requires | None = None,
     ) -> None:
         names, columns = parse_groups(groups)
-        check_columns(names, columns)
         if remainder not in ("error", "drop"):
             raise ValueError(f"remainder must be 'error' or 'drop', got {shown(remainder)}")
-        self._names = names
-        self._columns = columns
-        self._costs = parse_costs(costs, names)
-        self._remainder = remainder
-        self._direct = parse_requires(requires, names)
-        self._prices = Prices(self._costs, parse_shared(shared, names), all_required(self._direct, names))
+        own, direct = parse_costs(costs, names), parse_requires(requires, names)
+        prices = Prices(own, parse_shared(shared, names), all_required(direct, names))
+        vars(self).update(names=names, columns=columns, remainder=remainder, prices=prices, _direct=direct)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Group names, in the order given."""
-        return self._names
-
-    @property
-    def columns(self) -> tuple[tuple[Column, ...], ...]:
-        """Columns of each group, as given: names or positions."""
-        return self._columns
-
-    @property
-    def costs(self) -> NDArray[np.float64]:
-        """Own cost of each group, shape (J,), read-only: without what it shares with others or requires."""
-        return self._costs
-
-    @property
-    def remainder(self) -> Remainder:
-        """What happens to columns in no group: ``"error"`` or ``"drop"``."""
-        return self._remainder
+    def costs(self) -> Float:
+        """Own cost of each group, shape (J,), read-only."""
+        return self.prices.own
 
     @property
     def shared(self) -> dict[str, tuple[float, tuple[str, ...]]]:
         """Costs that groups share: name -> (cost, names of the groups)."""
-        return {s.name: (s.cost, tuple(self._names[g] for g in s.members)) for s in self._prices.shared}
+        return {s.name: (s.cost, tuple(self.names[g] for g in s.members)) for s in self.prices.shared}
 
     @property
     def requires(self) -> dict[str, tuple[str, ...]]:
         """Groups that must be bought before others: group -> names of those that it requires directly."""
         given = enumerate(self._direct)
-        return {self._names[g]: tuple(self._names[h] for h in required) for g, required in given if required}
-
-    @property
-    def prices(self) -> Prices:
-        """What sets of groups cost, by position."""
-        return self._prices
+        return {self.names[g]: tuple(self.names[h] for h in required) for g, required in given if required}
 
     # -- other ways to make groups ---------------------------------------------------------------------------
 
     @classmethod
     def from_prefix(
-        cls, columns: Any, sep: str = "_", costs: Mapping[Any, float] | ArrayLike | None = None, **settings: Any
+        cls, columns: Iterable[object], sep: str = "_", costs: Costs = None, **settings: Any
     ) -> FeatureGroups:
         """Group columns by the part of their name before the first ``sep``.
 
@@ -210,9 +197,7 @@ class FeatureGroups:
         return cls(groups, costs, **settings)
 
     @classmethod
-    def singletons(
-        cls, columns: Any, costs: Mapping[Any, float] | ArrayLike | None = None, **settings: Any
-    ) -> FeatureGroups:
+    def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
         """Make every column a group of its own.
 
         Parameters
@@ -227,12 +212,14 @@ class FeatureGroups:
         >>> FeatureGroups.singletons(["age", "chol"], costs=[1, 7.27]).names
         ('age', 'chol')
         """
-        if isinstance(columns, Integral):
+        if isinstance(columns, int | np.integer):
             return cls([[d] for d in range(int(columns))], costs, **settings)
         return cls({name: [name] for name in names_of(columns)}, costs, **settings)
 
     @classmethod
-    def random_by_cost(cls, costs: ArrayLike, size: int, random_state: Any = None) -> FeatureGroups:
+    def random_by_cost(
+        cls, costs: ArrayLike, size: int, random_state: int | np.random.RandomState | None = None
+    ) -> FeatureGroups:
         """Put columns of equal cost into random groups of a given size (the paper's Yahoo! protocol).
 
         Columns are shuffled within each cost class and cut into groups of ``size``; the last group of a class
@@ -251,8 +238,7 @@ class FeatureGroups:
         >>> FeatureGroups.random_by_cost([1, 1, 1, 5, 5], size=2, random_state=0).costs.tolist()
         [2.0, 1.0, 10.0]
         """
-        if int(size) != size or size < 1:
-            raise ValueError(f"size must be a positive integer, got {shown(size)}")
+        size = check_integer("size", size, ge=1)
         per_column = np.asarray(costs, dtype=np.float64)
         if per_column.ndim != 1:
             raise ValueError(f"costs must hold one cost per column, got an array of shape {per_column.shape}")
@@ -262,8 +248,8 @@ class FeatureGroups:
         totals: list[float] = []
         for cost in np.unique(per_column):
             members = rng.permutation(np.flatnonzero(per_column == cost))
-            for k, start in enumerate(range(0, members.size, int(size))):
-                chosen = sorted(members[start : start + int(size)].tolist())
+            for k, start in enumerate(range(0, members.size, size)):
+                chosen = sorted(members[start : start + size].tolist())
                 groups[f"cost{np.format_float_positional(cost, trim='-')}_{k}"] = chosen
                 totals.append(float(cost) * len(chosen))
         return cls(groups, totals)
@@ -289,11 +275,11 @@ class FeatureGroups:
         ...     FeatureGroups.from_yaml(path).costs.tolist()
         [10.37]
         """
-        given = read_groups_file(Path(path))
         try:
-            return cls(**given)
+            return cls(**read_groups(Path(path)))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{path}: {error}") from error
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{path}: {error}") from error
 
     def to_yaml(self) -> str:
         """Return the groups as the text of a file that :meth:`from_yaml` reads.
@@ -308,18 +294,18 @@ class FeatureGroups:
             cost: 10.37
         """
         content: dict[str, Any] = {"groups": {}}
-        for name, columns, cost in zip(self._names, self._columns, self._costs.tolist(), strict=True):
+        for name, columns, cost in zip(self.names, self.columns, self.costs.tolist(), strict=True):
             content["groups"][name] = {"columns": list(columns), "cost": plain_number(cost)}
         for name, required in self.requires.items():
             content["groups"][name]["requires"] = list(required)
         if shared := self.shared:
             content["shared"] = {n: {"cost": plain_number(c), "groups": list(g)} for n, (c, g) in shared.items()}
-        if self._remainder != "error":
-            content["remainder"] = self._remainder
+        if self.remainder != "error":
+            content["remainder"] = self.remainder
         return write_yaml(content)
 
-    def with_costs(self, costs: Mapping[Any, float] | ArrayLike) -> FeatureGroups:
-        """Return the same groups at other costs of their own; what they share and require stays.
+    def with_costs(self, costs: Costs) -> FeatureGroups:
+        """Return the same groups at other own costs; shared costs and requirements stay.
 
         Examples
         --------
@@ -327,16 +313,16 @@ class FeatureGroups:
         >>> FeatureGroups([[0], [1, 2]]).with_costs([3, 4]).costs.tolist()
         [3.0, 4.0]
         """
-        return self._changed(costs=costs)
+        return FeatureGroups(**{**self._arguments(), "costs": costs})
 
-    def _changed(self, **changes: Any) -> FeatureGroups:
-        groups = dict(zip(self._names, self._columns, strict=True))
-        same = {"remainder": self._remainder, "shared": self.shared, "requires": self.requires}
-        return FeatureGroups(**{"groups": groups, "costs": self._costs, **same, **changes})
+    def _arguments(self) -> dict[str, Any]:
+        groups = dict(zip(self.names, self.columns, strict=True))
+        extra = {"remainder": self.remainder, "shared": self.shared, "requires": self.requires}
+        return {"groups": groups, "costs": self.costs, **extra}
 
     # -- use -------------------------------------------------------------------------------------------------
 
-    def cost_of(self, groups: Iterable[Any]) -> float:
+    def cost_of(self, groups: Iterable[Name]) -> float:
         """Return the cost of buying these groups, given by name, and all that they require, shared costs once.
 
         Examples
@@ -346,7 +332,7 @@ class FeatureGroups:
         >>> blood.cost_of(["chol"]), blood.cost_of(["chol", "fbs"])
         (7.0, 10.0)
         """
-        return self._prices.cost(self._prices.closure(positions_of("groups", groups, places_of(self._names))))
+        return self.prices.cost(self.prices.closure(positions_of("groups", groups, places_of(self.names))))
 
     def resolve(self, feature_names: Sequence[str] | None, n_features: int) -> Layout:
         """Find every group's columns in a table.
@@ -368,55 +354,39 @@ class FeatureGroups:
         >>> FeatureGroups({"a": ["y"], "b": ["x", "z"]}).resolve(["x", "y", "z"], 3).columns[1].tolist()
         [0, 2]
         """
-        position = None if feature_names is None else dict(zip(names_of(feature_names), range(n_features), strict=True))
-        owner: dict[int, str] = {}
-        resolved = []
-        for name, columns in zip(self._names, self._columns, strict=True):
-            found = [position_of(column, name, position, n_features) for column in columns]
-            for d, column in zip(found, columns, strict=True):
-                if d in owner:
-                    raise ValueError(f"column {shown(column)} is in group {shown(owner[d])} and in group {shown(name)}")
-                owner[d] = name
-            resolved.append(np.array(found, dtype=np.intp))
-        if self._remainder == "error" and len(owner) < n_features:
-            missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
-            raise ValueError(
-                f"{some_columns(missing)} in no group; "
-                "add the missing columns to a group or pass remainder='drop' to leave them out"
-            )
+        members = zip(self.names, self.columns, strict=True)
+        columns = locate(members, feature_names, n_features, complete=self.remainder == "error")
         names = None if feature_names is None else tuple(map(str, feature_names))
-        return Layout(tuple(resolved), n_features, self, names)
+        return Layout(columns, n_features, self, names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, FeatureGroups):
-            return NotImplemented
-        return self._key() == other._key()
+        return isinstance(other, FeatureGroups) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._key()
+    def _key(self) -> tuple[object, ...]:
+        extra = self.remainder, tuple(self.shared.items()), tuple(self.requires.items())
+        return self.names, self.columns, tuple(self.costs.tolist()), *extra
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        names, columns, costs, remainder, shared, requires = state
-        extra = {"remainder": remainder, "shared": dict(shared), "requires": dict(requires)}
-        self.__init__(dict(zip(names, columns, strict=True)), costs, **extra)  # type: ignore[misc]
-
-    def _key(self) -> tuple[Any, ...]:
-        extra = tuple(self.shared.items()), tuple(self.requires.items())
-        return self._names, self._columns, tuple(self._costs.tolist()), self._remainder, *extra
+    def __reduce__(self) -> tuple[Callable[[], FeatureGroups], tuple[()]]:
+        return partial(FeatureGroups, **self._arguments()), ()  # made anew, so that costs stay read-only
 
     def __repr__(self) -> str:
-        n_columns, total = sum(map(len, self._columns)), self._prices.total
+        n_columns, total = sum(map(len, self.columns)), self.prices.total
         return f"FeatureGroups({len(self)} groups, {n_columns} columns, total cost {total:.6g})"
 
 
-def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | None, n_features: int) -> FeatureGroups:
-    """Turn an estimator's ``feature_groups`` and ``costs`` into FeatureGroups; None means one group per column."""
+def as_feature_groups(
+    groups: FeatureGroups | Mapping[str, object] | Iterable[object] | None,
+    costs: Costs,
+    feature_names: Sequence[str] | None,
+    n_features: int,
+) -> FeatureGroups:
+    """Return the groups of an estimator's ``feature_groups`` and ``costs``; None means one group per column."""
     if isinstance(groups, FeatureGroups):
         return groups if costs is None else groups.with_costs(costs)
     if groups is None:

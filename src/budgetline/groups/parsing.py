@@ -1,29 +1,54 @@
-"""Reading groups, costs, and what groups share and require, in all forms; every error names the culprit."""
+"""Parsing of groups, costs, shared costs and requirements in all forms; every error names the culprit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from graphlib import CycleError, TopologicalSorter
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float, Positions
 from budgetline.groups.prices import SharedCost
 from budgetline.inputs import column_names
 from budgetline.messages import cut, shown, some
 
 Column = str | int
-Shared = Mapping[Any, tuple[float, Iterable[Any]]]
-Requires = Mapping[Any, Iterable[Any]]
+Name = str | int
+Costs = Mapping[str, float] | Mapping[int, float] | ArrayLike | None
+Shared = Mapping[str, tuple[float, Iterable[Name]]]
+Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
 MOST_REQUIRED = 10**7
-"""A chain of groups that require each other takes memory of the square of its length."""
+"""Groups that all groups together require: a chain of them takes memory of the square of its length."""
 
 
-def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
+def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
     """Return names and columns of the groups, from a mapping, column lists or labels."""
+    names, entries = _named(groups)
+    if not names:
+        raise ValueError("there must be at least one group")
+    if (repeated := _repeated(names)) is not None:
+        raise ValueError(f"duplicate group name {shown(repeated)}")
+    columns = tuple(_columns(name, entry) for name, entry in zip(names, entries, strict=True))
+    owner: dict[Column, str] = {}
+    for name, members in zip(names, columns, strict=True):
+        if not members:
+            raise ValueError(f"group {shown(name)} has no columns")
+        for column in members:
+            if column in owner:
+                where = "twice in it" if owner[column] == name else f"in group {shown(owner[column])} too"
+                raise ValueError(f"group {shown(name)}: column {shown(column)} is {where}")
+            owner[column] = name
+    return names, columns
+
+
+def _named(groups: object) -> tuple[tuple[str, ...], Collection[object]]:
+    """Return the names of groups, and their columns as they are given."""
     if isinstance(groups, Mapping):
-        return tuple(str(name) for name in groups), tuple(parse_columns(n, c) for n, c in groups.items())
+        return tuple(map(str, groups)), groups.values()
     if isinstance(groups, str | bytes | Set) or not isinstance(groups, Iterable):
         raise TypeError(
             "groups must be a mapping name -> columns, a list of column lists, or one label per column, "
@@ -32,7 +57,7 @@ def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...]
     entries = list(groups)
     nested = [isinstance(e, Iterable) and not isinstance(e, str | bytes) for e in entries]
     if all(nested):
-        return tuple(str(k) for k in range(len(entries))), tuple(parse_columns(k, c) for k, c in enumerate(entries))
+        return tuple(map(str, range(len(entries)))), entries
     if any(nested):
         raise TypeError("groups mixes column lists and single labels; give all column lists, or one label per column")
     by_label: dict[str, list[int]] = {}
@@ -40,53 +65,35 @@ def parse_groups(groups: Any) -> tuple[tuple[str, ...], tuple[tuple[Column, ...]
         if _is_missing(label):
             raise ValueError(f"the group label of column {d} is missing ({shown(label)})")
         by_label.setdefault(str(label), []).append(d)
-    return tuple(by_label), tuple(tuple(columns) for columns in by_label.values())
+    return tuple(by_label), by_label.values()
 
 
-def _is_missing(label: Any) -> bool:
+def _is_missing(label: object) -> bool:
     try:
         return label is None or bool(label != label)
     except TypeError:  # the truth value of pandas' NA
         return True
 
 
-def parse_columns(name: Any, columns: Any) -> tuple[Column, ...]:
+def _repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that is given twice, if any."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _columns(group: str, columns: object) -> tuple[Column, ...]:
     """Return the columns of one group: names or positions."""
     if isinstance(columns, str | Integral):
         columns = [columns]
     if not isinstance(columns, Iterable) or isinstance(columns, Mapping | bytes):
-        raise TypeError(f"group {shown(str(name))}: columns must be a list of names or positions, got {shown(columns)}")
-    parsed: list[Column] = []
+        raise TypeError(f"group {shown(group)}: columns must be a list of names or positions, got {shown(columns)}")
+    columns = list(columns)
     for column in columns:
-        if isinstance(column, str):
-            parsed.append(str(column))
-        elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
-            parsed.append(int(column))
-        else:
-            raise TypeError(f"group {shown(str(name))}: column {shown(column)} is neither a name nor a position")
-    return tuple(parsed)
+        if isinstance(column, bool) or not isinstance(column, str | Integral):
+            raise TypeError(f"group {shown(group)}: column {shown(column)} is neither a name nor a position")
+    return tuple(str(column) if isinstance(column, str) else int(column) for column in columns)
 
 
-def check_columns(names: tuple[str, ...], columns: tuple[tuple[Column, ...], ...]) -> None:
-    """Check that names and columns are unique and that no group is empty."""
-    if not names:
-        raise ValueError("there must be at least one group")
-    owner: dict[Column, str] = {}
-    seen: set[str] = set()
-    for name, members in zip(names, columns, strict=True):
-        if name in seen:
-            raise ValueError(f"duplicate group name {shown(name)}")
-        seen.add(name)
-        if not members:
-            raise ValueError(f"group {shown(name)} has no columns")
-        for column in members:
-            if column in owner:
-                where = "twice in it" if owner[column] == name else f"in group {shown(owner[column])} too"
-                raise ValueError(f"group {shown(name)}: column {shown(column)} is {where}")
-            owner[column] = name
-
-
-def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
     """Return finite, non-negative costs in group order, read-only."""
     if costs is None:
         costs = np.ones(len(names))
@@ -105,89 +112,79 @@ def parse_costs(costs: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
     if entries is None or len(entries) != len(names):
         raise ValueError(f"costs must be a mapping or one cost for each of the {len(names)} groups, got {shown(costs)}")
-    values = np.empty(len(names))
-    for k, (name, cost) in enumerate(zip(names, entries, strict=True)):
-        values[k] = _cost(f"the cost of group {shown(name)}", cost)
+    found = (_cost(f"the cost of group {shown(name)}", cost) for name, cost in zip(names, entries, strict=True))
+    values = np.fromiter(found, dtype=np.float64, count=len(names))
     values.flags.writeable = False
     return values
 
 
 def _cost(what: str, cost: Any) -> float:
-    if isinstance(cost, bool | np.bool_):
-        raise ValueError(f"{what} is not a number: {shown(cost)}")
     try:
-        value = float(cost)
+        value = float("" if isinstance(cost, bool | np.bool_) else cost)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what} is not a number: {shown(cost)}") from None
-    if not np.isfinite(value) or value < 0:
+    if not 0 <= value < np.inf:
         raise ValueError(f"{what} must be finite and not negative, got {shown(cost)}")
     return value
 
 
-def parse_shared(shared: Any, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
+def parse_shared(shared: object, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
     """Return the costs that groups share, from a mapping name -> (cost, groups); members in the order of the groups."""
-    if shared is None:
-        return ()
-    if not isinstance(shared, Mapping):
+    if not isinstance(shared, Mapping | None):
         raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shown(shared)}")
     place = places_of(names)
-    found: dict[str, SharedCost] = {}
-    for key, entry in shared.items():
-        name = str(key)
-        if name in found:
-            raise ValueError(f"duplicate shared cost {shown(name)}")
+    found: list[SharedCost] = []
+    for name, entry in _by_name(shared or {}, "duplicate shared cost {}"):
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise ValueError(f"shared cost {shown(name)} must be given as (cost, groups), got {shown(entry)}")
         cost = _cost(f"shared cost {shown(name)}", entry[0])
         members = positions_of(f"shared cost {shown(name)}", entry[1], place)
         if not members:
             raise ValueError(f"shared cost {shown(name)} has no groups")
-        found[name] = SharedCost(name, cost, members)
-    return tuple(found.values())
+        found.append(SharedCost(name, cost, members))
+    return tuple(found)
 
 
-def parse_requires(requires: Any, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+def parse_requires(requires: object, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """Return for every group those that it requires directly, from a mapping group -> groups; () if none does."""
-    if requires is None:
-        return ()
-    if not isinstance(requires, Mapping):
+    if not isinstance(requires, Mapping | None):
         raise TypeError(f"requires must be a mapping group -> groups, got {shown(requires)}")
     place = places_of(names)
     found: dict[int, tuple[int, ...]] = {}
-    for key, entry in requires.items():
-        name = str(key)
+    for name, entry in _by_name(requires or {}, "requires: group {} is given twice"):
         if name not in place:
             raise ValueError(f"requires: there is no group {shown(name)}")
         g = place[name]
-        if g in found:
-            raise ValueError(f"requires: group {shown(name)} is given twice")
         found[g] = positions_of(f"what group {shown(name)} requires", entry, place)
         if g in found[g]:
             raise ValueError(f"group {shown(name)} requires itself")
     return tuple(found.get(g, ()) for g in range(len(names))) if any(found.values()) else ()
 
 
+def _by_name(given: Mapping[object, object], twice: str) -> Iterable[tuple[str, object]]:
+    """Return the entries of a mapping by name; raise an error if two keys have the same name."""
+    if (repeated := _repeated(map(str, given))) is not None:
+        raise ValueError(twice.format(shown(repeated)))
+    return ((str(key), entry) for key, entry in given.items())
+
+
 def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """Return all that every group requires, directly or not, each after those that it requires itself."""
+    try:
+        order = list(TopologicalSorter(dict(enumerate(direct))).static_order())
+    except CycleError as error:
+        around = error.args[1][:0:-1]  # each group before one that it requires
+        first = around.index(min(around))
+        around = [*around[first:], *around[: first + 1]]
+        chain = cut(" -> ".join(shown(names[g]) for g in around))
+        raise ValueError(f"groups require each other in a circle: {chain}") from None
     known: dict[int, tuple[int, ...]] = {}
     total = 0
-    for start in range(len(direct)):
-        path, passed = [start], {start}  # a walk without recursion: chains may be long
-        while path:
-            waiting = [h for h in direct[path[-1]] if h not in known]
-            if circle := [h for h in waiting if h in passed]:
-                around = [*path[path.index(circle[0]) :], circle[0]]
-                chain = cut(" -> ".join(shown(names[h]) for h in around))
-                raise ValueError(f"groups require each other in a circle: {chain}")
-            if waiting:
-                path.append(waiting[0])
-                passed.add(waiting[0])
-            else:
-                g = path.pop()
-                known[g] = tuple(dict.fromkeys(d for h in direct[g] for d in (*known[h], h)))
-                total += len(known[g])
-                if total > MOST_REQUIRED:
-                    raise ValueError(f"groups require more than {MOST_REQUIRED} others, all told")
+    for g in order:
+        known[g] = tuple(dict.fromkeys(d for h in direct[g] for d in (*known[h], h)))
+        total += len(known[g])
+        if total > MOST_REQUIRED:
+            raise ValueError(f"groups require more than {MOST_REQUIRED} others in all")
     return tuple(known[g] for g in range(len(direct)))
 
 
@@ -196,7 +193,7 @@ def places_of(names: tuple[str, ...]) -> dict[str, int]:
     return {name: g for g, name in enumerate(names)}
 
 
-def positions_of(what: str, groups: Any, place: Mapping[str, int]) -> tuple[int, ...]:
+def positions_of(what: str, groups: object, place: Mapping[str, int]) -> tuple[int, ...]:
     """Return positions of groups given by name, in the order of the groups; a single name will do."""
     if isinstance(groups, str | Integral):
         groups = [groups]
@@ -212,43 +209,62 @@ def positions_of(what: str, groups: Any, place: Mapping[str, int]) -> tuple[int,
     return tuple(sorted(found))
 
 
-def position_of(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
-    """Return the position in X of a column of a group; ``position`` has those of all names, where X has names."""
-    if isinstance(column, str):
-        if position is None:
+def locate(
+    groups: Iterable[tuple[str, tuple[Column, ...]]],
+    feature_names: Sequence[str] | None,
+    n_features: int,
+    complete: bool,
+) -> tuple[Positions, ...]:
+    """Return the positions in X of the columns of each group; if ``complete``, every column must be in a group."""
+    position = None if feature_names is None else dict(zip(names_of(feature_names), range(n_features), strict=True))
+    owner: dict[int, str] = {}
+    found = []
+    for name, columns in groups:
+        places = [_position(column, name, position, n_features) for column in columns]
+        for d, column in zip(places, columns, strict=True):
+            if d in owner:
+                raise ValueError(f"column {shown(column)} is in group {shown(owner[d])} and in group {shown(name)}")
+            owner[d] = name
+        found.append(np.array(places, dtype=np.intp))
+    if complete and len(owner) < n_features:
+        missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
+        first = some(missing, 5)
+        which = f"column {first} of X is" if len(missing) == 1 else f"{len(missing)} columns ({first}) of X are"
+        raise ValueError(
+            f"{which} in no group; add the missing columns to a group or pass remainder='drop' to leave them out"
+        )
+    return tuple(found)
+
+
+def _position(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
+    """Return the position in X of a column of a group; ``position`` has those of all names, if X has names."""
+    if isinstance(column, int):
+        if not 0 <= column < n_features:
             raise ValueError(
-                f"group {shown(group)} names column {shown(column)}, but X has no column names; "
-                "pass a data frame or give positions"
+                f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns"
             )
-        if column not in position:
-            raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X")
-        return position[column]
-    if not 0 <= column < n_features:
-        raise ValueError(f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns")
-    return column
+        return column
+    if position is None:
+        raise ValueError(
+            f"group {shown(group)} names column {shown(column)}, but X has no column names; "
+            "pass a data frame or give positions"
+        )
+    if column not in position:
+        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X")
+    return position[column]
 
 
-def some_columns(columns: list[Any], most: int = 5) -> str:
-    """Return the beginning of a sentence about columns of X."""
-    first = some(columns, most)
-    return f"column {first} of X is" if len(columns) == 1 else f"{len(columns)} columns ({first}) of X are"
-
-
-def names_of(columns: Any) -> tuple[str, ...]:
+def names_of(columns: Iterable[object]) -> tuple[str, ...]:
     """Return unique column names, of a data frame or as given."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a data frame or a list of names, got the string {shown(columns)}")
-    names = column_names(columns)
-    if names is None:
-        names = tuple(columns)
-    seen: set[str] = set()
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"column names must be strings, got {shown(name)}")
-        if name in seen:
-            raise ValueError(f"duplicate column name {shown(name)}")
-        seen.add(name)
-    return names
+    names: tuple[object, ...] = column_names(columns) or tuple(columns)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise TypeError(f"column names must be strings, got {shown(wrong[0])}")
+    found = tuple(map(str, names))
+    if (repeated := _repeated(found)) is not None:
+        raise ValueError(f"duplicate column name {shown(repeated)}")
+    return found
 
 
 def plain_number(value: float) -> int | float:

@@ -19,7 +19,7 @@ Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 LARGEST_TOTAL = 1e300
-"""All groups together cost no more than this: sums and products of costs stay within the range of float64."""
+"""All groups together cost at most this, so that sums and products of costs stay within the range of float64."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Prices:
 
     @cached_property
     def needers(self) -> tuple[NDArray[np.intp], ...]:
-        """For every shared cost the groups that cannot be had without it: its members, and all that require one."""
+        """For every shared cost the groups that need it: its members, and all groups that require a member."""
         found = []
         for item in self.shared:
             needs = set(item.members)
@@ -129,11 +129,11 @@ class Prices:
         return mask
 
     def missing(self, g: int, chosen: Mask) -> list[int]:
-        """Return what buying g adds to S: the groups that it requires and S lacks, in an order that works, then g."""
+        """Return the groups that buying g adds to S: those that it requires and S lacks, in a valid order, then g."""
         return [h for h in (*self.requires[g], g) if not chosen[h]] if self.requires else [g]
 
     def completed(self, order: Iterable[int]) -> list[int]:
-        """Return an order of groups in which those that a group requires have been moved, or put, before it."""
+        """Return the order with all required groups moved, or inserted, before the groups that require them."""
         done = np.zeros(self.own.size, dtype=bool)
         found: list[int] = []
         for g in order:
@@ -143,7 +143,7 @@ class Prices:
         return found
 
     def out_of_order(self, order: Sequence[int]) -> tuple[int, int] | None:
-        """Return the first group of an order, and one that it requires and that does not come before it, if any."""
+        """Return the first group of an order that comes before one that it requires, and the latter; None if none."""
         before: set[int] = set()
         for g in order if any(self.requires) else ():
             if lacking := [h for h in self.requires[g] if h not in before]:
@@ -159,9 +159,9 @@ class Prices:
         return float(self.own[closed].sum()) + sum(s.cost for s in self.shared if closed[list(s.members)].any())
 
     def marginal(self, chosen: Mask) -> Float:
-        """Return c(g | S) of every group, shape (J,): with what it requires and S lacks; 0 for groups in S.
+        """Return c(g | S) of every group, shape (J,), with the groups that it requires and S lacks; 0 for groups in S.
 
-        S must hold what its groups require, as every prefix of a sequence does.
+        S must hold all that its groups require, as every prefix of a sequence does.
         """
         extra = np.where(chosen, 0.0, self.own)
         for k in self.unpaid(chosen):
@@ -172,7 +172,7 @@ class Prices:
         return extra
 
     def added(self, groups: Sequence[int], chosen: Mask) -> float:
-        """Return c(S ∪ A) − c(S) of groups A, of which none is in S and which with S hold what they require."""
+        """Return c(S ∪ A) − c(S). No group of A may be in S, and S ∪ A must hold all that its groups require."""
         needed = sorted({k for g in groups for k in self._shares.get(g, ())})
         extra = sum(self.shared[k].cost for k in needed if not chosen[self._members[k]].any())
         return float(self.own[list(groups)].sum()) + extra
@@ -196,10 +196,10 @@ class Prices:
         return costs
 
     def spread(self) -> Float:
-        """Return one cost per group, shape (J,), for methods that know no other: what is shared is divided evenly.
+        """Return one cost per group, shape (J,), for methods that need additive costs.
 
-        A shared cost is divided among its members; what a required group costs is counted again, in equal parts, for
-        the groups that require it and for itself, so that a group is free only if nothing that it needs costs anything.
+        A shared cost is divided among its members. The cost of a required group is counted again, in equal parts, for
+        the groups that require it and for itself: a group is free only if everything that it needs is free.
         """
         costs = self.own.copy()
         for item in self.shared:

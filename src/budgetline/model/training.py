@@ -257,7 +257,7 @@ class SourceTraining:
         )
         return np.asarray(found.total / found.weight)
 
-    def _total(self, statistic: Statistic) -> Any:
+    def _total(self, statistic: Statistic[Any]) -> Any:
         mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
         return _not_none(self.passes.total(mine, columns_read(self.layout)))
 
@@ -300,7 +300,7 @@ def source_moments(
     names, shape = layout.names_read, source.target_shape
     options = {"client": client, "progress": progress}
     if n_folds is None:
-        statistic: Statistic = ChunkMoments(names, shape)
+        statistic = ChunkMoments(names, shape)
         found = sum_over(source, statistic, columns_read(layout), checkpoint=checkpoint, **options)
         return MomentsTraining(layout, (_not_none(found),), n_passes=1)
     if checkpoint is not None:

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.data.rows import CHUNK_BYTES
 from budgetline.objectives.families import Family
-from budgetline.threads import in_lanes
+from budgetline.threads import in_threads
 
 Float = NDArray[np.float64]
 
@@ -135,13 +135,13 @@ def product(Z: Float, V: Float) -> Float:
         for s in slices:
             np.matmul(Z[s], V, out=out[s])
 
-    in_lanes(lane, _slices(Z))
+    in_threads(lane, _slices(Z))
     return out
 
 
 def transposed_product(Z: Float, E: Float) -> Float:
     """Return Z'·E, rows dealt to threads."""
-    return np.asarray(sum(in_lanes(lambda slices: sum(Z[s].T @ E[s] for s in slices), _slices(Z))))
+    return np.asarray(sum(in_threads(lambda slices: sum(Z[s].T @ E[s] for s in slices), _slices(Z))))
 
 
 def weighted_gram(Z: Float, weight: Float) -> Float:
@@ -158,7 +158,7 @@ def weighted_gram(Z: Float, weight: Float) -> Float:
                 total += Z[s].T @ (weight[s][:, None] * Z[s])
         return total
 
-    return np.asarray(sum(in_lanes(lane, _slices(Z))))
+    return np.asarray(sum(in_threads(lane, _slices(Z))))
 
 
 def hessian(Z: Float, curvature: Float, alpha: float) -> Float:

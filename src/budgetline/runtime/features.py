@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.runtime.models import Model
-from budgetline.threads import in_lanes
+from budgetline.threads import in_threads
 
 Float = NDArray[np.float64]
 Choose = Callable[[int], Model]
@@ -105,7 +105,7 @@ class ManyRows:
                 else:
                     out[:, where] = scores + intercept[:, None, :]
 
-        in_lanes(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
+        in_threads(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
 
     def _steps(self, groups: int) -> Iterator[int]:
         return (j for j in self._tables if groups >> j & 1)

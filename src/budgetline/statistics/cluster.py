@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
-from budgetline.data.dask import DaskFrame, DaskPartition
-from budgetline.data.sources import ArrayPartition, Positions, Source
-from budgetline.statistics.sums import add_up, sum_of_partition
+from budgetline.arrays import Positions
+from budgetline.data.dask import Client, DaskFrame, DaskPartition
+from budgetline.data.sources import ArrayPartition, Partition, Source
+from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up
 
 
-def sum_with_dask(source: Source, statistic: Any, columns: Positions | None, client: Any, memory: Any) -> Any:
-    """Return the sum over all partitions, computed by tasks; a task that is lost is run again, with the same result."""
+def sum_with_dask(
+    source: Source, statistic: Statistic[S], columns: Positions | None, client: Client, memory: Checkpoint
+) -> S | None:
+    """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
     dask = _dask()
     if source.once:
         raise ValueError("an iterator can be read here only, not by tasks: give files, arrays or dask data")
@@ -20,34 +23,44 @@ def sum_with_dask(source: Source, statistic: Any, columns: Positions | None, cli
     sums = []
     parts = source.partitions
     for partition in parts.reading(columns) if isinstance(parts, DaskFrame) else parts:
-        # marks of files are parts of their partitions, and so of the tasks: of changed files, no result is reused
-        name = None if memory is None else source.fingerprint(partition, columns, statistic)
+        # marks of files are parts of their partitions, and so of the tasks: results of changed files are not reused
+        name, data = memory.name(source, partition, columns, statistic), None
         if isinstance(partition, DaskPartition):
-            sums.append(leaf(replace(partition, data=None), partition.data, statistic, columns, memory, name))
+            partition, data = replace(partition, data=None), partition.data
         elif isinstance(partition, ArrayPartition):
-            sums.append(leaf(partition.alone(), None, statistic, columns, memory, name))
-        else:
-            sums.append(leaf(partition, None, statistic, columns, memory, name))
+            partition = partition.alone()
+        sums.append(leaf(partition, data, statistic, columns, memory, name))
     while len(sums) > 1:
         pairs = [add(*sums[k : k + 2]) for k in range(0, len(sums) - 1, 2)]
         sums = pairs + sums[2 * len(pairs) :]
     if not sums:
         return None
-    if client is not None:
-        return client.compute(sums[0]).result()
-    return dask.compute(sums[0])[0]
+    found: S | None = dask.compute(sums[0])[0] if client is None else client.compute(sums[0]).result()
+    return found
 
 
-def _leaf(partition: Any, data: Any, statistic: Any, columns: Any, memory: Any, name: Any) -> Any:
-    found = replace(partition, data=data) if isinstance(partition, DaskPartition) else partition
-    return sum_of_partition(found, statistic, columns, memory, name)
+def _leaf(
+    partition: Partition,
+    data: object,
+    statistic: Statistic[S],
+    columns: Positions | None,
+    memory: Checkpoint,
+    name: str | None,
+) -> S | None:
+    """Return the sum over one partition, which holds ``data`` if it is dask's."""
+    found: S | None = memory.load(name)
+    if found is None:
+        whole = replace(partition, data=data) if isinstance(partition, DaskPartition) else partition
+        found = add_up(statistic(chunk) for chunk in whole.chunks(columns) if chunk.n_rows)
+        memory.save(name, found)
+    return found
 
 
-def _add(a: Any, b: Any) -> Any:
+def _add(a: S | None, b: S | None) -> S | None:
     return add_up([a, b])
 
 
-def _dask() -> Any:
+def _dask() -> ModuleType:
     try:
         return import_module("dask")
     except ImportError as error:

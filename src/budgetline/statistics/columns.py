@@ -1,19 +1,16 @@
-"""Standardised columns on demand: what wide and sparse tables offer instead of a D × D matrix."""
+"""Standardised columns on demand: used for wide and sparse tables instead of a D × D matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.inputs import raise_not_finite, raise_too_small
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,18 @@ class StandardisedColumns:
     [[3.0, 4.0]]
     """
 
-    X: Any
+    X: Table
     mean: Float
     scale: Float
     root: Float
 
-    def columns(self, index: NDArray[np.intp]) -> Float:
+    def columns(self, index: Positions) -> Float:
         """Return the columns ``index`` of A, dense, shape (n, len(index))."""
         A = self.plain(index)
         A *= self.root[:, None]
         return A
 
-    def plain(self, index: NDArray[np.intp]) -> Float:
+    def plain(self, index: Positions) -> Float:
         """Return the columns ``index`` without the weights: (X − mean)/scale."""
         block = self.X[:, index]
         dense = block.toarray() if sparse.issparse(block) else block
@@ -72,12 +69,11 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
         √(w/Σw)·(Y − mean).
     y_mean : array of shape (P,)
     """
-    X = rows.X if rows.columns is None else rows.X[:, rows.columns]
+    X = rows.table
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     rows, _ = rows.rescaled()
-    total = rows.total_weight
-    weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight
+    total, weight = rows.total_weight, rows.weights
     with np.errstate(all="ignore"):  # what is not finite is found in the result
         if sparse.issparse(X):
             X = X.tocsc()
@@ -115,7 +111,7 @@ def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float
     return shift + offset, squares / total - offset**2
 
 
-def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, Float]:
+def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:
     """Three passes over the non-zeros; the zeros of a column contribute (Σw − Σ_nonzero w)·mean²."""
     entry_weight = weight[X.indices]
     column = np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
@@ -129,7 +125,7 @@ def _sparse_mean_variance(X: Any, weight: Float, total: float) -> tuple[Float, F
     return mean, (variance + zeros * mean**2) / total
 
 
-def _weight_of_zeros(X: Any, weight: Float, total: float, stored: NDArray[Any]) -> Float:
+def _weight_of_zeros(X: Table, weight: Float, total: float, stored: Array) -> Float:
     """Return the weight of the rows that a column does not store (D,), an exact zero where it stores all of them."""
     count = np.diff(X.indptr)
     zeros = np.where(count < X.shape[0], np.maximum(total - stored, 0.0), 0.0)

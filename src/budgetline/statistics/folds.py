@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import add
-from typing import Any
+from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array, Mask, Positions
 from budgetline.data.rows import Rows
 from budgetline.statistics.moments import Moments, moments_of
+from budgetline.statistics.sums import add_up
 
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+Split = tuple[Positions, Positions]
 
 
 def fold_moments(
@@ -23,7 +22,7 @@ def fold_moments(
     """Yield the moments of the training and the held-out rows of every split.
 
     Rows that are on the same side in every split form a cell (for K-fold, a fold); the moments of the cells are
-    computed in one pass and added up. Nothing is ever subtracted, so nothing cancels. Splits with too many cells, or
+    computed in one pass and added up. Nothing is subtracted, so nothing cancels. Splits with too many cells, or
     with repeated rows, are read one by one.
     """
     sides = [[_positions(index) for index in split] for split in splits]
@@ -33,7 +32,7 @@ def fold_moments(
     else:
         patterns, members = cells
         parts = [_moments(rows, index, names) for index in members]
-        sums = ([_total(parts, patterns[:, 2 * k + s]) for s in range(2)] for k in range(len(splits)))
+        sums = ([add_up(compress(parts, patterns[:, 2 * k + s])) for s in range(2)] for k in range(len(splits)))
     for k, (train, test) in enumerate(sums):
         for which, moments in (("training", train), ("held-out", test)):
             if moments is None:
@@ -43,12 +42,12 @@ def fold_moments(
         yield train, test
 
 
-def _positions(index: Any) -> NDArray[np.intp]:
+def _positions(index: Array) -> Positions:
     index = np.asarray(index)
     return np.flatnonzero(index) if index.dtype == bool else index
 
 
-def _cells(rows: Rows, sides: list[list[NDArray[np.intp]]]) -> tuple[NDArray[np.bool_], list[NDArray[np.intp]]] | None:
+def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[Mask, list[Positions]] | None:
     """Return which sides each cell is on, and its rows; None if cells do not pay."""
     side = np.zeros((rows.n_rows, 2 * len(sides)), dtype=bool)
     for k, split in enumerate(sides):
@@ -62,12 +61,7 @@ def _cells(rows: Rows, sides: list[list[NDArray[np.intp]]]) -> tuple[NDArray[np.
     return patterns, [np.flatnonzero(cell.ravel() == c) for c in range(len(patterns))]
 
 
-def _total(parts: list[Moments | None], chosen: NDArray[np.bool_]) -> Moments | None:
-    found = [part for part, take in zip(parts, chosen, strict=True) if take and part is not None]
-    return reduce(add, found) if found else None
-
-
-def _moments(rows: Rows, index: NDArray[Any], names: Sequence[str] | None) -> Moments | None:
+def _moments(rows: Rows, index: Positions, names: Sequence[str] | None) -> Moments | None:
     if index.size == 0 or (rows.weight is not None and not rows.weight[index].any()):
         return None
     return moments_of(replace(rows, rows=index), (rows.Y.shape[1],), names)

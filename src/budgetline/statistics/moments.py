@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import DType, Float, Positions
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.inputs import (
@@ -26,8 +26,6 @@ from budgetline.messages import shown
 from budgetline.statistics.columns import scale_of
 from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter
 
-Float = NDArray[np.float64]
-
 TINY = float(np.finfo(np.float64).smallest_subnormal)
 SPARSE_DENSITY = 0.05
 """Below this share of non-zeros, sparse products beat dense ones on chunks."""
@@ -35,7 +33,7 @@ SPARSE_DENSITY = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted means and scatter of V = [X, Y]: everything a linear sequence needs to know of the data.
+    """Weighted means and scatter of V = [X, Y]: all that a linear sequence needs to know about the data.
 
     With weights w_i (1 if not given) and v_i = (x_i, y_i),
 
@@ -50,13 +48,13 @@ class Moments:
         Number of rows of positive weight.
     weight : float
     mean, mean_low : arrays of shape (D + P,)
-        The mean, and what rounding it to float64 lost: differences of means must not lose digits when parts are merged.
+        The mean, and the rounding error of storing it in float64: merging parts must not lose digits.
     scatter : array of shape (D + P, D + P)
     target_shape : () for one target given as a vector, (P,) for P targets
     feature_names : tuple of str, or None
     eps : float
-        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more where
-        subtraction or weights near the smallest float64 have cost digits.
+        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more if subtraction
+        or weights near the smallest float64 have lost digits.
 
     Examples
     --------
@@ -123,15 +121,9 @@ class Moments:
                 f"moments of weights {self.weight:.3g} and {other.weight:.3g} add up to more than float64 holds: "
                 "divide the weights of all samples by the same number"
             )
-        return Moments(
-            self.n_samples + other.n_samples,
-            weight,
-            *rounded_sum(self.mean, self.mean_low + step * share),
-            scatter,
-            self.target_shape,
-            self.feature_names,
-            max(self.eps, other.eps),
-        )
+        n_samples, eps = self.n_samples + other.n_samples, max(self.eps, other.eps)
+        mean = rounded_sum(self.mean, self.mean_low + step * share)
+        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
 
     def __radd__(self, other: object) -> Moments:
         """Let ``sum`` start from its zero."""
@@ -140,8 +132,8 @@ class Moments:
     def __sub__(self, other: Moments) -> Moments:
         """Take a part of the sample away again: a day that leaves a window, or rows that must be forgotten.
 
-        The part must have been added before. Digits cancel where little is left of a column; ``eps`` grows accordingly,
-        so that fits from the result know what they can be trusted to.
+        The part must have been added before. Digits cancel where little is left of a column. ``eps`` grows accordingly,
+        so that fits from the result account for it.
         """
         if not isinstance(other, Moments):
             return NotImplemented
@@ -164,8 +156,7 @@ class Moments:
     def scaled(self, exponent: int) -> Moments:
         """Return the moments with all weights times 2**exponent.
 
-        That is exact in the range of float64. Below it digits are lost, of which ``eps`` takes note; beyond it is an
-        error.
+        That is exact within the range of float64. Underflow loses digits, which ``eps`` records; overflow is an error.
 
         Examples
         --------
@@ -242,7 +233,7 @@ class Moments:
         """Read moments from a file; loading never runs code."""
         return cls.from_bytes(read(path), str(path))
 
-    def select(self, columns: NDArray[np.intp]) -> Moments:
+    def select(self, columns: Positions) -> Moments:
         """Return the moments of some of the features, in the order given.
 
         Examples
@@ -254,13 +245,8 @@ class Moments:
         """
         kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
         names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
-        return replace(
-            self,
-            mean=self.mean[kept],
-            mean_low=self.mean_low[kept],
-            scatter=self.scatter[np.ix_(kept, kept)],
-            feature_names=names,
-        )
+        mean, mean_low, scatter = self.mean[kept], self.mean_low[kept], self.scatter[np.ix_(kept, kept)]
+        return replace(self, mean=mean, mean_low=mean_low, scatter=scatter, feature_names=names)
 
     def standardisation(self) -> tuple[Float, Float, Float]:
         """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
@@ -275,7 +261,7 @@ class Moments:
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance), self.mean[D:]
 
-    def varying(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    def varying(self, columns: Positions) -> Positions:
         """Return those of the features that hold more than one value.
 
         Examples
@@ -356,9 +342,9 @@ def moments_of(
 ) -> Moments:
     """Compute the moments of checked data; raise an error that names the column if X is not finite.
 
-    ``single`` says that products of float32 data may be taken in float32: where there are the data to refine by.
+    ``single`` allows products of float32 data in float32, for callers that keep the data and can refine.
     """
-    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weight_of(slice(None))))
+    n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weights))
     rows, exponent = rows.rescaled()
     with np.errstate(all="ignore"):  # what is not finite is found in the result
         dtype = _product_dtype(rows, single)
@@ -368,24 +354,21 @@ def moments_of(
             dtype = np.dtype(np.float64)  # squares overflow float32 from 1.8e19 on
             mean, mean_low, scatter = dense_scatter(rows, dtype)
     if not np.isfinite(scatter).all():
-        raise_not_finite(rows.X if rows.columns is None else rows.X[:, rows.columns], rows.labels(names))
+        raise_not_finite(rows.table, rows.labels(names))
         raise ValueError("X or y holds values too large for float64 products; rescale them")
     raise_too_small(rows, np.diag(scatter) / rows.total_weight, rows.labels(names))
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
-    found = Moments(
-        n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, tuple(names) if names else None, eps
-    )
+    labels = tuple(names) if names else None
+    found = Moments(n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, labels, eps)
     return found.scaled(exponent)
 
 
-def _product_dtype(rows: Rows, single: bool) -> np.dtype[Any]:
+def _product_dtype(rows: Rows, single: bool) -> DType:
     """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
     if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
         return np.dtype(np.longdouble)
-    return np.dtype(np.float32 if single and rows.X.dtype == np.float32 and not _unequal(rows) else np.float64)
-
-
-def _unequal(rows: Rows) -> bool:
-    """Return whether some weights are too small beside others for products in float32."""
-    weight = None if rows.weight is None else rows.weight_of(slice(None))
-    return weight is not None and bool(weight.min(where=weight > 0, initial=np.inf) < 1e-6 * rows.largest_weight)
+    if not single or rows.X.dtype != np.float32:
+        return np.dtype(np.float64)
+    if rows.weight is not None and rows.weights.min(where=rows.weights > 0, initial=np.inf) < 1e-6 * rows.weights.max():
+        return np.dtype(np.float64)  # light rows would lose their digits in float32
+    return np.dtype(np.float32)

@@ -8,38 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
-from budgetline.data.dask import is_distributed
+from budgetline.arrays import Array, Float, Positions
+from budgetline.data.dask import Client, is_distributed
 from budgetline.data.rows import Rows
-from budgetline.data.sources import Chunk, Positions, Source
+from budgetline.data.sources import Chunk, Source
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
-from budgetline.progress import Progress, make_bar
+from budgetline.progress import Bar, Progress, make_bar
 from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.sums import Checkpoint, Statistic, add_up, tree_sum
-from budgetline.statistics.tallies import Tally, WithTally, row_hashes
+from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up, tree_sum
+from budgetline.statistics.tallies import Tallied, WithTally, row_hashes
 
-Float = NDArray[np.float64]
+T = TypeVar("T")
 
 
 def sum_over(
     source: Source,
-    statistic: Statistic,
+    statistic: Statistic[S],
     columns: Positions | None,
     *,
-    client: Any = None,
+    client: Client = None,
     progress: Progress = None,
-    checkpoint: Any = None,
-) -> Any:
+    checkpoint: str | PathLike[str] | None = None,
+) -> S | None:
     """Return the sum of a statistic over all chunks; None if there are no rows.
 
     Parameters
@@ -53,42 +55,41 @@ def sum_over(
         Where to run the partitions. Dask data run on the default client, if there is one.
     progress : bool or None
     checkpoint : path, optional
-        A folder for the sums of partitions, if they are moments: a pass that was interrupted goes on where it stopped.
+        A folder for the sums of partitions, if they are moments: a pass that was interrupted continues where it
+        stopped.
     """
-    memory = None if checkpoint is None else Checkpoint(Path(checkpoint))
+    memory = Checkpoint(None if checkpoint is None else Path(checkpoint))
     if client is not None or is_distributed(source):
         return sum_with_dask(source, statistic, columns, client, memory)
-    bar = make_bar(progress, "rows", source.about_rows)
-    with nullcontext() if bar is None else bar:
+    with make_bar(progress, "rows", source.about_rows) as bar:
         return tree_sum(_sums(source, statistic, columns, memory, bar))
 
 
-def _sums(source: Source, statistic: Statistic, columns: Positions | None, memory: Any, bar: Any) -> Iterator[Any]:
+def _sums(
+    source: Source, statistic: Statistic[S], columns: Positions | None, memory: Checkpoint, bar: Bar
+) -> Iterator[S | None]:
     """Yield the sum of every partition; the next chunk is read while this one is added."""
-    names = {}
 
-    def read() -> Iterator[tuple[int, Any]]:
-        for k, partition in enumerate(source.partitions):
-            names[k] = None if memory is None else source.fingerprint(partition, columns, statistic)
-            found = None if memory is None else memory.load(names[k])
-            if found is not None:
-                yield k, found
-                continue
-            yield from ((k, chunk) for chunk in partition.chunks(columns))
-            yield k, None  # its end
+    def read() -> Iterator[tuple[str | None, Any]]:
+        for partition in source.partitions:
+            name = memory.name(source, partition, columns, statistic)
+            found = memory.load(name)
+            if found is None:
+                yield from ((name, chunk) for chunk in partition.chunks(columns))
+            yield name, found  # the end of the partition
 
-    total = None
-    for k, item in ahead(read()):
+    total: S | None = None
+    for name, item in ahead(read()):
         if isinstance(item, Chunk):
             total = add_up([total, statistic(item) if item.n_rows else None])
-            if bar is not None:
-                bar.update(item.n_rows)
+            bar.update(item.n_rows)
             continue
-        if item is not None and bar is not None:
-            bar.update(item.n_samples)  # remembered
-        if item is None and memory is not None:
-            memory.save(names[k], total)
-        yield total if item is None else item
+        if item is None:
+            memory.save(name, total)
+        else:
+            total = item
+            bar.update(item.n_samples)
+        yield total
         total = None
 
 
@@ -106,32 +107,31 @@ class Passes:
     """
 
     source: Source
-    client: Any = None
+    client: Client = None
     progress: Progress = None
     count: int = 0
-    tally: Tally | None = field(default=None, repr=False)
+    first: Tallied[Any] | None = field(default=None, repr=False)
 
-    def total(self, statistic: Statistic, columns: Positions | None) -> Any:
+    def total(self, statistic: Statistic[S], columns: Positions | None) -> S | None:
         """Make a pass and return the sum of a statistic; None if there are no rows."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
-        tally = Tally({}) if found is None else found.tally
-        if self.tally is not None:
-            self.tally.check(tally, self.count)
-        if self.tally is None or not self.tally.whole:
-            self.tally = tally
-        return None if found is None else found.value
+        found = Tallied({}, None) if found is None else found
+        if self.first is not None:
+            self.first.check(found, self.count)
+        if self.first is None or not self.first.whole:
+            self.first = replace(found, value=None)
+        return found.value
 
 
-def ahead(items: Iterable[Any]) -> Iterator[Any]:
-    """Yield items, the next one being made in another thread meanwhile."""
-    end = object()
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """Yield items; the next one is made in another thread meanwhile."""
     iterator = iter(items)
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(next, iterator, end)
-        while (item := future.result()) is not end:
-            future = pool.submit(next, iterator, end)
-            yield item
+        future = pool.submit(lambda: list(islice(iterator, 1)))
+        while found := future.result():
+            future = pool.submit(lambda: list(islice(iterator, 1)))
+            yield found[0]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class ChunkMoments:
 
     names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
-    classes: NDArray[Any] | None = None
+    classes: Array | None = None
 
     def __call__(self, chunk: Chunk) -> Moments | None:
         """Return the moments of a chunk, None if all its weights are zero."""
@@ -163,19 +163,19 @@ class ChunkMoments:
 
 
 @dataclass(frozen=True)
-class InFold:
+class InFold(Generic[S]):
     """A statistic of the rows of a chunk that are in a fold, or of the others.
 
     Rows are dealt to folds by a hash of their values: wherever and in whatever chunks a row is read, it is in the same
     fold, and so are its copies.
     """
 
-    statistic: Statistic
+    statistic: Statistic[S]
     n_folds: int
     fold: int
     held: bool
 
-    def __call__(self, chunk: Chunk) -> Any:
+    def __call__(self, chunk: Chunk) -> S | None:
         """Return the statistic of the rows, None if there are none."""
         rows = np.flatnonzero((row_hashes(chunk) % np.uint64(self.n_folds) == self.fold) == self.held)
         return self.statistic(chunk.take(rows)) if rows.size else None
@@ -215,7 +215,7 @@ class Labels:
     def __add__(self, other: Labels) -> Labels:
         return Labels({k: self.mass.get(k, 0.0) + other.mass.get(k, 0.0) for k in (*self.mass, *other.mass)})
 
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Array:
         """Return the classes, sorted; each must have some weight."""
         kinds = {"text" if isinstance(label, str | bytes) else "numbers" for label in self.mass}
         if len(kinds) > 1:
@@ -241,7 +241,7 @@ class ChunkLabels:
         return Labels(dict(zip(labels.tolist(), mass.tolist(), strict=True)))
 
 
-def targets_of(chunk: Chunk, classes: NDArray[Any] | None) -> Float:
+def targets_of(chunk: Chunk, classes: Array | None) -> Float:
     """Return the targets (m, P) of a chunk: numbers, or indicators of classes (of the second, if there are two)."""
     if classes is None:
         return check_target(chunk.y, chunk.n_rows)[0]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
-from budgetline.threads import in_lanes
+from budgetline.threads import in_threads
 
-Float = NDArray[np.float64]
-
-LANE_WIDTH = 1024
+WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
 
 
-def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float]:
+def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     """Return mean (D + P,), what its rounding lost, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
 
     Weights must be of order one: they are multiplied in the precision of ``dtype``.
@@ -28,17 +26,17 @@ def dense_scatter(rows: Rows, dtype: np.dtype[Any]) -> tuple[Float, Float, Float
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
-    if shift.size > LANE_WIDTH:
-        total = _lane(rows, slices, shift, dtype)
+    if shift.size > WIDE:
+        total = _products(rows, slices, shift, dtype)
     else:
-        total = sum(in_lanes(lambda lane: _lane(rows, lane, shift, dtype), slices))
+        total = reduce(np.add, in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices))
     k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
 
 
-def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[Any]) -> Any:
+def _products(rows: Rows, slices: list[slice], shift: Array, dtype: DType) -> Float:
     """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]."""
     D, k = rows.n_columns, shift.size
     width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
@@ -55,12 +53,12 @@ def _lane(rows: Rows, slices: list[slice], shift: NDArray[Any], dtype: np.dtype[
             np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
             chunk[:, k] = 1
             if rows.weight is not None:
-                chunk *= np.sqrt(rows.weight_of(index))[:, None].astype(dtype)
+                chunk *= np.sqrt(rows.weights[index])[:, None].astype(dtype)
             total += np.matmul(chunk.T, chunk, out=part)
     return total
 
 
-def rounded_sum(a: NDArray[Any], b: NDArray[Any]) -> tuple[Float, Float]:
+def rounded_sum(a: Array, b: Array) -> tuple[Float, Float]:
     """Return a + b in float64 and the rounding error of it (Knuth's two-sum)."""
     total = (a + b).astype(np.float64)
     part = total - a
@@ -69,10 +67,9 @@ def rounded_sum(a: NDArray[Any], b: NDArray[Any]) -> tuple[Float, Float]:
 
 def sparse_scatter(rows: Rows) -> tuple[Float, Float, Float] | None:
     """Return mean and scatter from sparse products; None if centring would cancel too many digits."""
-    X = rows.X if rows.rows is None else rows.X[rows.rows]
-    X = (X if rows.columns is None else X[:, rows.columns]).tocsr().astype(np.float64)
+    X = (rows.table if rows.rows is None else rows.table[rows.rows]).tocsr().astype(np.float64)
     Y = rows.target_of(slice(None))
-    w = np.ones(rows.n_rows) if rows.weight is None else rows.weight_of(slice(None))
+    w = rows.weights
     total, y_mean = rows.total_weight, mean_of(Y, w)
     weighted = sparse.diags_array(w) @ X
     mean, cross = weighted.sum(axis=0) / total, weighted.T @ (Y - y_mean)

@@ -1,23 +1,24 @@
-"""Tallies: what a pass saw of the data, so that later passes over them can be held to it.
+"""Tallies: what a pass saw of the data, to check later passes against.
 
-Every row has a hash of its features, target and weight; a tally adds them up modulo 2⁶⁴. The sum is exact and does not
-depend on the order of the rows, nor on how they are cut into chunks. So a source that changes between two passes shows,
-whatever it is: a function that starts another iterator, a query, a task that is computed again, an array that is mapped
-from a file.
+Every row has a hash of its features, target and weight; a tally adds them up modulo 2⁶⁴. The sum is exact and depends
+neither on the order of the rows nor on the chunks. So every change of a source between two passes is noticed, be it a
+function that starts another iterator, a query, a task that is computed again, or an array that is mapped from a file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, Table
 from budgetline.data.sources import Chunk
-from budgetline.statistics.sums import Statistic, add_up
+from budgetline.statistics.sums import S, Statistic, add_up
 
 Hashes = NDArray[np.uint64]
 MODULUS = 1 << 64
@@ -31,54 +32,49 @@ class Seen(NamedTuple):
     table: int | None
 
 
-NOTHING = Seen(0, 0, 0)
+ADVICE = "the data must not change while they are read"
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What was seen, by the place that errors would name."""
+class Tallied(Generic[S]):
+    """What a pass saw, by the place that errors name, and what else it added up (None for nothing)."""
 
     seen: dict[str, Seen]
+    value: S | None
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: Tallied[S]) -> Tallied[S]:
         both = dict(self.seen)
         for where, more in other.seen.items():
-            both[where] = _sum(both[where], more) if where in both else more
-        return Tally(both)
+            both[where] = _sum([both[where], more]) if where in both else more
+        return Tallied(both, add_up([self.value, other.value]))
 
-    def check(self, now: Tally, number: int) -> None:
-        """Raise an error if a later pass, by its number, saw anything else; the places may differ."""
-        a, b = self._total(), now._total()
+    def check(self, now: Tallied[Any], number: int) -> None:
+        """Raise an error if a later pass, by its number, saw other data; the places may differ."""
+        a, b = _sum(self.seen.values()), _sum(now.seen.values())
         if a.rows != b.rows:
-            raise ValueError(f"{self._place(now)}: pass 1 read {a.rows} rows, pass {number} {b.rows}; {_ADVICE}")
+            raise ValueError(f"{self._place(now)}: pass 1 read {a.rows} rows, pass {number} {b.rows}; {ADVICE}")
         if a.targets != b.targets:
-            raise ValueError(f"{self._place(now)}: pass {number} read other targets or weights than pass 1; {_ADVICE}")
-        if None not in (a.table, b.table) and a.table != b.table:
-            raise ValueError(f"{self._place(now)}: pass {number} read other rows than an earlier one; {_ADVICE}")
+            raise ValueError(f"{self._place(now)}: pass {number} read other targets or weights than pass 1; {ADVICE}")
+        if not _alike(a, b):
+            raise ValueError(f"{self._place(now)}: pass {number} read other rows than an earlier one; {ADVICE}")
 
     @property
     def whole(self) -> bool:
         """Whether features were seen, too."""
-        return self._total().table is not None
+        return _sum(self.seen.values()).table is not None
 
-    def _total(self) -> Seen:
-        total = None
-        for seen in self.seen.values():
-            total = seen if total is None else _sum(total, seen)
-        return NOTHING if total is None else total
-
-    def _place(self, now: Tally) -> str:
+    def _place(self, now: Tallied[Any]) -> str:
         """Return the first place that is not the same."""
         places = (*self.seen, *now.seen)
         return next((p for p in places if not _alike(self.seen.get(p), now.seen.get(p))), "the source")
 
 
-_ADVICE = "the data must not change while they are read"
-
-
-def _sum(a: Seen, b: Seen) -> Seen:
-    table = None if a.table is None or b.table is None else (a.table + b.table) % MODULUS
-    return Seen(a.rows + b.rows, (a.targets + b.targets) % MODULUS, table)
+def _sum(parts: Iterable[Seen]) -> Seen:
+    total = Seen(0, 0, 0)
+    for part in parts:
+        table = None if total.table is None or part.table is None else (total.table + part.table) % MODULUS
+        total = Seen(total.rows + part.rows, (total.targets + part.targets) % MODULUS, table)
+    return total
 
 
 def _alike(a: Seen | None, b: Seen | None) -> bool:
@@ -86,29 +82,18 @@ def _alike(a: Seen | None, b: Seen | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Tallied:
-    """A tally beside what else was added up of the same rows, None for nothing."""
-
-    tally: Tally
-    value: Any
-
-    def __add__(self, other: Tallied) -> Tallied:
-        return Tallied(self.tally + other.tally, add_up([self.value, other.value]))
-
-
-@dataclass(frozen=True)
-class WithTally:
+class WithTally(Generic[S]):
     """The statistic that tallies what another one sees."""
 
-    statistic: Statistic
+    statistic: Statistic[S]
 
-    def __call__(self, chunk: Chunk) -> Tallied:
+    def __call__(self, chunk: Chunk) -> Tallied[S]:
         """Return the statistic of a chunk, and its tally."""
         value = self.statistic(chunk)  # its checks come first
-        return Tallied(Tally({chunk.where: seen_of(chunk)}), value)
+        return Tallied({chunk.where: _seen(chunk)}, value)
 
 
-def seen_of(chunk: Chunk) -> Seen:
+def _seen(chunk: Chunk) -> Seen:
     """Return the number of rows of a chunk and their hashes."""
     targets = _target_hashes(chunk)
     table = None if chunk.X.shape[1] == 0 else _total(_mixed(targets + _hashes(chunk.X)))
@@ -125,7 +110,7 @@ def _target_hashes(chunk: Chunk) -> Hashes:
     return targets if chunk.weight is None else _mixed(targets + chunk.weight.view(np.uint64))
 
 
-def _hashes(table: Any) -> Hashes:
+def _hashes(table: Table) -> Hashes:
     """Return a hash of every row of an array or sparse matrix of numbers, or of labels."""
     factors = _mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     if sparse.issparse(table):
@@ -138,7 +123,7 @@ def _hashes(table: Any) -> Hashes:
     return _mixed(np.einsum("nd,d->n", numbers, factors))
 
 
-def _bits(numbers: NDArray[Any]) -> Hashes:
+def _bits(numbers: Array) -> Hashes:
     """Return the bits of numbers as doubles, of either order without a copy."""
     numbers = np.asarray(numbers, dtype=np.float64)
     if numbers.flags.f_contiguous:
@@ -146,7 +131,7 @@ def _bits(numbers: NDArray[Any]) -> Hashes:
     return np.ascontiguousarray(numbers).view(np.uint64)
 
 
-def _label_hashes(labels: NDArray[Any]) -> Hashes:
+def _label_hashes(labels: Array) -> Hashes:
     flat = labels.ravel().tolist()
     known = {label: int.from_bytes(sha256(repr(label).encode()).digest()[:8], "little") for label in set(flat)}
     return np.fromiter(map(known.__getitem__, flat), dtype=np.uint64, count=len(flat)).reshape(labels.shape)
