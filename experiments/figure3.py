@@ -21,7 +21,7 @@ from budgetline import AnytimeRegressor, BudgetCurve, compare, plateau, stopping
 from budgetline.evaluation import Comparison
 
 RIDGE, SIZE = 1e-5, 10
-ALPHAS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
+FRACTIONS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
 STOP = 0.97
 
 
@@ -54,11 +54,11 @@ def figure(training: BudgetCurve, stops: dict[float, float], found: Comparison, 
     picture, (left, right) = panels(2)
     left.plot(training.costs, training.values, **STYLES["CS-G-OMP"])
     left.xaxis.set_major_locator(MaxNLocator(5))
-    for k, (alpha, cost) in enumerate(stops.items()):
+    for k, (fraction, cost) in enumerate(stops.items()):
         left.axvline(cost, color=GREY, linewidth=0.8)
         place = (cost, (0.08 + 0.08 * k) * training.values.max())
         left.annotate(
-            f"{alpha:g}",
+            f"{fraction:g}",
             place,
             (-3, 0),
             textcoords="offset points",
@@ -96,7 +96,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     }
     whole = methods["CS-G-OMP"].fit(data.data, data.target)
     training = BudgetCurve.of(whole)
-    stops = {alpha: stopping_cost(whole, alpha) for alpha in ALPHAS}
+    stops = {fraction: stopping_cost(whole, fraction) for fraction in FRACTIONS}
     cv = list(GroupKFold(effort.folds).split(data.data, data.target, data.qid))
     found = compare(methods, data.data, data.target, cv=cv, fraction=STOP, interpolation="linear")
     stop = stops[STOP]
@@ -112,9 +112,9 @@ def report(effort: Effort, web: Web | None) -> Page:
     page.add(
         "| method | α | stopping cost | share of the total cost | α-timeliness, training |", "|---|---|---|---|---|"
     )
-    for alpha, cost in stops.items():
+    for fraction, cost in stops.items():
         page.add(
-            f"| CS-G-OMP | {alpha:g} | {cost:,.0f} | {cost / training.total_cost:.1%} | "
+            f"| CS-G-OMP | {fraction:g} | {cost:,.0f} | {cost / training.total_cost:.1%} | "
             f"{timeliness(training, cost, interpolation='linear'):.4f} |"
         )
     last = 1 - stops[0.99] / training.total_cost

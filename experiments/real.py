@@ -134,7 +134,7 @@ class Result:
     shape: tuple[int, int, int]
     draws: dict[str, dict[str, np.ndarray]]
     curves: dict[str, BudgetCurve]
-    alpha: float
+    fraction: float
     stop: float
     factor: float
     folds: int
@@ -177,10 +177,10 @@ def measure(task: Task, effort: Effort) -> Result:
         n_splits=effort.folds, n_repeats=repeats, random_state=0
     )
     methods = estimators(task, data, effort.orders)
-    alpha = plateau(methods["CS-G-OMP"].fit(X, y))
+    fraction = plateau(methods["CS-G-OMP"].fit(X, y))
     cv = list(splitter.split(X, labels))
     found = compare(
-        methods, X, y, cv=cv, fraction=alpha, reference="CS-G-OMP", oracles=("CS-G-FR",), interpolation="linear"
+        methods, X, y, cv=cv, fraction=fraction, reference="CS-G-OMP", oracles=("CS-G-FR",), interpolation="linear"
     )
     stops = np.array([row["stop_cost"] for row in found.rows if row["method"] == "CS-G-FR"])
     curves = {m: c for m, c in found.curves.items() if not m.startswith("Random")}
@@ -195,7 +195,7 @@ def measure(task: Task, effort: Effort) -> Result:
         by_method["Random"] = np.mean([by_method.pop(f"Random {seed}") for seed in range(effort.orders)], axis=0)
     shape = (*X.shape, len(data.feature_groups))
     factor = float(np.sqrt(1 / len(cv) + 1 / (effort.folds - 1)))
-    return Result(task, shape, draws, curves, alpha, float(stops.mean()), factor, len(cv))
+    return Result(task, shape, draws, curves, fraction, float(stops.mean()), factor, len(cv))
 
 
 # -- the page ----------------------------------------------------------------------------------------------------
@@ -221,13 +221,13 @@ def figure(result: Result) -> Figure:
     right.axvline(0, color=GREY, linewidth=0.8)
     right.set_yticks(range(len(names)), names)
     right.set(
-        title="Timeliness against CS-G-FR, ± 2 s.e.", xlabel=f"difference, up to the {result.alpha:g}-stopping cost"
+        title="Timeliness against CS-G-FR, ± 2 s.e.", xlabel=f"difference, up to the {result.fraction:g}-stopping cost"
     )
     return picture
 
 
 def method_table(result: Result) -> list[str]:
-    """Return timeliness in all readings."""
+    """Return timeliness with all interpolations and stops."""
     lines = [f"| method | {' | '.join(INTERPOLATIONS.values())} |", "|---" * (1 + len(INTERPOLATIONS)) + "|"]
     for name in result.draws["linear"]:
         cells = [f"{d[name].mean():.4f} ± {result.error(d[name]):.4f}" for d in result.draws.values()]
@@ -295,7 +295,7 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {r.task.name}",
             "",
-            f"{rows:,} × {columns}, {groups} groups; {r.folds} folds; α = {r.alpha:g}, mean stopping cost "
+            f"{rows:,} × {columns}, {groups} groups; {r.folds} folds; α = {r.fraction:g}, mean stopping cost "
             f"{r.stop:.4g} of "
             f"{r.curves['CS-G-FR'].total_cost:.4g} ({r.task.unit}); ridge constant {r.task.alpha:g}.",
             "",

@@ -73,7 +73,7 @@ QUICK = Effort(rows=1_000, folds=2, data_sets=1, groupings=1, sizes=(20,))
 
 @dataclass(frozen=True)
 class Results:
-    """Timeliness (draws,) of every method in both readings, the α used and the plateaus found."""
+    """Timeliness (draws,) of every method with both interpolations, the α used and the plateaus found."""
 
     linear: dict[str, np.ndarray]
     step: dict[str, np.ndarray]
@@ -98,13 +98,13 @@ def judged(found: list[Comparison], plateaus: list[float]) -> Results:
 
 
 def step_timeliness(found: Comparison, method: str) -> np.ndarray:
-    """Read the same held-out curves as steps, up to the same stopping costs."""
+    """Return the timeliness of the same held-out curves with step interpolation, up to the same stopping costs."""
     stops = [row["stop_cost"] for row in found.rows if row["method"] == method]
     folds = found.curves[method].folds
     return np.array([timeliness(curve, stop, interpolation="step") for curve, stop in zip(folds, stops, strict=True)])
 
 
-def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, alpha: float, cv: Any) -> Any:
+def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, fraction: float, cv: Any) -> Any:
     """Compare all methods on one grouping of one data set; also return the plateaus of CS-G-OMP's training curves."""
     oracles = ("CS-G-FR", "CS-G-OMP")
     found = compare(
@@ -112,7 +112,7 @@ def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: fl
         data,
         target,
         cv=cv,
-        fraction=alpha,
+        fraction=fraction,
         reference="CS-G-OMP",
         oracles=oracles,
         interpolation="linear",

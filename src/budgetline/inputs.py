@@ -1,8 +1,7 @@
 """The one place where user data is checked: tables, targets, weights, and the keywords of ``predict``.
 
-Finiteness of X at fit time is *not* checked here: the statistics of X are infinite or NaN exactly when X (or
-its square) is, so they are checked instead and X is read once less (:func:`raise_not_finite` then names the
-culprit).
+Whether X is finite is not checked here when a model is fitted: the statistics of X are infinite or NaN exactly when X
+or its square is, so they are checked instead, and X is read once less. :func:`raise_not_finite` then names the column.
 """
 
 from __future__ import annotations
@@ -31,9 +30,13 @@ from budgetline.budgets import floats_of, number_of
 from budgetline.messages import cut, shown, some
 
 Float = NDArray[np.float64]
+Array = NDArray[Any]
+"""Numbers or labels of any type."""
+Table = Any
+"""An array or sparse matrix of shape (n, D), or a narwhals data frame of n rows."""
 
 
-def column_names(X: Any) -> tuple[str, ...] | None:
+def column_names(X: object) -> tuple[str, ...] | None:
     """Return the column names of a data frame with string names, None for anything else."""
     frame = _frame(X)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
@@ -58,7 +61,7 @@ class KnownColumns:
             raise ValueError(f"the columns are not those of the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
 
     def stand_in(self) -> BaseEstimator:
-        """Return what scikit-learn's checks compare a table with: an estimator that was fitted on these columns."""
+        """Return an estimator that was fitted on these columns, with which scikit-learn's checks compare a table."""
         found = _class_named(self.estimator)()
         found.n_features_in_ = self.n_features
         if self.names is not None:
@@ -71,30 +74,33 @@ def _class_named(name: str) -> type[BaseEstimator]:
     return type(name, (BaseEstimator,), {})
 
 
-def check_table(X: Any, known: KnownColumns | None = None, estimator: Any = None) -> Any:
+def check_table(X: object, known: KnownColumns | None = None, estimator: object = None) -> Table:
     """Check that X is a table, with the known columns if there are any.
 
     Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. Errors name the estimator, if it is given.
     """
-    against, reset = (BaseEstimator(), True) if known is None else (known.stand_in(), False)
     frame = _frame(X)
-    if frame is not None:
-        validate_data(against, X, reset=reset, skip_check_array=True)
-        return _not_empty(frame)
+    table = _array(X, estimator) if frame is None else X
+    against = BaseEstimator() if known is None else known.stand_in()
+    validate_data(against, table, reset=known is None, skip_check_array=True)
+    return table if frame is None else _not_empty(frame)
+
+
+def _array(X: object, estimator: object) -> Table:
+    """Return a 2-d array or CSR/CSC matrix of numbers, which need not be finite."""
     _refuse_masked(X, "X")
     try:
-        X = check_array(X, accept_sparse=["csr", "csc"], dtype="numeric", ensure_all_finite=False, input_name="X",
-                        estimator=estimator)  # fmt: skip
+        return check_array(
+            X, accept_sparse=("csr", "csc"), ensure_all_finite=False, input_name="X", estimator=estimator
+        )
     except ValueError as error:
         if "could not convert" in str(error):
             for d, column in enumerate(np.asarray(X, dtype=object).T):
                 _as_float(column, d)
         raise
-    validate_data(against, X, reset=reset, skip_check_array=True)
-    return X
 
 
-def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
+def numbers_of(table: Table, columns: NDArray[np.intp] | None = None) -> Table:
     """Return columns of a checked table as an array (or sparse matrix) of numbers; None means all.
 
     Arrays are returned as they are when all columns are asked for. Frames are converted column by column, so
@@ -119,80 +125,71 @@ def numbers_of(table: Any, columns: NDArray[np.intp] | None = None) -> Any:
     return array
 
 
-def _refuse_masked(values: Any, name: str) -> None:
-    """Raise an error if numbers are masked: NumPy would take what is under the mask."""
+def _refuse_masked(values: object, name: str) -> None:
+    """Raise an error if numbers are masked: NumPy would use the numbers under the mask."""
     for part in values if isinstance(values, list | tuple) else [values]:
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             raise ValueError(f"{name} is a masked array with masked values: fill them first")
 
 
-def check_target(y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+    _need(y)
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
-    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
-    if y.ndim > 2 or y.ndim == 0:
-        raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {y.shape}")
-    check_consistent_length(y, np.empty(n_samples))
-    if y.ndim == 2 and y.shape[1] == 0:
+    Y: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+    if Y.ndim > 2 or Y.ndim == 0:
+        raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {Y.shape}")
+    check_consistent_length(Y, np.empty(n_samples))
+    if Y.ndim == 2 and Y.shape[1] == 0:
         raise ValueError("y has no columns")
-    return y.reshape(n_samples, -1), y.shape[1:]
+    return Y.reshape(n_samples, -1), Y.shape[1:]
 
 
-def raise_missing(y: Any, first: int = 0, name: str = "y") -> None:
+def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
     """Raise an error that names the first row in which y is missing: None, NaN, NaT, NA, or masked.
 
-    An empty text is a label like any other: whoever gives an array says what is missing. Rows count from ``first``.
+    An empty text is a label like any other. Rows count from ``first``.
     """
-    mask = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else None
-    if isinstance(y, list | tuple):
+    listed = isinstance(y, list | tuple)
+    if listed:
         _refuse_masked(y, name)
-    # of a list, NumPy would make NaN beside text a text
-    array = np.array(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
-    missing = _missing(array) if mask is None else mask | _missing(array)
+    array = np.array(y, dtype=object) if listed else np.asarray(y)  # NumPy makes NaN in a list beside text a text
+    masked = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(array.shape, dtype=bool)
+    missing = masked | _missing(array)
     if missing.ndim and missing.any():
-        rows = missing.reshape(len(missing), -1)
-        row, column = divmod(int(rows.argmax()), rows.shape[1])
-        value = array.reshape(len(array), -1)[row, column]
-        what = "NaN" if isinstance(value, float | np.floating) else str(value)
-        what = "a masked value" if mask is not None and mask.any() else what
-        raise ValueError(f"Input {name} contains {what}, first in row {first + row}")
+        where = np.unravel_index(int(missing.argmax()), missing.shape)
+        what = "NaN" if isinstance(array[where], float | np.floating) else str(array[where])
+        what = "a masked value" if masked[where] else what
+        raise ValueError(f"Input {name} contains {what}, first in row {first + int(where[0])}")
 
 
-def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say of every entry whether it is missing."""
-    if array.dtype.kind in "fc":
-        return np.asarray(np.isnan(array))
-    if array.dtype.kind in "mM":
-        return np.asarray(np.isnat(array))
+def _missing(array: Array) -> NDArray[np.bool_]:
+    """Return which entries are missing."""
+    if array.dtype.kind in "fcmM":
+        return np.asarray(array != array)  # NaN and NaT alone differ from themselves
     flat = array.ravel().tolist() if array.dtype.kind == "O" else []
-    if set(map(type, flat)) <= {str}:  # as a rule
+    if set(map(type, flat)) <= {str}:  # the usual case
         return np.zeros(array.shape, dtype=bool)
     return np.fromiter(map(_is_missing, flat), dtype=bool, count=array.size).reshape(array.shape)
 
 
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be there
+def _is_missing(value: object) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be installed
         return True
     return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
-def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def check_labels(y: object, n_samples: int) -> tuple[Array, NDArray[np.intp]]:
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    raise_missing(y)
-    y = column_or_1d(y, warn=True)
-    assert_all_finite(y, input_name="y")
-    check_consistent_length(y, np.empty(n_samples))
+    labels = _labels(y, n_samples)
+    assert_all_finite(labels, input_name="y")
     try:
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in np.asarray(y).tolist()})
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
         raise ValueError(f"y mixes labels of different types: {', '.join(kinds)}") from error
     if classes.size < 2:
         only = shown(classes.tolist()[0])
@@ -200,21 +197,30 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]
     return classes, codes.astype(np.intp)
 
 
-def check_known(y: Any, n_samples: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+def check_known(y: object, n_samples: int, classes: Array) -> NDArray[np.intp]:
     """Return the number of every label among known classes, shape (n,); a label that is not known is an error."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    raise_missing(y)
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(y, np.empty(n_samples))
+    labels = _labels(y, n_samples).tolist()
     number = {label: k for k, label in enumerate(classes.tolist())}
-    labels = np.asarray(y).tolist()
     if unknown := [label for label in labels if label not in number]:
         raise ValueError(f"label {shown(unknown[0])} in y is not a class that the model knows: {some(number)}")
     return np.array([number[label] for label in labels], dtype=np.intp)
 
 
-def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
+def _labels(y: object, n_samples: int) -> Array:
+    """Return labels as an array of shape (n,), none of them missing."""
+    _need(y)
+    raise_missing(y)
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(labels, np.empty(n_samples))
+    return np.asarray(labels)
+
+
+def _need(y: object) -> None:
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+
+
+def check_weight(sample_weight: object, n_samples: int) -> Float | None:
     """Return weights as a float array of shape (n,), or None when all are equal to one."""
     if sample_weight is None:
         return None
@@ -236,60 +242,46 @@ def check_weight(sample_weight: Any, n_samples: int) -> Float | None:
     return weight
 
 
-def prediction_table(known: KnownColumns, X: Any, columns: NDArray[np.intp]) -> Any:
+def prediction_table(known: KnownColumns, X: object, columns: NDArray[np.intp]) -> Table:
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
-    The other columns are not looked at: at prediction time the expensive ones may not have been computed, hold
-    NaN or, in a data frame, be missing.
+    The other columns are not read: expensive ones may not have been computed, hold NaN, or be missing from a frame.
     """
-    part = None if known.names is None else _part(X, known.names, columns)
-    if part is not None:
-        return part
-    table = check_table(X, known)
-    everything = columns.size == table.shape[1] and bool(np.all(columns == np.arange(columns.size)))
-    labels = [str(d) if known.names is None else known.names[d] for d in columns]
+    names, labels = column_names(X), [str(d) if known.names is None else known.names[d] for d in columns]
+    if known.names is None or names is None or not set(labels) <= set(names) < set(known.names):
+        table = check_table(X, known)
+    else:  # a frame without columns that are not needed
+        if list(names) != [name for name in known.names if name in set(names)]:
+            raise ValueError("The feature names should match those that were passed during fit: their order differs")
+        table, position = _not_empty(_frame(X)), {name: k for k, name in enumerate(names)}
+        columns = np.array([position[label] for label in labels], dtype=np.intp)
+    everything = np.array_equal(columns, np.arange(table.shape[1]))
     return check_finite(numbers_of(table, None if everything else columns), labels)
 
 
-def _part(X: Any, known: tuple[str, ...], columns: NDArray[np.intp]) -> Any:
-    """Return the ``columns`` of a frame that holds them but not all known columns; None for any other X."""
-    names = column_names(X)
-    if names is None or len(names) >= len(known):
-        return None
-    position = {name: k for k, name in enumerate(names)}
-    if not set(names) <= set(known) or not all(known[d] in position for d in columns):
-        return None
-    if list(names) != [name for name in known if name in position]:
-        raise ValueError("The feature names should match those that were passed during fit: they are in another order")
-    found = np.array([position[known[d]] for d in columns], dtype=np.intp)
-    return check_finite(numbers_of(_not_empty(_frame(X)), found), [known[d] for d in columns])
-
-
-def raise_not_finite(X: Any, labels: Sequence[str]) -> None:
+def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
     """Raise the error for a column of X that is not finite, or too large to square; return if there is none."""
     for d, label in enumerate(labels):
         column = X[:, [d]].toarray().ravel() if sparse.issparse(X) else np.asarray(X[:, d], dtype=np.float64)
-        if np.isnan(column).any():
-            raise ValueError(f"Input X contains NaN: column {shown(label)}, first in row "
-                             f"{int(np.argmax(np.isnan(column)))}")  # fmt: skip
-        if np.isinf(column).any():
-            raise ValueError(f"Input X contains infinity: column {shown(label)}, first in row "
-                             f"{int(np.argmax(np.isinf(column)))}")  # fmt: skip
+        for what, found in (("NaN", np.isnan(column)), ("infinity", np.isinf(column))):
+            if found.any():
+                row = int(np.argmax(found))
+                raise ValueError(f"Input X contains {what}: column {shown(label)}, first in row {row}")
     for d, label in enumerate(labels):
-        largest = float(abs(X[:, [d]]).max())
-        if largest > 1e150:
-            raise ValueError(f"Input X contains a value too large for float64 products: column {shown(label)} holds "
-                             f"{largest:.3g}; rescale it")  # fmt: skip
+        if (largest := float(abs(X[:, [d]]).max())) > 1e150:
+            raise ValueError(
+                f"Input X contains a value too large for float64 products: column {shown(label)} holds {largest:.3g}; "
+                "rescale it"
+            )
 
 
 def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
-    """Raise an error if a column or a target varies so little that the squares underflow: it would pass for constant.
+    """Raise an error if squares of a column or target underflow, so that it would count as constant.
 
     ``rows`` are the ``Rows`` (of ``budgetline.data.rows``) that the variances, shape (D + P,), are of.
     """
     D, P = len(labels), variance.size - len(labels)
-    # scores are squares of the targets, and small ones must still be told apart
-    least = np.repeat([1e-300, 1e-280], [D, P])
+    least = np.repeat([1e-300, 1e-280], [D, P])  # scores are squares of targets and must still differ
     for d in np.flatnonzero(variance < least).tolist():
         column = rows.column(d).astype(np.float64)
         span = float(np.ptp(column)) if column.size else 0.0
@@ -306,7 +298,7 @@ def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
             )
 
 
-def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: Sequence[str]) -> None:
+def check_choice(budget: object, stage: object, available: object, n_stages: int, names: Sequence[str]) -> None:
     """Check the keywords that say how much of the model a prediction may use."""
     if sum(v is not None for v in (budget, stage, available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
@@ -325,22 +317,22 @@ def check_choice(budget: Any, stage: Any, available: Any, n_stages: int, names: 
             raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")
 
 
-def check_finite(array: Any, labels: Sequence[str]) -> Any:
-    """Return a table as it is, unless it is not finite: then raise the error that names the column."""
+def check_finite(array: Table, labels: Sequence[str]) -> Table:
+    """Return the table; raise an error that names the column if it is not finite."""
     values = array.data if sparse.issparse(array) else array
     if values.dtype.kind == "f" and not np.isfinite(values.sum(dtype=np.float64)):
         raise_not_finite(array, labels)
     return array
 
 
-def _not_empty(frame: Any) -> Any:
+def _not_empty(frame: Table) -> Table:
     for axis, what in enumerate(("sample", "feature")):
         if frame.shape[axis] < 1:
             raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return frame
 
 
-def _frame(X: Any) -> nw.DataFrame[Any] | None:
+def _frame(X: object) -> Table | None:
     if isinstance(X, nw.DataFrame):
         return X
     native = nw.from_native(X, pass_through=True)
@@ -349,7 +341,7 @@ def _frame(X: Any) -> nw.DataFrame[Any] | None:
     return native if isinstance(native, nw.DataFrame) else None
 
 
-def _as_float(values: NDArray[Any], name: Any) -> Float:
+def _as_float(values: Array, name: object) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

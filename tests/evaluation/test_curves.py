@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from budgetline import (
+    AnytimeClassifier,
     AnytimeRegressor,
     BudgetCurve,
     budget_curve,
@@ -271,11 +272,11 @@ def test_cross_validated_curves_equal_a_loop(interpolation):
 
 @pytest.mark.parametrize("cv", [None, 3, np.int64(3)])
 def test_folds_keep_queries_together(cv):
-    from budgetline.evaluation.budget import splits_of
+    from budgetline.evaluation.cross_validation import Samples
 
     X, y = problem(n=60)
     qid = np.random.default_rng(1).permutation(np.repeat(np.arange(12), 5)).astype(str)
-    splits = splits_of(AnytimeRegressor(), X, y, cv, qid)
+    splits = Samples(X, y, qid=qid).splits(cv, stratified=False)
     assert len(splits) == (5 if cv is None else 3)
     assert all(not set(qid[train]) & set(qid[test]) for train, test in splits)
 
@@ -336,6 +337,31 @@ def test_alpha_timeliness():
     assert timeliness(curve, fraction=0.9, interpolation="linear") == timeliness(curve, 4, interpolation="linear")
     with pytest.raises(ValueError, match="at most one"):
         timeliness(curve, 3, fraction=0.5, interpolation="linear")
+
+
+@pytest.mark.parametrize("kind", [AnytimeRegressor, AnytimeClassifier])
+def test_timeliness_is_what_a_certificate_says_was_achieved(kind):
+    X, y = problem()
+    y = y if kind is AnytimeRegressor else y > np.median(y)
+    model = kind(GROUPS, {**COSTS, "d": 0.0}, alpha=0.1).fit(X, y)
+    certificate = model.certificate(time_limit=0)
+    assert timeliness(model) == pytest.approx(certificate.timeliness().achieved, rel=1e-12)
+    for interpolation in ("step", "linear"):
+        found = certificate.timeliness(3, interpolation=interpolation).achieved
+        assert timeliness(model, 3, interpolation=interpolation) == pytest.approx(found, rel=1e-12)
+
+
+def test_a_certificate_of_a_short_sequence_counts_the_cost_of_all_groups():
+    X, y = problem()
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=0.1, max_groups=2).fit(X, y)
+    certificate = model.certificate(time_limit=0)
+    assert timeliness(model, certificate.total_cost) == pytest.approx(certificate.timeliness().achieved, rel=1e-12)
+
+
+def test_large_values_before_free_groups_leave_no_trace():
+    curve = BudgetCurve([0, 0, 1, 3], [1e20, 8.0, 4.0, 1.0], "mse", greater_is_better=False)
+    assert timeliness(curve) == pytest.approx(16 / 3, rel=1e-14)
+    assert timeliness(curve, interpolation="linear") == pytest.approx(11 / 3, rel=1e-14)
 
 
 @pytest.mark.parametrize("stop", [-1, np.nan, np.inf, "x", True, [1]])

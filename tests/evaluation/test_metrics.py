@@ -1,5 +1,6 @@
 """Every metric of every stage against a plain loop over ``predict(X, stage=j)`` and scikit-learn's functions."""
 
+import copy
 import tracemalloc
 from functools import partial
 
@@ -10,11 +11,13 @@ import pytest
 from scipy import sparse
 from scipy.linalg import LinAlgWarning
 from sklearn import metrics as sk
+from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
 from budgetline import (
     AnytimeClassifier,
@@ -24,8 +27,10 @@ from budgetline import (
     budget_curve,
     compare,
     cross_val_budget_curve,
+    open_source,
 )
 from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score
+from budgetline.evaluation.metrics import LABELS, METRICS, label_of
 from budgetline.model import stages
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
@@ -286,6 +291,41 @@ def test_score_is_that_of_the_stage():
         np.testing.assert_allclose(found, truth, rtol=1e-10, atol=1e-12)
         passthrough = budget_curve(model, X, y, metric=sk.check_scoring(model)).values
         np.testing.assert_allclose(passthrough, budget_curve(model, X, y, metric=kind).values, atol=1e-12)
+
+
+def test_scorers_see_an_estimator():
+    for model, X, y, _ in (fitted(), labelled(2)):
+        seen = []
+
+        def scorer(estimator, X, y, seen=seen):
+            check_is_fitted(estimator)
+            seen.append((is_classifier(estimator), is_regressor(estimator), hasattr(estimator, "predict_proba")))
+            assert hasattr(estimator, "classes_") == is_classifier(estimator)
+            assert estimator.sequence_ is model.sequence_  # noqa: B023
+            assert copy.copy(estimator).predict(X).shape == (len(y),)
+            return 0.0
+
+        budget_curve(model, X, y, metric=scorer)
+        classifies = isinstance(model, AnytimeClassifier)
+        assert set(seen) == {(classifies, not classifies, classifies)}
+        seen.clear()
+        budget_curve(model, open_source((X, y), chunk_rows=30), metric=scorer)
+        assert set(seen) == {(classifies, not classifies, classifies)}
+
+
+@pytest.mark.parametrize("metric", ["explained", "accuracy", "roc_auc", "neg_log_loss", sk.accuracy_score])
+def test_the_model_inside_an_estimator_is_judged_alike(metric):
+    model, X, y, _ = labelled(2)
+    truth = budget_curve(model, X, y, metric=metric)
+    found = budget_curve(model.model_, X, y, metric=metric)
+    np.testing.assert_array_equal(found.values, truth.values)
+    assert found.groups == truth.groups
+
+
+def test_every_metric_known_by_name_has_a_label():
+    assert set(METRICS) == set(LABELS)
+    assert label_of("r2") == ("R²", "fixed")
+    assert label_of("ndcg@5") == ("ndcg@5", "general")
 
 
 def test_functions_of_predictions():

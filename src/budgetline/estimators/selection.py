@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_array
 
 from budgetline.budgets import floats_of
 from budgetline.estimators.base import AnytimeEstimator
-from budgetline.evaluation.curve import BudgetCurve
-from budgetline.evaluation.stages import explained_share
+from budgetline.evaluation.curve import BudgetCurve, explained_share
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe

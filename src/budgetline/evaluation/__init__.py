@@ -1,13 +1,14 @@
 """Evaluation: what each budget buys, how good a sequence is over all budgets, and how sequences compare."""
 
-from budgetline.evaluation.budget import budget_curve, cross_val_budget_curve
-from budgetline.evaluation.compare import Comparison, compare
+from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
+from budgetline.evaluation.comparison import Comparison, compare
+from budgetline.evaluation.cross_validation import cross_val_budget_curve
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import BudgetCurveDisplay
 from budgetline.evaluation.metrics import NDCG
 from budgetline.evaluation.ndcg import ndcg_score
-from budgetline.evaluation.predictions import curve_of_predictions
-from budgetline.evaluation.timeliness import oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.oracle import oracle_curve
+from budgetline.evaluation.timeliness import plateau, stopping_cost, timeliness
 
 __all__ = [
     "NDCG",

@@ -60,7 +60,10 @@ class BudgetCurve:
     errors: Float | None = None
 
     def __post_init__(self) -> None:
-        costs, values = np.asarray(self.costs, dtype=np.float64), np.asarray(self.values, dtype=np.float64)
+        for name in ("costs", "values", "errors"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, np.asarray(given, dtype=np.float64))
+        costs, values = self.costs, self.values
         if costs.ndim != 1 or costs.shape != values.shape or not costs.size:
             raise ValueError(f"costs and values must be vectors of one length, got {costs.shape} and {values.shape}")
         if costs[0] != 0:
@@ -70,14 +73,10 @@ class BudgetCurve:
         for name, entries in (("groups", self.groups), ("errors", () if self.errors is None else self.errors)):
             if len(entries) not in (0, costs.size):
                 raise ValueError(f"{name} must have one entry per point, got {len(entries)} for {costs.size} points")
-        object.__setattr__(self, "costs", costs)
-        object.__setattr__(self, "values", values)
-        if self.errors is not None:
-            object.__setattr__(self, "errors", np.asarray(self.errors, dtype=np.float64))
 
     @classmethod
-    def of(cls, source: Any) -> BudgetCurve:
-        """Return a curve as it is, and the training curve F/R(∅) of a sequence or of a fitted model.
+    def of(cls, source: object) -> BudgetCurve:
+        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
 
         Examples
         --------
@@ -87,7 +86,11 @@ class BudgetCurve:
         """
         if isinstance(source, BudgetCurve):
             return source
-        sequence = source if isinstance(source, GroupSequence) else _sequence_of(source)
+        try:
+            sequence = source if isinstance(source, GroupSequence) else as_model(source).sequence
+        except (TypeError, NotFittedError) as error:
+            what = type(source).__name__
+            raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {what}") from error
         return cls(
             np.concatenate([[0.0], sequence.cumulative_costs]),
             np.concatenate([[0.0], sequence.explained]),
@@ -107,7 +110,7 @@ class BudgetCurve:
         grid : array of costs, optional
             Default: every cost at which one of the curves has a point, so that nothing is lost.
         interpolation : {"step", "linear"}
-            How to read the curves between their points, and so how to read the mean.
+            What budgets between the points of a curve buy.
 
         Examples
         --------
@@ -140,7 +143,7 @@ class BudgetCurve:
         return float(self.costs[-1])
 
     def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
-        """Return the value at one or more budgets: of the last point that is affordable, or between two points.
+        """Return the value at one or more budgets: that of the last affordable point, or one between two points.
 
         Parameters
         ----------
@@ -157,7 +160,7 @@ class BudgetCurve:
         budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):
             raise ValueError(f"budgets must be ≥ 0, got {shown(budget)}")
-        if self.folds:  # exact in both readings, whatever the grid
+        if self.folds:  # exact for both interpolations, whatever the grid
             mean = np.mean([fold.at(budgets, interpolation=interpolation) for fold in self.folds], axis=0)
             return mean if budgets.ndim else float(mean)
         last = affordable(self.costs, budgets) - 1
@@ -180,9 +183,9 @@ class BudgetCurve:
         """
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return plain columns: cost and value, then group and standard_error where there are any."""
-        table: dict[str, list[Any]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
+    def to_dict(self) -> dict[str, list[str | float]]:
+        """Return plain columns: group where there are any, cost, value, and standard_error where it is known."""
+        table: dict[str, list[str | float]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
         if self.groups:
             table = {"group": list(self.groups), **table}
         if self.errors is not None:
@@ -207,13 +210,10 @@ class BudgetCurve:
         return text_table(list(table), rows, left={0} if self.groups else ())
 
     def __repr__(self) -> str:
-        last = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"
-        return f"BudgetCurve({len(self)} points, {last} at cost {self.total_cost:.6g})"
+        change = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"
+        return f"BudgetCurve({len(self)} points, {change} at cost {self.total_cost:.6g})"
 
 
-def _sequence_of(fitted: Any) -> GroupSequence:
-    try:
-        return as_model(fitted).sequence
-    except (TypeError, NotFittedError) as error:
-        what = type(fitted).__name__
-        raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {what}") from error
+def explained_share(risks: Float) -> Float:
+    """Return 1 − R/R(∅) for risks of stages 0, 1, …; where R(∅) = 0, zero for no risk and NaN for some."""
+    return 1 - risks / risks[0] if risks[0] > 0 else np.where(risks > 0, np.nan, 0.0)

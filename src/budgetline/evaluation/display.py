@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from budgetline.budgets import Interpolation, check_interpolation
-from budgetline.evaluation.budget import budget_curve
+from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.evaluation.predictions import curve_of_predictions
+from budgetline.evaluation.metrics import label_of
 from budgetline.messages import shown
 
-METRIC_LABELS = {
-    "explained": "explained fraction F/R(∅)",
-    "F": "explained F",
-    "mse": "mean squared error",
-    "r2": "R²",
-    "roc_auc": "ROC AUC",
-    "log_loss": "log loss",
-}
+Artist = Any
+"""What matplotlib draws: axes, lines, collections."""
 BOUND_LABEL = "bound: no set of groups can be above"
 SOME_SETS = "bound on sets "
-"""So begins the label of a bound that is about some sets of groups only."""
+"""The label of a bound that is about some sets of groups only begins with this."""
 FAR_ABOVE = 10.0
+"""Explained shares end at 1, so a region that ends this far above a bound reaches the top of any axes."""
 
 
 class BudgetCurveDisplay:
@@ -67,13 +63,13 @@ class BudgetCurveDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
+        estimator: object,
+        X: object,
+        y: object,
         *,
-        metric: Any = "explained",
-        sample_weight: Any = None,
-        qid: Any = None,
+        metric: object = "explained",
+        sample_weight: object = None,
+        qid: object = None,
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
@@ -92,37 +88,30 @@ class BudgetCurveDisplay:
         if isinstance(estimator, Mapping) and name is not None:
             raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")
         models = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
-        curves = {
-            label: budget_curve(model, X, y, metric=metric, sample_weight=sample_weight, qid=qid)
-            for label, model in models.items()
-        }
-        return cls(curves).plot(**plot)
+        data = {"metric": metric, "sample_weight": sample_weight, "qid": qid}
+        return cls({label: budget_curve(model, X, y, **data) for label, model in models.items()}).plot(**plot)
 
     @classmethod
     def from_predictions(
         cls,
-        y_true: Any,
-        predictions: Any,
-        costs: Any,
+        y_true: object,
+        predictions: Sequence[ArrayLike],
+        costs: ArrayLike,
         *,
-        metric: Any = "explained",
-        sample_weight: Any = None,
-        qid: Any = None,
+        metric: object = "explained",
+        sample_weight: object = None,
+        qid: object = None,
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
-        """Plot the curve of predictions made at increasing costs, by whatever model.
+        """Plot the curve of predictions made at increasing costs, whatever model made them.
 
         Parameters
         ----------
-        y_true : array of shape (n,) or (n, P)
-        predictions : sequence of arrays
-            What was predicted at each cost; for "roc_auc" scores, for "log_loss" probabilities.
-        costs : array
-            From 0, before any group, on.
-        metric, sample_weight, qid
+        y_true, predictions, costs, metric, sample_weight, qid
             As in :func:`budgetline.evaluation.curve_of_predictions`.
         name : str, optional
+            Label of the curve.
         **plot
             As in :meth:`plot`.
         """
@@ -131,7 +120,7 @@ class BudgetCurveDisplay:
 
     def plot(
         self,
-        ax: Any = None,
+        ax: Artist = None,
         *,
         stop: float | Mapping[str, float] | None = None,
         log_cost: bool = False,
@@ -153,8 +142,8 @@ class BudgetCurveDisplay:
             What a budget between two points buys.
         bound : BudgetCurve, optional
             Drawn as steps, with the region above it shaded: ``certificate.curve()``. It is about the training data and
-            "explained" alone, with the ridge penalty; curves of other data, or read as "linear", may cross it. The
-            label of a bound that is about some sets only says which.
+            "explained" alone, with the ridge penalty; curves of other data, or with interpolation "linear", may cross
+            it. The label of a bound on some sets only says which sets.
         **line
             Passed on to matplotlib's ``plot``.
 
@@ -167,8 +156,8 @@ class BudgetCurveDisplay:
         if ax is None:
             _, ax = _pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        self.lines_: list[Any] = []
-        self.bands_: list[Any] = []
+        self.lines_: list[Artist] = []
+        self.bands_: list[Artist] = []
         end = max(curve.total_cost for curve in (*self.curves.values(), *([] if bound is None else [bound])))
         for name, curve in self.curves.items():
             self._draw(name, curve, end, interpolation, line)
@@ -181,7 +170,7 @@ class BudgetCurveDisplay:
             ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
         ax.set_xlim(left=0, auto=None)  # longer curves may still be drawn into these axes
         metric = next(iter(self.curves.values())).metric
-        ax.set(xlabel="cost", ylabel=METRIC_LABELS.get(metric, metric))
+        ax.set(xlabel="cost", ylabel=label_of(metric).text)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
         return self
@@ -196,19 +185,11 @@ class BudgetCurveDisplay:
         self.lines_ += self.ax_.plot(costs, values, **style)
         if curve.errors is not None:
             errors = np.append(curve.errors, curve.errors[-1])
-            self.bands_.append(
-                self.ax_.fill_between(
-                    costs,
-                    values - errors,
-                    values + errors,
-                    step="post" if interpolation == "step" else None,
-                    color=self.lines_[-1].get_color(),
-                    alpha=0.2,
-                    linewidth=0,
-                )
-            )
+            shade = {"color": self.lines_[-1].get_color(), "alpha": 0.2, "linewidth": 0}
+            step = "post" if interpolation == "step" else None
+            self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step=step, **shade))
 
-    def _check_bound(self, bound: Any) -> None:
+    def _check_bound(self, bound: object) -> None:
         """Raise an error unless there is no bound, or it is one on what the curves show."""
         if bound is None:
             return
@@ -220,8 +201,8 @@ class BudgetCurveDisplay:
 
     def _draw_bound(self, bound: BudgetCurve | None, end: float) -> None:
         """Draw a bound, if there is one, and shade what no set of groups can reach."""
-        self.bound_: Any = None
-        self.beyond_: Any = None
+        self.bound_: Artist = None
+        self.beyond_: Artist = None
         if bound is None:
             return
         costs, values = np.append(bound.costs, end), np.append(bound.values, bound.values[-1])
@@ -232,10 +213,9 @@ class BudgetCurveDisplay:
         (self.bound_,) = self.ax_.plot(costs, values, **style)
         steps = np.column_stack([np.repeat(costs, 2)[1:], np.repeat(values, 2)[:-1]])
         corners = np.vstack([steps, [[end, values[-1] + FAR_ABOVE], [0.0, values[-1] + FAR_ABOVE]]])
-        style = {"facecolor": "0.45", "alpha": 0.12, "linewidth": 0}
-        self.beyond_ = import_module("matplotlib.collections").PolyCollection([corners], **style)
-        # Shares end at 1: so it reaches the top of the axes, which it must not move.
-        self.ax_.add_collection(self.beyond_, autolim=False)
+        shade = {"facecolor": "0.45", "alpha": 0.12, "linewidth": 0}
+        self.beyond_ = import_module("matplotlib.collections").PolyCollection([corners], **shade)
+        self.ax_.add_collection(self.beyond_, autolim=False)  # it must not move the axes
 
 
 def _pyplot() -> Any:

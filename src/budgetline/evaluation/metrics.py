@@ -1,204 +1,115 @@
-"""Metrics of all stages: our own, computed in one pass, and any of scikit-learn's."""
+"""Metrics of all stages: our own, computed in one pass over the rows, and any of scikit-learn's."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgWarning
 from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
+from budgetline.evaluation.curve import explained_share
+from budgetline.evaluation.held_out import HeldOut, StageView
 from budgetline.evaluation.ndcg import ndcg_score
-from budgetline.evaluation.stages import Stages, StageView, explained_share
+from budgetline.inputs import Array
 from budgetline.messages import shown
-from budgetline.model.stages import StagedModel
+from budgetline.model.stages import RowFunction
 from budgetline.sequencing.candidates import TIE
-from budgetline.statistics.moments import Moments
 
 Float = NDArray[np.float64]
 
 
-class Metric:
-    """A number for every stage."""
+class Label(NamedTuple):
+    """What plots, reports and the command line call a metric, and the style of its numbers."""
 
-    name: str
-    greater_is_better: bool = True
-
-    def values(self, stages: Stages) -> Float:
-        """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
-        raise NotImplementedError
-
-    def from_moments(self, model: StagedModel, moments: Moments) -> Float:
-        """Return the same from the moments of the held-out data, if they determine it."""
-        raise ValueError(f"metric {shown(self.name)} needs the data: moments do not determine it")
+    text: str
+    style: Literal["percent", "fixed", "general"] = "general"
 
 
-class RowMetric(Metric):
-    """A metric that follows from means over rows, so that any number of rows can be judged in chunks."""
-
-    needs_variance = False
-
-    def values(self, stages: Stages) -> Float:
-        """Return the metric of every stage."""
-        means = self.means(stages)
-        return self.finish(means, _variance(stages.targets, stages.weight) if self.needs_variance else None)
-
-    def means(self, stages: Stages) -> Float:
-        """Return means over rows for every stage, shape (K,) or (K, P)."""
-        raise NotImplementedError
-
-    def finish(self, means: Float, variance: Float | None) -> Float:
-        """Turn the means over all rows, and if need be the variances (P,) of the targets, into the metric (K,)."""
-        return means
+LABELS = {
+    "explained": Label("explained fraction F/R(∅)", "percent"),
+    "F": Label("explained F"),
+    "mse": Label("mean squared error"),
+    "r2": Label("R²", "fixed"),
+    "accuracy": Label("accuracy", "percent"),
+    "log_loss": Label("log loss", "fixed"),
+    "roc_auc": Label("ROC AUC", "fixed"),
+}
 
 
-class Explained(RowMetric):
-    """``explained``: F/R(∅), the share of the held-out risk of the intercept-only model that a stage explains.
-
-    F = R(∅) − R is in the model's own loss, without the penalty: for squared error ½(MSE₀ − MSE).
-    """
-
-    name = "explained"
-
-    def means(self, stages: Stages) -> Float:
-        """Return the risks."""
-        return stages.excess()
-
-    def from_moments(self, model: StagedModel, moments: Moments) -> Float:
-        """Return F/R(∅)."""
-        return self.finish(_trusted_errors(model, moments).sum(axis=1) / 2, None)
-
-    def finish(self, means: Float, variance: Float | None) -> Float:
-        """Return F/R(∅) from the risks."""
-        return explained_share(means)
-
-
-class Gain(Explained):
-    """``F``: R(∅) − R, in units of the loss."""
-
-    name = "F"
-
-    def finish(self, means: Float, variance: Float | None) -> Float:
-        """Return F from the risks."""
-        return np.asarray(means[0] - means)
-
-
-class MeanSquaredError(RowMetric):
-    """``mse``: mean squared error of the predictions, mean over targets."""
-
-    name = "mse"
-    greater_is_better = False
-
-    def means(self, stages: Stages) -> Float:
-        """Return the mean squared errors of the targets, shape (K, P)."""
-        _refuse_classes(self, stages)
-        Y, shape = stages.targets, (-1, 1 + stages.model.stages.n_stages, stages.targets.shape[1])
-
-        def rows_of(scores: Float, rows: slice) -> Float:
-            predicted = stages.model.family.prediction(scores.reshape(-1, shape[2])).reshape(shape)
-            return np.asarray((predicted - Y[rows][:, None]) ** 2)
-
-        return stages.mean_of_rows(rows_of)
-
-    def from_moments(self, model: StagedModel, moments: Moments) -> Float:
-        """Return the mean over rows and targets."""
-        variance = np.diag(moments.scatter)[moments.n_features :] / moments.weight
-        return self.finish(_trusted_errors(model, moments), variance)
-
-    def finish(self, means: Float, variance: Float | None) -> Float:
-        """Return the mean over targets."""
-        return np.asarray(means.mean(axis=1))
-
-
-class R2(MeanSquaredError):
-    """``r2``: 1 − MSE/variance of the held-out targets, mean over targets.
-
-    Stage 0 is negative where the held-out mean differs from that of the training data.
-    """
-
-    name = "r2"
-    greater_is_better = True
-    needs_variance = True
-
-    def finish(self, means: Float, variance: Float | None) -> Float:
-        """Return 1 − MSE/variance, mean over targets."""
-        assert variance is not None
-        if np.any(variance <= 0):
-            raise ValueError("r2 is undefined: y is constant on the held-out data")
-        return np.asarray((1 - means / variance).mean(axis=1))
-
-
-class Accuracy(RowMetric):
-    """``accuracy``: share of labels predicted. For a regressor y must hold two values, told apart halfway."""
-
-    name = "accuracy"
-
-    def means(self, stages: Stages) -> Float:
-        """Return the share of rows."""
-        if stages.model.classes is not None:
-            classes, truth = stages.model.classes, column_or_1d(stages.y)  # a label that is not known is just wrong
-            return stages.mean_of_rows(lambda s, rows: classes[_labels(s)] == truth[rows][:, None])
-        upper, threshold = _two_values(self, stages)
-
-        def rows_of(scores: Float, rows: slice) -> NDArray[np.bool_]:
-            return np.asarray((stages.model.family.prediction(scores)[..., 0] > threshold) == upper[rows][:, None])
-
-        return stages.mean_of_rows(rows_of)
-
-
-class LogLoss(RowMetric):
-    """``log_loss``: mean negative log probability of the true class."""
-
-    name = "log_loss"
-    greater_is_better = False
-
-    def means(self, stages: Stages) -> Float:
-        """Return the mean over rows, in nats."""
-        _need_classes(self, stages)
-        return stages.excess()
-
-
-class StageMetric(Metric):
-    """A metric that needs the predictions of all rows at once, one stage after another."""
-
-    def values(self, stages: Stages) -> Float:
-        """Return the metric of every stage."""
-        return np.array([self.value(view, stages) for view in stages.views()])
-
-    def value(self, view: StageView, stages: Stages) -> float:
-        """Return the metric of one stage."""
-        raise NotImplementedError
-
-
-class RocAuc(StageMetric):
-    """``roc_auc``: area under the ROC curve; of several classes the mean, each against the rest."""
-
-    name = "roc_auc"
-
-    def value(self, view: StageView, stages: Stages) -> float:
-        """Return the area."""
-        truth, extra = stages.targets[:, 0] > 0, {}
-        if stages.model.classes is None:
-            truth, scores = _two_values(self, stages)[0], _ranks(view.respond("predict"))
-        elif stages.model.classes.size == 2:
-            scores = _ranks(view.respond("decision_function"))
-        else:
-            truth, scores = stages.targets.argmax(axis=1), view.respond("predict_proba")
-            extra = {"multi_class": "ovr", "labels": np.arange(stages.model.classes.size)}
-        if (count := np.unique(truth).size) < (stages.model.classes.size if stages.model.classes is not None else 2):
-            raise ValueError(f"roc_auc is undefined: y holds {count} of the classes only")
-        return float(roc_auc_score(truth, scores, sample_weight=stages.weight, **extra))
+def label_of(metric: str) -> Label:
+    """Return the label of a metric; a metric that is not listed goes by its name."""
+    return LABELS.get(metric, Label(metric))
 
 
 @dataclass(frozen=True)
-class NDCG(StageMetric):
+class RowMetric:
+    """A metric that follows from means over rows, so that any number of rows can be judged in chunks.
+
+    Attributes
+    ----------
+    name : str
+    rows_of : function
+        Returns, for a model and held-out data, the function of rows whose mean is taken.
+    finish : function
+        Turns the means over all rows, shape (K,) or (K, P), into the metric (K,).
+    greater_is_better : bool
+    only : str
+        The kind of models that have this metric, where it is not all: "classifiers" or "regressors".
+    per_variance : bool
+        Whether the means (K, P) are first divided by the variances (P,) of the targets.
+    of_errors : function, or None
+        Returns the means from mean squared errors (K, P), where these determine the metric of squared-error models.
+    """
+
+    name: str
+    rows_of: Callable[[HeldOut], RowFunction]
+    finish: Callable[[Float], Float] = np.asarray
+    greater_is_better: bool = True
+    only: str = ""
+    per_variance: bool = False
+    of_errors: Callable[[Float], Float] | None = None
+
+    def values(self, held: HeldOut) -> Float:
+        """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
+        return self.finished(self.means(held), held.variance if self.per_variance else None)
+
+    def means(self, held: HeldOut) -> Float:
+        """Return means over rows for every stage, shape (K,) or (K, P)."""
+        if self.only not in ("", "regressors" if held.model.classes is None else "classifiers"):
+            raise ValueError(f"metric {shown(self.name)} is for {self.only}, not for {held.model.estimator}")
+        return held.mean_over_rows(self.rows_of(held))
+
+    def finished(self, means: Float, variance: Float | None) -> Float:
+        """Return the metric from the means over all rows and, if it needs them, the variances of the targets."""
+        if self.per_variance and variance is not None:
+            if np.any(variance <= 0):
+                raise ValueError(f"{self.name} is undefined: y is constant on the held-out data")
+            means = means / variance
+        return np.asarray(self.finish(means))
+
+
+@dataclass(frozen=True)
+class StageMetric:
+    """A metric that needs the predictions of all rows at once, one stage after another."""
+
+    name: str
+    value: Callable[[StageView], float]
+    greater_is_better: bool = True
+
+    def values(self, held: HeldOut) -> Float:
+        """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
+        return np.array([self.value(view) for view in held.views()])
+
+
+@dataclass(frozen=True)
+class NDCG:
     """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``.
 
     Examples
@@ -210,127 +121,83 @@ class NDCG(StageMetric):
 
     k: int | None = 5
     empty: Literal["skip"] | float = "skip"
+    greater_is_better = True
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """Name with the rank at which it stops."""
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
-    def value(self, view: StageView, stages: Stages) -> float:
-        """Return the mean over queries."""
-        self.check(stages.qid, stages.weight)
-        if stages.model.stages.null_intercept.size > 1:
+    def values(self, held: HeldOut) -> Float:
+        """Return the mean over queries of stages 0, 1, …, shape (1 + stages,)."""
+        if held.model.n_targets > 1:
             raise ValueError(f"metric {shown(self.name)} ranks by one score, the model has several")
-        scores = view.respond("decision_function" if stages.model.classes is not None else "predict")
-        return ndcg_score(np.asarray(stages.y), _ranks(scores), cast(Any, stages.qid), k=self.k, empty=self.empty)
+        method = "predict" if held.model.classes is None else "decision_function"
+        ranks = (_ranks(view.respond(method)) for view in held.views())
+        return np.array([self.of_scores(held.y, scores, held.qid, held.weight) for scores in ranks])
 
-    def check(self, qid: Any, weight: Any) -> None:
-        """Raise an error unless there are queries, and no weights."""
+    def of_scores(self, y: object, scores: object, qid: object, weight: object) -> float:
+        """Return the mean over queries of one ranking."""
         if qid is None:
             raise ValueError(f"metric {shown(self.name)} needs qid, the query of each row")
         if weight is not None:
             raise ValueError(f"metric {shown(self.name)} takes no sample_weight: it is a mean over queries")
+        return ndcg_score(np.asarray(y), np.asarray(scores), np.asarray(qid), k=self.k, empty=self.empty)
 
 
-@dataclass(frozen=True)
-class Scorer(StageMetric):
-    """Any callable ``scorer(estimator, X, y)``; greater is better, as everywhere in scikit-learn."""
-
-    scorer: Callable[..., float]
-    name: str
-
-    def value(self, view: StageView, stages: Stages) -> float:
-        """Return the score of one stage."""
-        extra = {} if stages.weight is None else {"sample_weight": stages.weight}
-        return float(self.scorer(view, stages.X, stages.y, **extra))
+Metric = RowMetric | StageMetric | NDCG
 
 
-@dataclass(frozen=True)
-class OfPredictions(StageMetric):
-    """Any function ``metric(y_true, y_pred)``; less is better where its name ends in error, loss or deviance."""
-
-    function: Callable[..., float]
-    name: str
-    greater_is_better: bool = True
-
-    def value(self, view: StageView, stages: Stages) -> float:
-        """Return the metric of one stage."""
-        extra = {} if stages.weight is None else {"sample_weight": stages.weight}
-        return float(self.function(stages.y, view.respond("predict"), **extra))
+# -- our own metrics -------------------------------------------------------------------------------------------------
 
 
-LOSSES = ("error", "loss", "deviance")
-"""A function of predictions whose name ends so is to be minimised."""
-
-METRICS: dict[str, Callable[[], Metric]] = {
-    "explained": Explained,
-    "F": Gain,
-    "mse": MeanSquaredError,
-    "r2": R2,
-    "accuracy": Accuracy,
-    "log_loss": LogLoss,
-    "roc_auc": RocAuc,
-}
-"""Metrics known by name, besides ``ndcg`` and ``ndcg@k`` and the scorers of scikit-learn."""
+def _losses(held: HeldOut) -> RowFunction:
+    """Return the losses, less those of the saturated model."""
+    return lambda scores, rows: held.model.family.excess(scores, held.targets[rows])
 
 
-def as_metric(metric: Any) -> Metric:
-    """Turn a name, a scorer or a function of (y_true, y_pred) into a metric."""
-    if isinstance(metric, Metric):
-        return metric
-    if isinstance(metric, str):
-        if metric in METRICS:
-            return METRICS[metric]()
-        if match := re.fullmatch(r"ndcg(?:@([1-9]\d*))?", metric):
-            return NDCG(int(match[1]) if match[1] else None)
-        if metric in get_scorer_names():
-            return Scorer(get_scorer(metric), metric)
-        raise ValueError(
-            f"unknown metric {shown(metric)}; known are {', '.join(METRICS)}, ndcg@k and the names of "
-            "scikit-learn's scorers"
-        )
-    if not callable(metric):
-        raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {shown(metric)}")
-    if isinstance(metric, type):
-        raise TypeError(f"metric is the class {metric.__name__}: give an object of it, {metric.__name__}(…)")
-    name = name_of(metric)
-    try:
-        arguments = [*inspect.signature(metric).parameters, None, None]
-    except ValueError as error:
-        raise TypeError(f"metric {shown(metric)} does not say what its arguments are: wrap it in a function") from error
-    if not (str(arguments[0]).startswith("y") or len(arguments) == 4):
-        return Scorer(metric, name)
-    if arguments[1] in ("y_score", "y_proba", "y_prob", "pred_decision") or name == "log_loss":
-        raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
-    return OfPredictions(metric, name, not name.endswith(LOSSES))
+def _errors(held: HeldOut) -> RowFunction:
+    """Return squared errors, shape (m, K, P)."""
+    return lambda scores, rows: (_predicted(held, scores) - held.targets[rows][:, None]) ** 2
 
 
-def name_of(metric: Callable[..., float]) -> str:
-    """Return the name of a function, of that inside a partial one, or of a scorer, as scikit-learn names them."""
-    name = str(getattr(getattr(metric, "_score_func", getattr(metric, "func", metric)), "__name__", "score"))
-    return f"neg_{name}" if getattr(metric, "_sign", 1) < 0 else name
+def _hits(held: HeldOut) -> RowFunction:
+    """Return which labels are right; those of a regressor are the two values of y, told apart halfway."""
+    if held.model.classes is None:
+        upper, threshold = _two_values(held)
+        return lambda scores, rows: (_predicted(held, scores)[..., 0] > threshold) == upper[rows][:, None]
+    labels = column_or_1d(held.y)  # a label that the model does not know is never predicted
+    return lambda scores, rows: _predicted(held, scores)[..., 0] == labels[rows][:, None]
 
 
-def _trusted_errors(model: StagedModel, moments: Moments) -> Float:
-    """Return mean squared errors (1 + stages, P), with a warning where huge coefficients cancel."""
-    errors = model.mean_squared_errors(moments)
-    coef = model.coef_path
-    sd = np.sqrt(np.diag(moments.scatter) / moments.weight)
-    sizes = np.abs(coef) @ sd[: moments.n_features] + sd[moments.n_features :]
-    if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
-        warnings.warn(
-            "the coefficients are so large that moments do not determine the errors: judge the model on the data",
-            LinAlgWarning,
-            stacklevel=4,
-        )
-    return errors
+def _predicted(held: HeldOut, scores: Float) -> Array:
+    """Return predictions or labels, shape (m, K, 1 or P), from scores (m, K, P)."""
+    m, K, P = scores.shape
+    return held.model.respond(scores.reshape(m * K, P), "predict").reshape(m, K, -1)
 
 
-def _variance(Y: Float, weight: Float | None) -> Float:
-    """Return the variances of the targets (n, P), exactly zero for those that are constant."""
-    counts = slice(None) if weight is None else weight > 0
-    Y, weight = Y[counts] - Y[counts][0], None if weight is None else weight[counts]
-    return np.asarray(np.average((Y - np.average(Y, 0, weight)) ** 2, 0, weight))
+def _area(view: StageView) -> float:
+    """Return the area under the ROC curve; of several classes the mean, each against the rest."""
+    held, classes = view.held, view.held.model.classes
+    several: dict[str, object] = {}
+    if classes is None:
+        truth, scores = _two_values(held)[0], _ranks(view.respond("predict"))
+    elif classes.size == 2:
+        truth, scores = held.targets[:, 0] > 0, _ranks(view.respond("decision_function"))
+    else:
+        truth, scores = held.targets.argmax(axis=1), view.respond("predict_proba")
+        several = {"multi_class": "ovr", "labels": np.arange(classes.size)}
+    if (count := np.unique(truth).size) < (2 if classes is None else classes.size):
+        raise ValueError(f"roc_auc is undefined: y holds {count} of the classes only")
+    return float(roc_auc_score(truth, scores, sample_weight=held.weight, **several))
+
+
+def _two_values(held: HeldOut) -> tuple[NDArray[np.bool_], float]:
+    """Return which rows have the larger of the two values of y, and the point halfway between them."""
+    values = np.unique(held.targets)
+    if held.targets.shape[1] > 1 or values.size != 2:
+        raise ValueError(f"accuracy and roc_auc of a regressor need a y of two values, this one has {values.size}")
+    return held.targets[:, 0] == values[1], float(values.mean())
 
 
 def _ranks(scores: Float) -> Float:
@@ -343,26 +210,73 @@ def _ranks(scores: Float) -> Float:
     return ranks
 
 
-def _labels(scores: Float) -> NDArray[np.intp]:
-    """Return class numbers (m, K) from scores (m, K, P)."""
-    return (scores[..., 0] > 0).astype(np.intp) if scores.shape[2] == 1 else scores.argmax(axis=2)
+_OWN: tuple[RowMetric | StageMetric, ...] = (
+    RowMetric("explained", _losses, explained_share, of_errors=lambda errors: errors.sum(axis=1) / 2),
+    RowMetric("F", _losses, lambda risks: risks[0] - risks, of_errors=lambda errors: errors.sum(axis=1) / 2),
+    RowMetric("mse", _errors, lambda errors: errors.mean(axis=1), False, "regressors", of_errors=np.asarray),
+    RowMetric("r2", _errors, lambda shares: (1 - shares).mean(axis=1), True, "regressors", True, np.asarray),
+    RowMetric("accuracy", _hits),
+    RowMetric("log_loss", _losses, greater_is_better=False, only="classifiers"),
+    StageMetric("roc_auc", _area),
+)
+METRICS = {metric.name: metric for metric in _OWN}
+"""Metrics known by name, besides ``ndcg`` and ``ndcg@k`` and the scorers of scikit-learn; see :func:`budget_curve`."""
 
 
-def _two_values(metric: Metric, stages: Stages) -> tuple[NDArray[np.bool_], float]:
-    """Return which rows have the larger of the two values of y, and the point halfway between them."""
-    values = np.unique(stages.targets)
-    if stages.targets.shape[1] > 1 or values.size != 2:
-        raise ValueError(
-            f"metric {shown(metric.name)} of a regressor needs a y of two values, this one has {values.size}"
-        )
-    return stages.targets[:, 0] == values[1], float(values.mean())
+# -- metrics of the user -----------------------------------------------------------------------------------------------
+
+LOSSES = ("error", "loss", "deviance")
+"""A function of predictions is to be minimised if its name ends in one of these."""
 
 
-def _need_classes(metric: Metric, stages: Stages) -> None:
-    if stages.model.classes is None:
-        raise ValueError(f"metric {shown(metric.name)} is for classifiers, not for {stages.model.estimator}")
+def as_metric(metric: object) -> Metric:
+    """Turn a name, a scorer or a function of (y_true, y_pred) into a metric."""
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        return _metric_named(metric)
+    if not callable(metric):
+        raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {shown(metric)}")
+    if isinstance(metric, type):
+        raise TypeError(f"metric is the class {metric.__name__}: give an object of it, {metric.__name__}(…)")
+    name = name_of(metric)
+    try:
+        arguments = list(inspect.signature(metric).parameters)
+    except ValueError as error:
+        raise TypeError(f"metric {shown(metric)} does not say what its arguments are: wrap it in a function") from error
+    if len(arguments) != 2 and not "".join(arguments[:1]).startswith("y"):
+        return StageMetric(name, partial(_scored, metric))
+    if {"y_score", "y_proba", "y_prob", "pred_decision"} & set(arguments[1:2]) or name == "log_loss":
+        raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
+    return StageMetric(name, partial(_of_predictions, metric), not name.endswith(LOSSES))
 
 
-def _refuse_classes(metric: Metric, stages: Stages) -> None:
-    if stages.model.classes is not None:
-        raise ValueError(f"metric {shown(metric.name)} is for regressors, not for {stages.model.estimator}")
+def _metric_named(name: str) -> Metric:
+    if name in METRICS:
+        return METRICS[name]
+    if match := re.fullmatch(r"ndcg(?:@([1-9]\d*))?", name):
+        return NDCG(int(match[1]) if match[1] else None)
+    if name in get_scorer_names():
+        return StageMetric(name, partial(_scored, get_scorer(name)))
+    known = f"{', '.join(METRICS)}, ndcg@k and the names of scikit-learn's scorers"
+    raise ValueError(f"unknown metric {shown(name)}; known are {known}")
+
+
+def name_of(metric: Callable[..., float]) -> str:
+    """Return the name of a function, of that inside a partial one, or of a scorer, as scikit-learn names them."""
+    name = str(getattr(getattr(metric, "_score_func", getattr(metric, "func", metric)), "__name__", "score"))
+    return f"neg_{name}" if getattr(metric, "_sign", 1) < 0 else name
+
+
+def _scored(scorer: Callable[..., float], view: StageView) -> float:
+    """Return what ``scorer(estimator, X, y)`` says; greater is better, as everywhere in scikit-learn."""
+    return float(scorer(view, view.held.X, view.held.y, **_weight(view.held)))
+
+
+def _of_predictions(function: Callable[..., float], view: StageView) -> float:
+    """Return what ``function(y_true, y_pred)`` says."""
+    return float(function(view.held.y, view.respond("predict"), **_weight(view.held)))
+
+
+def _weight(held: HeldOut) -> dict[str, Float]:
+    return {} if held.weight is None else {"sample_weight": held.weight}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetline.budgets import number_of
+from budgetline.inputs import Array
 from budgetline.messages import shown
 
 Float = NDArray[np.float64]
@@ -83,7 +84,7 @@ def _dcg(gains: Float, scores: Float, query: NDArray[np.intp], k: int | None) ->
     return np.asarray(np.bincount(query[ties], shared, starts.size), dtype=np.float64)
 
 
-def _check(rel: Float, scores: NDArray[Any], qid: NDArray[Any], k: Any, empty: Any) -> None:
+def _check(rel: Float, scores: Array, qid: Array, k: object, empty: object) -> None:
     if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
         shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
         raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 
-from budgetline.budgets import SLACK, Interpolation, Rates, check_interpolation, check_stop, number_of, unit_of
+from budgetline.budgets import SLACK, Demand, Interpolation, number_of
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.messages import shown
 
@@ -17,7 +14,7 @@ PLATEAU_COST = 0.2
 
 
 def timeliness(
-    curve: Any, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
+    curve: object, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
 ) -> float:
     """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
 
@@ -26,19 +23,20 @@ def timeliness(
 
         (1/T) ∫₀ᵀ v(B) dB.
 
-    Beyond the last point the curve stays at its last value. For T = 0 it is what free groups bring, v(0).
+    Beyond the last point the curve stays at its last value. For T = 0 it is v(0), what free groups bring.
 
     Parameters
     ----------
     curve : BudgetCurve, GroupSequence or fitted model
         Of a sequence or model, the training curve.
     stop : float, optional
-        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same.
+        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same. (A
+        certificate's default is the cost of all groups, which is the same unless the sequence ended early.)
     fraction : float in [0, 1], optional
-        Instead of ``stop``: the α-stopping cost of this curve, see :func:`stopping_cost`.
+        Instead of ``stop``: stop at the :func:`stopping_cost` of this curve, the paper's α-stopping cost.
     interpolation : {"step", "linear"}
-        "step" counts a group from the cost on at which it has been paid for; "linear" joins the points by straight
-        lines, as in the paper's tables.
+        "step" counts a group once it has been paid for; "linear" joins the points by straight lines, as in the paper's
+        tables.
 
     Examples
     --------
@@ -47,31 +45,24 @@ def timeliness(
     >>> timeliness(curve), timeliness(curve, interpolation="linear"), timeliness(curve, stop=2)
     (0.375, 0.625, 0.25)
     """
-    check_interpolation(interpolation)
     curve = BudgetCurve.of(curve)
     if fraction is not None:
         if stop is not None:
             raise ValueError("give at most one of stop and fraction")
         stop = stopping_cost(curve, fraction)
-    T = curve.total_cost if stop is None else check_stop(stop)
+    demand = Demand.of(curve.total_cost, stop, None, None, interpolation)
     if curve.folds:
-        return float(np.mean([timeliness(fold, T, interpolation=interpolation) for fold in curve.folds]))
-    if T == 0:
-        return float(curve.at(0.0))
-    inside = curve.costs < T
-    unit = unit_of(T)  # values may be as large or small as costs
-    widths, length = np.diff(np.append(curve.costs[inside], T) / unit), T / unit
-    if interpolation == "step":
-        return float(curve.values[inside] @ widths / length)
-    values = np.append(curve.values[inside], _left_limit(curve, T))
-    return float((values[1:] + values[:-1]) @ widths / (2 * length))
+        return float(np.mean([timeliness(fold, demand.stop, interpolation=interpolation) for fold in curve.folds]))
+    paid = demand.weights(curve.costs[:-1], curve.costs[1:])  # the share of the budgets that pay for each step
+    shares = -np.diff(np.concatenate([[1.0], paid, [0.0]]))
+    return float(curve.values[shares > 0] @ shares[shares > 0])
 
 
-def stopping_cost(curve: Any, fraction: float) -> float:
-    """Return the α-stopping cost: the first cost at which a curve has made α of its whole improvement.
+def stopping_cost(curve: object, fraction: float) -> float:
+    """Return the first cost at which a curve has made a fraction of its whole improvement: the α-stopping cost.
 
-    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. α = 1 is the
-    cost of the whole curve.
+    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. For fraction
+    1 it is the cost of the whole curve.
 
     Parameters
     ----------
@@ -95,8 +86,8 @@ def stopping_cost(curve: Any, fraction: float) -> float:
     return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
 
 
-def plateau(curve: Any) -> float:
-    """Return the α at which a curve has reached its plateau.
+def plateau(curve: object) -> float:
+    """Return the fraction α of its improvement at which a curve has reached its plateau.
 
     The smallest α of 0.95, 0.96, …, 0.99 for which the next percent takes more than 20 % of the total cost,
 
@@ -121,49 +112,7 @@ def plateau(curve: Any) -> float:
     return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0
 
 
-def oracle_curve(curve: Any) -> BudgetCurve:
-    """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
-
-    This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
-    For at most 18 groups :func:`best_sequence` is the truth.
-
-    Parameters
-    ----------
-    curve : BudgetCurve, GroupSequence or fitted model
-
-    Examples
-    --------
-    >>> from budgetline import BudgetCurve, oracle_curve
-    >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
-    >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
-    ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')
-    """
-    base = BudgetCurve.of(curve)
-    gains, costs = np.diff(base.improvement()), np.diff(base.costs)
-    order = Rates.of(gains, costs).order()
-    steps = np.diff(base.values)[order]
-    groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
-    return replace(
-        base,
-        costs=np.concatenate([[0.0], np.cumsum(costs[order])]),
-        values=base.values[0] + np.concatenate([[0.0], np.cumsum(steps)]),
-        groups=groups,
-        label=f"{base.label} oracle (heuristic)".strip(),
-        folds=(),
-        errors=None,
-    )
-
-
-def check_fraction(fraction: Any) -> None:
-    """Raise an error unless α is a share of the improvement."""
+def check_fraction(fraction: object) -> None:
+    """Raise an error unless a fraction is a number from 0 to 1."""
     if not 0 <= number_of(fraction) <= 1:
         raise ValueError(f"fraction must be a number from 0 to 1, got {shown(fraction)}")
-
-
-def _left_limit(curve: BudgetCurve, T: float) -> float:
-    """Return the value of the straight line that arrives at T > 0; what is free at T itself has no width."""
-    k = int(np.searchsorted(curve.costs, T, side="left"))
-    if k == curve.costs.size:
-        return float(curve.values[-1])
-    left, right = curve.costs[k - 1], curve.costs[k]
-    return float(curve.values[k - 1] + (T - left) / (right - left) * (curve.values[k] - curve.values[k - 1]))

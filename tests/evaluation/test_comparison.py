@@ -29,7 +29,7 @@ from budgetline import (
     stopping_cost,
     timeliness,
 )
-from budgetline.evaluation import NDCG
+from budgetline.evaluation import NDCG, comparison
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
@@ -79,7 +79,7 @@ def check(comparison, truth, rtol=1e-8):
 
 @pytest.fixture
 def no_moments(monkeypatch):
-    monkeypatch.setattr(sys.modules["budgetline.evaluation.compare"], "MOMENTS_BYTES", 0)
+    monkeypatch.setattr(comparison, "MOMENTS_BYTES", 0)
 
 
 @pytest.mark.parametrize("path", ["moments", "data"])

@@ -1,0 +1,188 @@
+"""From a fitted model and held-out data, or from predictions alone, to a curve."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import LinAlgWarning
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
+
+from budgetline.data.sources import Source
+from budgetline.evaluation.curve import BudgetCurve, explained_share
+from budgetline.evaluation.held_out import HeldOut
+from budgetline.evaluation.metrics import LOSSES, METRICS, NDCG, Metric, RowMetric, as_metric, name_of
+from budgetline.evaluation.source_metrics import values_over
+from budgetline.inputs import raise_missing
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.statistics.moments import Moments
+
+Float = NDArray[np.float64]
+
+
+OF_PREDICTIONS: dict[str, Callable[..., float]] = {
+    "explained": mean_squared_error,
+    "F": mean_squared_error,
+    "mse": mean_squared_error,
+    "r2": r2_score,
+    "accuracy": accuracy_score,
+    "roc_auc": partial(roc_auc_score, multi_class="ovr"),
+    "log_loss": log_loss,
+}
+"""Functions of (y_true, y_pred) behind the names."""
+
+
+def budget_curve(
+    model: object,
+    X: object,
+    y: object = None,
+    *,
+    metric: object = "explained",
+    sample_weight: object = None,
+    qid: object = None,
+) -> BudgetCurve:
+    """Return what each budget buys on held-out data: a metric of every stage against its cost.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, or a pipeline or search that ends in one
+    X : array, sparse matrix, data frame, Moments or Source
+        Held-out data. From :class:`Moments` (of X and y) the metrics of squared error need no data. A source is read in
+        chunks; only for metrics that are not means over rows are the predictions of all rows kept.
+    y : array of shape (n,) or (n, P)
+    metric : str, scorer or function
+        - "explained": F/R(∅), the share of the held-out risk of the intercept-only model that is explained, in the
+          model's own loss without the penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
+        - "F": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
+        - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (of several classes the mean, each against
+          the rest). A regressor has the last two where y has two values, which it tells apart halfway;
+        - "ndcg@5" and the like, or ``NDCG(k, empty=…)``: see :func:`budgetline.evaluation.ndcg_score`;
+        - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
+          function if its first argument starts with ``y`` or it takes exactly two, else a scorer: greater is better.
+    sample_weight : array of shape (n,), optional
+    qid : array of shape (n,), optional
+        The query of each row, for NDCG.
+
+    Returns
+    -------
+    BudgetCurve
+        Cost 0, the intercept-only model, comes first.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier, budget_curve
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data[::2], heart.target[::2])
+    >>> curve = budget_curve(model, heart.data[1::2], heart.target[1::2], metric="roc_auc")
+    >>> curve.costs[:4].tolist(), curve.values[:4].round(3).tolist()
+    ([0.0, 1.0, 2.0, 3.0], [0.5, 0.747, 0.76, 0.813])
+    """
+    measure = as_metric(metric)
+    if isinstance(X, Moments | Source):
+        judged, values = _judged_alone(model, X, measure, y, sample_weight, qid)
+    else:
+        held = HeldOut.of(model, X, y, sample_weight, qid)
+        judged, values = held.model, measure.values(held)
+    costs = np.concatenate([[0.0], judged.sequence.cumulative_costs])
+    return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *judged.sequence.groups))
+
+
+def curve_of_predictions(
+    y_true: object,
+    predictions: Sequence[ArrayLike],
+    costs: ArrayLike,
+    *,
+    metric: object = "explained",
+    sample_weight: object = None,
+    qid: object = None,
+) -> BudgetCurve:
+    """Return the curve of predictions made at increasing costs.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or (n, P)
+    predictions : sequence of K arrays
+        Numbers for "explained", "F", "mse" and "r2", labels for "accuracy", scores for "roc_auc" and "ndcg@k",
+        probabilities for "log_loss".
+    costs : array of shape (K,)
+        From 0, before any group, on.
+    metric : str or function of (y_true, y_pred)
+        A function is to be minimised if its name ends in error, loss or deviance.
+    sample_weight : array of shape (n,), optional
+    qid : array of shape (n,), optional
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import curve_of_predictions
+    >>> curve_of_predictions([0.0, 2.0], [[1.0, 1.0], [0.5, 1.5]], [0, 3]).values.tolist()
+    [0.0, 0.75]
+    """
+    predictions = list(predictions)
+    if len(predictions) != np.size(costs):
+        raise ValueError(f"{len(predictions)} predictions do not belong to {np.size(costs)} costs")
+    raise_missing(y_true)
+    name, function, greater = _function_of(metric, qid)
+    extra = {} if sample_weight is None else {"sample_weight": sample_weight}
+    values = np.array([float(function(y_true, predicted, **extra)) for predicted in predictions])
+    if metric in ("explained", "F"):
+        risks = values * (np.size(predictions[0]) // np.shape(predictions[0])[0]) / 2  # half the sum over targets
+        values = explained_share(risks) if metric == "explained" else risks[0] - risks
+    return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
+
+
+def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given: object) -> tuple[AnytimeModel, Float]:
+    """Return the model and its metric on moments or a source, which hold all else and which no pipeline transforms."""
+    what = "moments" if isinstance(held, Moments) else "sources"
+    if any(part is not None for part in given):
+        raise ValueError(f"{what} hold y, weights and queries: give none")
+    model = as_model(fitted)
+    inner = getattr(fitted, "best_estimator_", fitted)
+    if hasattr(inner, "steps"):
+        raise TypeError(
+            f"{what} judge an estimator of budgetline itself, not {type(inner).__name__}, which would transform them"
+        )
+    model.columns.check(held.feature_names, held.n_features)
+    if isinstance(held, Moments):
+        return model, _from_moments(model, held, metric)
+    return model, values_over(model, held, metric, fitted)
+
+
+def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Float:
+    """Return the metric of every stage from moments of held-out data; warn where huge coefficients cancel."""
+    if not model.squared_error:
+        raise ValueError(f"moments judge models of squared error only, not {model.estimator}")
+    if moments.n_targets != model.n_targets:
+        raise ValueError(f"the moments are of {moments.n_targets} targets, the model has {model.n_targets}")
+    if not isinstance(metric, RowMetric) or metric.of_errors is None:
+        raise ValueError(f"metric {shown(metric.name)} needs the data: moments do not determine it")
+    errors, D = model.stages.mean_squared_errors(moments), moments.n_features
+    variance = np.diag(moments.scatter) / moments.weight
+    sd = np.sqrt(variance)
+    sizes = np.abs(model.stages.coef_path) @ sd[:D] + sd[D:]
+    if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
+        warnings.warn(
+            "the coefficients are so large that moments do not determine the errors: judge the model on the data",
+            LinAlgWarning,
+            stacklevel=4,
+        )
+    return metric.finished(metric.of_errors(errors), variance[D:])
+
+
+def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float], bool]:
+    """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
+    if hasattr(metric, "_score_func"):
+        raise ValueError(f"{shown(metric)} is a scorer of estimators: give its function of (y_true, y_pred)")
+    if callable(metric):
+        name = name_of(metric)
+        return name, metric, not name.endswith(LOSSES)
+    if isinstance(metric, str) and metric in OF_PREDICTIONS:
+        return metric, OF_PREDICTIONS[metric], METRICS[metric].greater_is_better
+    ndcg = as_metric(metric) if isinstance(metric, NDCG) or str(metric).startswith("ndcg") else None
+    if isinstance(ndcg, NDCG):
+        return ndcg.name, lambda y, scores, sample_weight=None: ndcg.of_scores(y, scores, qid, sample_weight), True
+    raise ValueError(f"unknown metric {shown(metric)}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")

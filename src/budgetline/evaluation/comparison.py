@@ -1,0 +1,291 @@
+"""Many sequencers over many folds: one table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+from sklearn.base import clone, is_classifier
+from sklearn.utils import indexable
+
+from budgetline.budgets import Interpolation, check_interpolation
+from budgetline.data.rows import Rows
+from budgetline.evaluation.budget_curves import budget_curve
+from budgetline.evaluation.cross_validation import Samples
+from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
+from budgetline.evaluation.oracle import oracle_curve
+from budgetline.evaluation.timeliness import check_fraction, plateau, stopping_cost, timeliness
+from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
+from budgetline.messages import shown, some
+from budgetline.model.anytime import as_model
+from budgetline.progress import Progress, counted
+from budgetline.statistics.folds import fold_moments
+from budgetline.statistics.moments import Moments
+from budgetline.tables import Backend, frame_of, text_table
+
+MOMENTS_BYTES = 1 << 30
+"""The moments of all folds are shared if they take no more than this."""
+COLUMNS = ("method", "fold", "timeliness", "fraction", "stop_cost", "final", "fit_seconds")
+MEANS = ("timeliness", "stop_cost", "final", "fit_seconds")
+"""The columns that a summary takes the means of."""
+Row = dict[str, str | float]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What :func:`compare` found.
+
+    Attributes
+    ----------
+    rows : tuple of dict
+        One per method and fold: method, fold, timeliness, fraction, stop_cost, final (the value at the whole cost),
+        fit_seconds.
+    curves : dict name -> BudgetCurve
+        The mean held-out curve of every method, with its standard error and the folds it is the mean of.
+    metric : str
+    """
+
+    rows: tuple[Row, ...]
+    curves: dict[str, BudgetCurve]
+    metric: str
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per method and fold as a data frame."""
+        return frame_of({key: [row[key] for row in self.rows] for key in COLUMNS}, backend)
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Return, per method, mean and standard error over folds of the timeliness, and the other means.
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeRegressor, compare
+        >>> from budgetline.datasets import load_nhanes
+        >>> nhanes = load_nhanes()
+        >>> found = compare({"fr": AnytimeRegressor(nhanes.feature_groups)}, nhanes.data, nhanes.target, cv=2)
+        >>> sorted(found.summary()["fr"])
+        ['error', 'final', 'fit_seconds', 'stop_cost', 'timeliness']
+        """
+        found = {}
+        for method in self.curves:
+            folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])
+            value, *others = folds.mean(axis=0).tolist()
+            error = float(folds[:, 0].std(ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else np.nan
+            found[method] = {"timeliness": value, "error": error, **dict(zip(MEANS[1:], others, strict=True))}
+        return found
+
+    def __str__(self) -> str:
+        header = ["method", "timeliness", "± s.e.", f"final {self.metric}", "stop cost", "fit seconds"]
+        rows = []
+        for method, row in self.summary().items():
+            fixed = [f"{row[key]:.4f}" for key in ("timeliness", "error", "final")]
+            seconds = "" if np.isnan(row["fit_seconds"]) else f"{row['fit_seconds']:.3g}"
+            rows.append([method, *fixed, f"{row['stop_cost']:.6g}", seconds])
+        heuristic = any("heuristic" in curve.label for curve in self.curves.values())
+        note = "\noracle: steps reordered as if their gains stayed the same; a heuristic, not an upper bound"
+        return text_table(header, rows, left={0}) + note * heuristic
+
+    def __repr__(self) -> str:
+        folds = len(self.rows) // len(self.curves)
+        return f"Comparison({len(self.curves)} methods, {folds} folds, {self.metric})\n{self}"
+
+
+def compare(
+    estimators: Mapping[str, object],
+    X: object,
+    y: object,
+    *,
+    metric: object = "explained",
+    cv: object = None,
+    fraction: float | Literal["plateau"] = 1.0,
+    reference: str | None = None,
+    oracles: tuple[str, ...] = (),
+    interpolation: Interpolation = "step",
+    sample_weight: object = None,
+    qid: object = None,
+    progress: Progress = None,
+) -> Comparison:
+    """Fit several estimators on the same folds and compare what they are worth over all budgets.
+
+    Estimators of squared error share one pass over the data, and metrics of squared error need no other pass.
+
+    Parameters
+    ----------
+    estimators : mapping name -> estimator, whose clones are fitted
+    X, y, metric, sample_weight, qid
+        As in :func:`budget_curve`.
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
+    fraction : float in [0, 1], or "plateau"
+        Curves are judged up to the stopping cost of the reference's training curve, fold by fold; "plateau" finds the
+        fraction by the paper's rule. The default, 1, is the whole curve.
+    reference : str, optional
+        The method whose training curve gives the stopping cost; the paper's is CS-G-OMP. Default: the first.
+    oracles : tuple of str
+        Methods whose :func:`oracle_curve` is judged too, as "… oracle".
+    interpolation, progress
+        As in :func:`timeliness` and :func:`cross_val_budget_curve`.
+
+    Returns
+    -------
+    Comparison
+        ``to_frame()`` has one row per method and fold, ``str()`` is a table. Seconds include a share of the one pass.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor, compare
+    >>> from budgetline.datasets import load_nhanes
+    >>> data = load_nhanes()
+    >>> methods = {how: AnytimeRegressor(data.feature_groups, schedule=how) for how in ("greedy", "cheapest")}
+    >>> found = compare(methods, data.data, data.target, fraction="plateau").summary()
+    >>> found["greedy"]["timeliness"] > found["cheapest"]["timeliness"]
+    True
+    """
+    check_interpolation(interpolation)
+    check_fraction(1 if fraction == "plateau" else fraction)
+    measure, reference = as_metric(metric), _check_names(estimators, reference, oracles)
+    folds = _folds(Samples(indexable(X)[0], y, sample_weight, qid), cv, estimators)
+    fits: list[_Fit] = []
+    for fold, name in counted(list(product(folds, estimators)), progress, "fits"):
+        fits.append(fold.fit(name, estimators[name], measure))
+        _check_losses(fits, measure)
+    return _compared(fits, fraction, reference, oracles, interpolation, measure.name)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A method on a fold: its loss, its curves on training and test rows, and the seconds that the fit took."""
+
+    fold: int
+    method: str
+    loss: str
+    training: BudgetCurve
+    test: BudgetCurve
+    seconds: float
+
+
+def _compared(
+    fits: list[_Fit],
+    fraction: float | Literal["plateau"],
+    reference: str,
+    oracles: tuple[str, ...],
+    interpolation: Interpolation,
+    metric: str,
+) -> Comparison:
+    """Judge the fits of every fold up to the stopping cost of the reference on that fold."""
+    rows: list[Row] = []
+    curves: dict[str, list[BudgetCurve]] = {}
+    for k, fold in groupby(fits, key=lambda fit: fit.fold):
+        found = {fit.method: fit for fit in fold}
+        leader = found[reference].training
+        share = plateau(leader) if fraction == "plateau" else float(fraction)
+        stop = stopping_cost(leader, share)
+        judged = {name: (fit.test, fit.seconds) for name, fit in found.items()}
+        judged |= {f"{name} oracle": (oracle_curve(found[name].test), np.nan) for name in oracles}
+        for name, (curve, seconds) in judged.items():
+            mean = timeliness(curve, stop, interpolation=interpolation)
+            values = (name, k, mean, share, stop, float(curve.values[-1]), seconds)
+            rows.append(dict(zip(COLUMNS, values, strict=True)))
+            curves.setdefault(name, []).append(curve)
+    return Comparison(tuple(rows), {name: BudgetCurve.mean(each) for name, each in curves.items()}, metric)
+
+
+def _check_losses(fits: list[_Fit], metric: Metric) -> None:
+    """Raise an error if what is explained is measured in different losses."""
+    losses = {fit.method: fit.loss for fit in fits}
+    if metric.name in ("explained", "F") and len(set(losses.values())) > 1:
+        each = some(losses.items(), of=lambda item: f"{shown(item[0])} {item[1]}")
+        raise ValueError(f"{shown(metric.name)} is in the loss of each model ({each}): take a metric they share")
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Training and test rows; their moments, where all methods share them, and the seconds that these took."""
+
+    number: int
+    samples: Samples
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+    moments: tuple[Moments, Moments] | None = None
+    seconds: float = 0.0
+
+    def fit(self, name: str, estimator: object, metric: Metric) -> _Fit:
+        """Fit a clone of an estimator and judge it."""
+        fitted, seconds = self._fitted(estimator)
+        loss = type(as_model(fitted).family).__name__
+        return _Fit(self.number, name, loss, BudgetCurve.of(fitted), self._curve(fitted, metric), seconds)
+
+    def _fitted(self, estimator: object) -> tuple[object, float]:
+        if self.moments is not None and _takes_moments(estimator):
+            start = perf_counter()
+            with suppress(LinAlgWarning), warnings.catch_warnings():
+                warnings.simplefilter("error", LinAlgWarning)  # too ill conditioned for moments: fit from the rows
+                return clone(estimator).fit_moments(self.moments[0]), perf_counter() - start + self.seconds
+        rows = self.samples.take(self.train)
+        start = perf_counter()
+        return rows.fitted(estimator), perf_counter() - start
+
+    def _curve(self, fitted: object, metric: Metric) -> BudgetCurve:
+        determined = isinstance(metric, RowMetric) and metric.of_errors is not None
+        if self.moments is not None and determined and _takes_moments(fitted):
+            with suppress(LinAlgWarning), warnings.catch_warnings():
+                warnings.simplefilter("error", LinAlgWarning)
+                return budget_curve(fitted, self.moments[1], metric=metric)
+        return self.samples.take(self.test).curve(fitted, metric)
+
+
+def _takes_moments(estimator: object) -> bool:
+    """Return whether an estimator learns from the moments of all rows: those with folds of their own do not."""
+    squares = getattr(estimator, "loss", "squared_error") == "squared_error"
+    return squares and hasattr(estimator, "fit_moments") and not hasattr(estimator, "cv")
+
+
+def _folds(samples: Samples, cv: object, estimators: Mapping[str, object]) -> list[_Fold]:
+    """Return the folds, with moments unless no method takes them, they are too large, or the table has none.
+
+    Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
+    """
+    splits = samples.splits(cv, any(map(is_classifier, estimators.values())))
+    plain = [_Fold(k, samples, *split) for k, split in enumerate(splits)]
+    if not any(map(_takes_moments, estimators.values())):
+        return plain
+    table = check_table(samples.X)
+    n, D = table.shape
+    if n < D or 16 * D**2 * len(splits) > MOMENTS_BYTES:
+        return plain
+    Y, shape = check_target(samples.y, n)
+    weight = check_weight(samples.weight, n)
+    start = perf_counter()
+    try:
+        rows, _ = Rows(numbers_of(table), Y, weight).rescaled()
+        found = list(fold_moments(rows, splits, column_names(samples.X)))
+    except ValueError:
+        return plain
+    seconds = (perf_counter() - start) / len(splits)
+    shaped = ((replace(train, target_shape=shape), replace(test, target_shape=shape)) for train, test in found)
+    return [replace(fold, moments=both, seconds=seconds) for fold, both in zip(plain, shaped, strict=True)]
+
+
+def _check_names(estimators: Mapping[str, object], reference: str | None, oracles: tuple[str, ...]) -> str:
+    """Check the names of methods; return that of the reference."""
+    if not isinstance(estimators, Mapping):
+        raise TypeError(f"estimators must be a mapping name -> estimator, got {type(estimators).__name__}")
+    if isinstance(oracles, str):
+        raise TypeError(f"oracles must be several names: give ({shown(oracles)},)")
+    if not estimators:
+        raise ValueError("there are no estimators to compare")
+    for name in (reference, *oracles):
+        if name is not None and name not in estimators:
+            raise ValueError(f"{shown(name)} is not one of the estimators: {some(estimators)}")
+    for name in oracles:
+        if (taken := f"{name} oracle") in estimators:
+            raise ValueError(f"{shown(taken)} is the name of the Oracle of {shown(name)}: rename the estimator")
+    return next(iter(estimators)) if reference is None else reference

@@ -1,0 +1,147 @@
+"""A fitted model and held-out data: what metrics judge, all stages at once or one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from budgetline.inputs import Array, Table, check_weight, raise_missing
+from budgetline.model.anytime import AnytimeModel, model_and_table
+from budgetline.model.stages import RowFunction
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A fitted model and held-out data, from which the scores of its stages follow in parts that fit into memory.
+
+    Attributes
+    ----------
+    model : AnytimeModel
+    X : the user's table
+    y : the user's targets
+    table : array or sparse matrix of shape (n, D')
+        The columns of X that any stage uses.
+    weight : array of shape (n,), or None
+    qid : array of shape (n,), or None
+    fitted : what the user gave: the model, or an estimator, pipeline or search that holds it
+    scores : array of shape (n, 1 + stages, P), or None
+        The scores of all stages, where they are known already.
+    """
+
+    model: AnytimeModel
+    X: object
+    y: object
+    table: Table
+    weight: Float | None = None
+    qid: Array | None = None
+    fitted: object = None
+    scores: Float | None = None
+
+    @classmethod
+    def of(cls, fitted: object, X: object, y: object, sample_weight: object = None, qid: object = None) -> HeldOut:
+        """Check a model and data."""
+        model, seen = model_and_table(fitted, X)
+        table = model.table(seen)
+        n = table.shape[0]
+        if y is not None:
+            raise_missing(y)
+        if qid is not None:
+            raise_missing(qid, name="qid")
+            check_consistent_length(qid, np.empty(n))
+        queries = None if qid is None else column_or_1d(qid)
+        return cls(model, X, y, table, check_weight(sample_weight, n), queries, fitted)
+
+    @cached_property
+    def targets(self) -> Float:
+        """The targets as the model sees them, shape (n, P)."""
+        return self.model.encode_target(self.y, self.table.shape[0])
+
+    @property
+    def variance(self) -> Float:
+        """The variances (P,) of the targets, exactly zero for those that are constant."""
+        counted = slice(None) if self.weight is None else self.weight > 0
+        Y, weight = self.targets[counted], None if self.weight is None else self.weight[counted]
+        Y = Y - Y[0]
+        return np.asarray(np.average((Y - np.average(Y, 0, weight)) ** 2, 0, weight))
+
+    def mean_over_rows(self, rows_of: RowFunction) -> Float:
+        """Return the weighted mean over rows of what ``rows_of(scores (m, K, P), rows)`` returns, shape (K, …)."""
+        if self.scores is None:
+            return self.model.stages.mean_over_rows(self.table, self.weight, rows_of)
+        return np.asarray(np.average(rows_of(self.scores, slice(None)), axis=0, weights=self.weight))
+
+    def views(self) -> Iterator[StageView]:
+        """Yield the model held at each stage, from stage 0 on."""
+        known = self.scores
+        found = self.model.stages.stage_scores(self.table) if known is None else np.moveaxis(known, 1, 0)
+        view = RegressorView if self.model.classes is None else ClassifierView
+        yield from (view(self, stage, scores) for stage, scores in enumerate(found))
+
+
+class StageView:
+    """A fitted model held at one stage, as scikit-learn's scorers expect an estimator.
+
+    Responses to the held-out X come from scores that are known already; any other X is predicted. Attributes that are
+    not defined here are those of what the user gave.
+    """
+
+    def __init__(self, held: HeldOut, stage: int, scores: Float) -> None:
+        self.held, self.stage, self.scores = held, stage, scores
+
+    def respond(self, method: str, X: object = None) -> Array:
+        """Return what a method of the model answers at this stage; None is the held-out X."""
+        if X is None or X is self.held.X:
+            return self.held.model.respond(self.scores, method)
+        model, seen = model_and_table(self.held.fitted, X)
+        return model.respond(model.scores(seen, stage=self.stage), method)
+
+    def predict(self, X: object) -> Array:
+        """Return predictions, or labels."""
+        return self.respond("predict", X)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "held":  # a copy that has not been filled yet
+            raise AttributeError(name)
+        return getattr(self.held.fitted, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = BaseEstimator().__sklearn_tags__()
+        return tags
+
+
+class RegressorView(RegressorMixin, StageView):  # type: ignore[misc]
+    """A regressor held at one stage."""
+
+
+class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
+    """A classifier held at one stage."""
+
+    @property
+    def classes_(self) -> Array | None:
+        """The labels."""
+        return self.held.model.classes
+
+    def predict_proba(self, X: object) -> Float:
+        """Return probabilities."""
+        return self.respond("predict_proba", X)
+
+    def predict_log_proba(self, X: object) -> Float:
+        """Return log probabilities."""
+        return self.respond("predict_log_proba", X)
+
+    def decision_function(self, X: object) -> Float:
+        """Return scores."""
+        return self.respond("decision_function", X)
