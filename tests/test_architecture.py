@@ -55,7 +55,7 @@ WRITE_IN_FULL = {
     "budgetline.messages",
     "budgetline.persistence.settings",  # of floats, which read back as the same
     "budgetline.report.page",
-    "budgetline.report.words",
+    "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
     "budgetline.statistics.tallies",
 }

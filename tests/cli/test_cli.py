@@ -239,7 +239,7 @@ def test_reports_with_a_certificate(run, done):
     assert (
         run("report", "m", path, "-t", "target", "--cv", 2, "--no-baselines", "--certify", 1, "-o", "r.html").code == 0
     )
-    assert "How near to the best?" in Path("r.html").read_text(encoding="utf-8")
+    assert "How close to optimal?" in Path("r.html").read_text(encoding="utf-8")
     assert done("report", "m")["certificate"] is None
 
 

@@ -24,7 +24,7 @@ from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
-from budgetline.report.words import number, with_error
+from budgetline.report.formatting import number, with_error
 
 
 def demo(

@@ -13,17 +13,18 @@ from budgetline.cli.data import Files, features_of, read_all
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.fitting import Estimator, estimator_for, task_of
 from budgetline.cli.outputs import check_output, writing
-from budgetline.cli.printing import Printer, style_of
+from budgetline.cli.printing import Printer
 from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
+from budgetline.evaluation.metrics import label_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.rules import RULES
 from budgetline.persistence import load
 from budgetline.report import make_report
-from budgetline.report.words import amount, count, number, with_error
+from budgetline.report.formatting import amount, count, number, with_error
 from budgetline.sequencing.schedules import SCHEDULES
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -201,7 +202,7 @@ def _methods(rules: str | None, task: options.Task, alpha: float, groups: Featur
 
 
 def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:
-    style = style_of(found.metric)
+    style = label_of(found.metric).style
     cells = []
     for name, row in found.summary().items():
         worth = with_error(row["timeliness"], row["error"], style)
@@ -214,7 +215,7 @@ def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:
 
 
 def _print_curve(judged: BudgetCurve, printer: Printer) -> None:
-    style, costs, values = style_of(judged.metric), map(amount, judged.costs), judged.values.tolist()
+    style, costs, values = label_of(judged.metric).style, map(amount, judged.costs), judged.values.tolist()
     if judged.groups:
         names = (group or "(before any group)" for group in judged.groups)
         cells = zip(names, costs, (number(value, style) for value in values), strict=True)

@@ -24,7 +24,7 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
-from budgetline.report.words import amount, count
+from budgetline.report.formatting import amount, count
 
 Estimator = AnytimeRegressor | AnytimeClassifier
 """Those that choose alpha are subclasses."""

@@ -28,7 +28,7 @@ from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import LinearModel
 from budgetline.persistence import load, to_onnx
-from budgetline.report.words import amount, listed
+from budgetline.report.formatting import amount, listed
 
 Block = NDArray[Any]
 """Predictions of some rows: (m,) or (m, P)."""

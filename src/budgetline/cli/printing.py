@@ -21,9 +21,9 @@ from rich.text import Text
 from budgetline.budgets import affordable
 from budgetline.cli.text_plot import draw
 from budgetline.evaluation import BudgetCurve
+from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
-from budgetline.report.making import LABELS
-from budgetline.report.words import amount, number
+from budgetline.report.formatting import amount, number
 from budgetline.sequencing import GroupSequence
 
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75)
@@ -113,7 +113,7 @@ class Printer:
 
     def budgets(self, curve: BudgetCurve) -> None:
         """Print what some budgets buy."""
-        style = style_of(curve.metric)
+        style = label_of(curve.metric).style
         cells = [
             [amount(row.budget), amount(row.spent), str(row.groups), number(row.value, style), row.last or "none"]
             for row in bought_at(curve)
@@ -123,7 +123,7 @@ class Printer:
     def curve(self, curve: BudgetCurve) -> None:
         """Draw a curve."""
         if not self.as_json:
-            width, style = min(CURVE_WIDTH, max(20, _console().width - 14)), style_of(curve.metric)
+            width, style = min(CURVE_WIDTH, max(20, _console().width - 14)), label_of(curve.metric).style
             for line in draw(curve, width, CURVE_HEIGHT, _unicode(), lambda value: number(value, style)):
                 print(line)
 
@@ -131,11 +131,6 @@ class Printer:
         """Print the result as JSON, if the user wants that."""
         if self.as_json:
             print(json.dumps(_plain(content), allow_nan=False, indent=1))
-
-
-def style_of(metric: str) -> str:
-    """Return how values of a metric are written, see :func:`budgetline.report.words.number`."""
-    return "percent" if metric == "explained" else LABELS.get(metric, ("", "general"))[1]
 
 
 @dataclass(frozen=True)

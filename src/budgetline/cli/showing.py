@@ -12,9 +12,9 @@ from budgetline.cli.printing import Printer, bought_at, in_line
 from budgetline.evaluation import BudgetCurve
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.optimality.certificate import SHOWN
 from budgetline.persistence import load
-from budgetline.report.nearness import SHARES
-from budgetline.report.words import amount, at_least, share
+from budgetline.report.formatting import amount, at_least, share
 
 LONGEST_SETTING = 1000
 """Characters of a setting."""
@@ -74,7 +74,7 @@ def certify(
         certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
     scale = certificate.null_value if certificate.null_value > 0 else 1.0
     rows = []
-    for each in budget or [part * certificate.total_cost for part in SHARES]:
+    for each in budget or [part * certificate.total_cost for part in SHOWN]:
         there = certificate.at(each)
         rows.append({"budget": each, **_shares(there.achieved / scale, there.bound / scale, there.ratio)})
     mean = _shares(*certificate.timeliness())

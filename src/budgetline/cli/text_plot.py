@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.evaluation import BudgetCurve
-from budgetline.report.words import amount
+from budgetline.report.formatting import amount
 
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bits of a Braille character, by row and column of the dot."""

@@ -1,29 +1,27 @@
-"""What a report says, as plain records: numbers, strings and tuples of them. Whatever is unknown is None."""
+"""What a report says, as plain records: numbers, strings and tuples of them. Unknown values are None."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetline.budgets import affordable
 from budgetline.messages import shown
 
 SCHEMA = 1
-"""Version of the record; files of a newer one are refused."""
-TRAINING = "training"
-CROSS_VALIDATED = "cross-validated"
-BOUND = "bound"
+"""Version of the record; files of other versions are refused."""
+TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
 ROUNDING = 1e-6
-"""Numbers of a certificate that follow from each other agree to this much."""
+"""Figures of a certificate that follow from each other agree to this tolerance."""
+
+Values = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted: kind is "regression" or "classification"."""
+    """What is predicted; ``kind`` is "regression" or "classification"."""
 
     kind: str
     estimator: str
@@ -33,7 +31,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Amount:
-    """A number with a name: the mean of a target, or the frequency of a class."""
+    """A named number: the mean of a target, or the frequency of a class."""
 
     name: str
     value: float | None
@@ -41,7 +39,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Data:
-    """What was learned from; ``rows`` is None where nobody knows."""
+    """The training data; ``rows`` is None if unknown."""
 
     rows: int | None
     columns: int
@@ -71,7 +69,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the sequence. ``agreement`` counts the folds that had bought the group at this cost, too."""
+    """One step of the sequence; ``agreement`` counts the folds that bought the group by this cost."""
 
     step: int
     group: str
@@ -85,75 +83,67 @@ class Stage:
 
 @dataclass(frozen=True)
 class Curve:
-    """Values of the metric against cost, read as steps; the first point is the model before any group.
+    """Values of the metric against cost, a step function; the first point is the model without groups.
 
-    ``kind`` says how it was found: "training", with a point per stage, or "cross-validated", with a point wherever a
-    fold has one; or it is the "bound" of a certificate, which holds up to the next cost, that cost included.
-    ``errors`` is empty where there are none.
+    Of kind "training", with a point per stage, or "cross-validated", with a point at every cost of any fold; or the
+    "bound" of a certificate, which holds up to and including the next cost. ``errors`` may be empty.
     """
 
     kind: str
     label: str
     costs: tuple[float, ...]
-    values: tuple[float | None, ...]
-    errors: tuple[float | None, ...]
+    values: Values
+    errors: Values
 
     def __post_init__(self) -> None:
-        if not self.costs or self.costs[0] != 0:
+        if self.costs[:1] != (0,):
             raise ValueError("costs must start at 0, before any group")
-        if any(b < a for a, b in zip(self.costs, self.costs[1:], strict=False)):
+        if list(self.costs) != sorted(self.costs):
             raise ValueError("costs must not decrease")
-        if len(self.values) != len(self.costs):
-            raise ValueError(f"values must have one entry per cost, got {len(self.values)} for {len(self.costs)}")
-        if len(self.errors) not in (0, len(self.costs)):
-            raise ValueError(f"errors must have one entry per cost, got {len(self.errors)} for {len(self.costs)}")
+        _check_length("values", self.values, len(self.costs))
+        _check_length("errors", self.errors or self.values, len(self.costs))
 
     def at(self, budget: float) -> tuple[float | None, float | None]:
-        """Return the value at a budget, and its standard error: those of the last point that is affordable."""
-        return self.point(int(affordable(self._grid, budget)) - 1)
-
-    @cached_property
-    def _grid(self) -> NDArray[np.float64]:
-        return np.array(self.costs)
+        """Return the value at a budget, and its standard error: those of the last affordable point."""
+        return self.point(int(affordable(np.array(self.costs), budget)) - 1)
 
     def point(self, k: int) -> tuple[float | None, float | None]:
-        """Return the value of a point and its standard error."""
+        """Return the value of a point, and its standard error."""
         return self.values[k], self.errors[k] if self.errors else None
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to order the groups, judged on the folds; ``values`` are those at the budgets of the comparison."""
+    """A way to order the groups, cross-validated; ``values`` are those at the budgets of the comparison."""
 
     name: str
     note: str
     timeliness: float | None
     timeliness_error: float | None
-    values: tuple[float | None, ...]
-    errors: tuple[float | None, ...]
+    values: Values
+    errors: Values
 
 
 @dataclass(frozen=True)
-class Rivals:
-    """The fitted model's way, first, and others, at the same shares of its whole cost."""
+class Methods:
+    """The model's own way to order the groups, first, and others, at shares of the total cost."""
 
     shares: tuple[float, ...]
     budgets: tuple[float, ...]
     methods: tuple[Method, ...]
 
     def __post_init__(self) -> None:
-        if len(self.budgets) != len(self.shares):
-            raise ValueError(f"budgets must have one entry per share, got {len(self.budgets)}")
+        _check_length("budgets", self.budgets, len(self.shares))
         if not self.methods:
             raise ValueError("methods must not be empty")
-        for method in self.methods:
-            if not len(method.values) == len(method.errors) == len(self.shares):
-                raise ValueError(f"methods: {shown(method.name)} must have one value and one error per share")
+        for k, method in enumerate(self.methods):
+            _check_length(f"methods[{k}].values", method.values, len(self.shares))
+            _check_length(f"methods[{k}].errors", method.errors, len(self.shares))
 
 
 @dataclass(frozen=True)
-class Bounded:
-    """What was achieved, the most that anything could achieve, and their ratio, 1 where the bound is 0."""
+class CertifiedShare:
+    """What was achieved, a bound on what can be achieved, and their ratio; 1 where there is nothing to achieve."""
 
     achieved: float
     bound: float
@@ -162,18 +152,18 @@ class Bounded:
     def __post_init__(self) -> None:
         if not -ROUNDING <= self.achieved <= self.bound + ROUNDING:
             raise ValueError(f"achieved must be between 0 and the bound, got {self.achieved:g} for {self.bound:g}")
-        expected = min(max(self.achieved / self.bound, 0.0), 1.0) if self.bound > 0 else 1.0
-        if abs(self.ratio - expected) > ROUNDING:
+        expected = min(max(self.achieved / self.bound, 0.0), 1.0) if self.bound > ROUNDING else self.ratio
+        if not 0 <= self.ratio <= 1 or abs(self.ratio - expected) > ROUNDING:
             raise ValueError(f"ratio must be achieved over bound, {expected:g}, got {self.ratio:g}")
 
 
 @dataclass(frozen=True)
-class Nearness:
-    """How near the order comes to the best, proven: F/R(∅) of the training data, with the ridge penalty.
+class CertifiedShares:
+    """How close the order is to optimal: F/R(∅) of the training data, with the ridge penalty.
 
-    ``budgets`` are shares of the whole cost. ``timeliness`` is about all budgets up to it, and the bound there about
-    every order. ``curve`` is the bound at every budget, None where the report's curves are of another measure or the
-    only bound is that of all groups.
+    ``budgets`` are shares of the total cost. ``timeliness`` averages over all budgets; its bound is for every order.
+    ``curve`` is the bound at every budget, None where the curves show another metric or the only bound is that of all
+    groups.
     """
 
     shares: tuple[float, ...]
@@ -181,7 +171,7 @@ class Nearness:
     achieved: tuple[float, ...]
     bounds: tuple[float, ...]
     ratios: tuple[float, ...]
-    timeliness: Bounded
+    timeliness: CertifiedShare
     notes: tuple[str, ...]
     curve: Curve | None
 
@@ -189,30 +179,29 @@ class Nearness:
         if not self.shares:
             raise ValueError("shares must not be empty")
         for name in ("budgets", "achieved", "bounds", "ratios"):
-            if len(getattr(self, name)) != len(self.shares):
-                raise ValueError(f"{name} must have one entry per share, got {len(getattr(self, name))}")
-        for k, entries in enumerate(zip(self.achieved, self.bounds, self.ratios, strict=True)):
+            _check_length(name, getattr(self, name), len(self.shares))
+        for k, figures in enumerate(zip(self.achieved, self.bounds, self.ratios, strict=True)):
             try:
-                Bounded(*entries)
+                CertifiedShare(*figures)
             except ValueError as error:
                 raise ValueError(f"ratios[{k}]: {error}") from error
         if self.curve is not None:
             values = [value for value in self.curve.values if value is not None]
             if self.curve.kind != BOUND or len(values) < len(self.curve.values) or self.curve.errors:
                 raise ValueError(f"curve must be of kind {shown(BOUND)}, with all values known and no errors")
-            if any(b < a for a, b in pairwise(values)):
+            if values != sorted(values):
                 raise ValueError("curve: a bound must not decrease")
 
     @property
-    def rows(self) -> tuple[tuple[float, float, Bounded], ...]:
-        """Share, budget, and what is known there."""
-        found = map(Bounded, self.achieved, self.bounds, self.ratios)
+    def rows(self) -> tuple[tuple[float, float, CertifiedShare], ...]:
+        """Share, budget and figures at each budget."""
+        found = map(CertifiedShare, self.achieved, self.bounds, self.ratios)
         return tuple(zip(self.shares, self.budgets, found, strict=True))
 
 
 @dataclass(frozen=True)
-class SharedCost:
-    """A cost that several groups share: the first of them pays it."""
+class SharedBy:
+    """A cost that several groups share; the first of them pays it."""
 
     name: str
     cost: float
@@ -229,7 +218,7 @@ class Required:
 
 @dataclass(frozen=True)
 class Content:
-    """All that a report says. See :class:`budgetline.Report`, which renders it."""
+    """Everything that a report says; :class:`budgetline.Report` renders it."""
 
     title: str
     version: str
@@ -242,9 +231,9 @@ class Content:
     sequence: tuple[Stage, ...]
     left_out: tuple[str, ...]
     curves: tuple[Curve, ...]
-    comparison: Rivals | None
-    certificate: Nearness | None = None
-    shared: tuple[SharedCost, ...] = ()
+    comparison: Methods | None
+    certificate: CertifiedShares | None = None
+    shared: tuple[SharedBy, ...] = ()
     required: tuple[Required, ...] = ()
 
     def __post_init__(self) -> None:
@@ -253,46 +242,45 @@ class Content:
             raise ValueError(f"curves must hold one of kind {shown(TRAINING)}")
         if len(set(kinds)) < len(kinds):
             raise ValueError("curves must be of different kinds")
-        costs = (0.0, *(stage.cumulative_cost for stage in self.sequence))
-        if self.training_curve.costs != costs:
+        if self.training_curve.costs != (0.0, *(stage.cumulative_cost for stage in self.sequence)):
             raise ValueError(f"curves: the {TRAINING} one must have the costs of the sequence")
-        if [stage.step for stage in self.sequence] != list(range(1, len(self.sequence) + 1)):
+        if any(stage.step != k for k, stage in enumerate(self.sequence, start=1)):
             raise ValueError("sequence must have the steps 1, 2, …, in order")
         if self.certificate is not None:
             self._check_certificate(self.certificate)
 
-    def _check_certificate(self, found: Nearness) -> None:
+    def _check_certificate(self, found: CertifiedShares) -> None:
         total = self.total_cost
         for share, budget in zip(found.shares, found.budgets, strict=True):
             if not 0 <= share <= 1 or abs(budget - share * total) > ROUNDING * total:
-                raise ValueError(f"certificate: budgets must be shares of the whole cost, got {budget:g}")
+                raise ValueError(f"certificate: budgets must be shares of the total cost, got {budget:g}")
         if found.curve is not None and self.measure.name != "explained":
             raise ValueError(f"certificate: there is no curve of a bound on {shown(self.measure.name)}")
         if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:
-            raise ValueError("certificate: the curve must end at the whole cost")
+            raise ValueError("certificate: the curve must end at the total cost")
 
     @property
     def total_cost(self) -> float:
-        """What the whole sequence costs."""
+        """The cost of the whole sequence."""
         return self.training_curve.costs[-1]
 
     @property
-    def main_curve(self) -> Curve:
-        """The curve that says what to expect: cross-validated where there is one."""
-        found = {curve.kind: curve for curve in self.curves}
-        return found.get(CROSS_VALIDATED, found[TRAINING])
-
-    def at_stage(self, stage: int) -> tuple[float | None, float | None]:
-        """Return what to expect of a stage, with its standard error; stage 0 is before any group, a free one too."""
-        curve = self.main_curve
-        return curve.at(self.sequence[stage - 1].cumulative_cost) if stage else curve.point(0)
-
-    def brings(self, stage: int) -> float | None:
-        """Return how much the group after a stage changes its value, None where one of the two is unknown."""
-        here, there = self.at_stage(stage)[0], self.at_stage(stage + 1)[0]
-        return None if here is None or there is None else there - here
+    def training_curve(self) -> Curve:
+        """The fitted model on its training data."""
+        return next(curve for curve in self.curves if curve.kind == TRAINING)
 
     @property
-    def training_curve(self) -> Curve:
-        """The curve of the fitted model on the data that it learned from."""
-        return next(curve for curve in self.curves if curve.kind == TRAINING)
+    def main_curve(self) -> Curve:
+        """The curve to rely on: cross-validated if there is one."""
+        return next((curve for curve in self.curves if curve.kind == CROSS_VALIDATED), self.training_curve)
+
+    @cached_property
+    def expected(self) -> tuple[tuple[float | None, float | None], ...]:
+        """Value and standard error of the main curve at every stage; stage 0 has no group, not even a free one."""
+        bought = affordable(np.array(self.main_curve.costs), self.training_curve.costs[1:]) - 1
+        return tuple(self.main_curve.point(k) for k in (0, *bought.tolist()))
+
+
+def _check_length(name: str, entries: Values, length: int) -> None:
+    if len(entries) != length:
+        raise ValueError(f"{name} must have {length} entries, got {len(entries)}")

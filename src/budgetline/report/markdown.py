@@ -6,29 +6,19 @@ import re
 
 from budgetline.messages import printable
 from budgetline.report.content import Content
-from budgetline.report.sections import (
-    Table,
-    best_table,
-    budget_table,
-    comparison_table,
-    details_table,
-    facts,
-    order_table,
-)
-from budgetline.report.words import headline, notes, subline
+from budgetline.report.sections import Table, facts, tables
+from budgetline.report.sentences import headline, notes, subline
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
 def render_markdown(content: Content) -> str:
-    """Return the report as Markdown; text of the user's is escaped and stays on its line."""
-    tables = [table(content) for table in (order_table, budget_table, comparison_table, best_table, details_table)]
-    figures = ", ".join(f"{label}: {value}" for label, value in facts(content))
+    """Return the report as Markdown; text from the user is escaped and stays on its line."""
     parts = [
         f"# {escape(content.title)}",
         f"**{escape(headline(content))}** {escape(subline(content))}",
-        f"{escape(figures)}.",
-        *(_table(table) for table in tables if table is not None),
+        escape(", ".join(f"{label}: {value}" for label, value in facts(content))) + ".",
+        *map(_section, tables(content).values()),
         "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in notes(content)),
     ]
     return "\n\n".join(parts) + "\n"
@@ -46,7 +36,7 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
 
 
-def _table(table: Table) -> str:
+def _section(table: Table) -> str:
     rule = ("---" if k in table.left else "---:" for k in range(len(table.header)))
     rows = [map(escape, table.header), rule, *(map(escape, row) for row in table.rows)]
     intro = f"{escape(table.intro)}\n\n" if table.intro else ""

@@ -9,7 +9,7 @@
   const svgSpace = document.querySelector("svg").namespaceURI;
   const $ = id => document.getElementById(id);
 
-  // -- numbers as text: as in words.py --------------------------------------------------------------------
+  // -- numbers as text: as in formatting.py -----------------------------------------------------------------
 
   const amount = x => String(Number(x.toPrecision(6)));
   const minus = text => text.replace("-", Number(text) === 0 ? "" : "−");
@@ -133,7 +133,7 @@
   // -- the curve --------------------------------------------------------------------------------------------
 
   function describeStage(k) {
-    const lines = [k ? `Stage ${k}: ${sequence[k - 1].group}` : "Before any group", `cost ${amount(costs[k])}`, `${measure.label} ${withError(pointOf(k))}`];
+    const lines = [k ? `Stage ${k}: ${sequence[k - 1].group}` : "No groups", `cost ${amount(costs[k])}`, `${measure.label} ${withError(pointOf(k))}`];
     if (main !== training) lines.push(`training ${number(training.values[k])}`);
     return lines;
   }
@@ -161,7 +161,7 @@
     const above = limit ? steps(limit, k => limit.values[k], x, y)[0] : [];
     if (limit) draw(svg, "path", { class: "beyond", d: path([...above, [above.at(-1)[0], box.top], [above[0][0], box.top]]) + "Z" });
     const tickText = measure.style === "percent" ? t => minus(String(Number((100 * t).toPrecision(6)))) + " %" : t => minus(String(t));
-    axes(svg, box, x, y, amount, tickText, `budget in ${unit}`, measure.label + (measure.greater_is_better ? "" : " (less is better)"));
+    axes(svg, box, x, y, amount, tickText, `budget in ${unit}`, measure.label + (measure.greater_is_better ? "" : " (lower is better)"));
     if (main.errors.length) {
       const edge = sign => k => (main.values[k] === null || main.errors[k] === null ? null : main.values[k] + sign * main.errors[k]);
       const low = steps(main, edge(-1), x, y);
@@ -210,7 +210,7 @@
     const added = sequence.map((_, k) => shareAdded(k));
     const x = scaleOf(sequence.map(s => s.cost), box.left, box.right, width < 480 ? 4 : 7, true);
     const y = scaleOf(added.map(v => (v === null ? 0 : Math.max(v, 0))), box.bottom, box.top, 5, true);
-    axes(svg, box, x, y, amount, t => amount(100 * t) + " %", `cost of the group in ${unit}`, "explained on top, training");
+    axes(svg, box, x, y, amount, t => amount(100 * t) + " %", `cost in ${unit}`, "additionally explained, training");
     const spot = k => [x.place(sequence[k].cost), y.place(Math.max(added[k] || 0, 0))];
     points = sequence.map((_, k) => draw(svg, "circle", { class: "dot", r: 5.5, cx: spot(k)[0], cy: spot(k)[1] }));
     // names where they fit, the best value for money first
@@ -227,7 +227,7 @@
       label.setAttribute("y", found[1]);
       taken.push([found[0], found[1] - 11, found[0] + w, found[1] + 3]);
     });
-    const describe = k => [`${k + 1}. ${sequence[k].group}`, `cost ${amount(sequence[k].cost)}`, `explains ${percent(added[k])} more`];
+    const describe = k => [`${k + 1}. ${sequence[k].group}`, `cost ${amount(sequence[k].cost)}`, `explains another ${percent(added[k])}`];
     walkable($("scatter"), points, describe, k => setBudget(costs[k + 1]), width);
     markPoints();
   }
@@ -270,7 +270,7 @@
     $("quality-error").textContent = errorAt(main, point) === null ? "" : `± ${number(errorAt(main, point))}`;
     $("quality-training").textContent = main === training ? "" : `${number(training.values[stage])} on the training data`;
     $("spent").textContent = `${amount(spent)} of ${amount(total)} ${unit}`;
-    $("left").textContent = rest > total * SLACK ? `${amount(rest)} left over: too little for the next group` : "";
+    $("left").textContent = rest > total * SLACK ? `${amount(rest)} left, too little for the next group` : "";
     $("count").textContent = `${stage} of ${sequence.length}`;
     $("groups").replaceChildren(...(stage ? sequence.slice(0, stage).map(s => s.group) : ["none"]).map(name => {
       const chip = document.createElement("li");
@@ -278,16 +278,16 @@
       if (!stage) chip.className = "none";
       return chip;
     }));
-    $("next-group").textContent = next ? next.group : "none: everything is bought";
-    const brings = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)])) : "";
+    $("next-group").textContent = next ? next.group : "none: all groups are computed";
+    const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)])) : "";
     $("next-what").textContent = next
-      ? `costs ${amount(next.cost)}, from a budget of ${amount(costs[stage + 1])}; brings ${brings} ${measure.label}${main === training ? " (training)" : ""}` : "";
+      ? `costs ${amount(next.cost)}, affordable from a budget of ${amount(costs[stage + 1])}; changes ${measure.label} by ${effect}${main === training ? " (training)" : ""}` : "";
     const text = `${amount(budget)} ${unit}: ${stage} of ${sequence.length} groups, ${measure.label} ${number(main.values[point])}`;
     slider.setAttribute("aria-valuetext", text);
     $("status").textContent = text;
     $("previous").disabled = budget <= 0;
     $("next").disabled = budget >= total;
-    for (const row of document.querySelectorAll("tr[data-step]")) row.classList.toggle("bought", Number(row.dataset.step) <= stage);
+    for (const row of document.querySelectorAll(".order tr[data-row]")) row.classList.toggle("bought", Number(row.dataset.row) <= stage);
     moveMark();
     markPoints();
   }
@@ -312,12 +312,12 @@
 
   document.documentElement.classList.add("js");
   $("live").hidden = false;
-  $("quality-label").textContent = `Expected ${measure.label}, ` + (main === training ? "training data" : `mean of ${measure.folds} folds ± standard error`);
+  $("quality-label").textContent = main === training ? `${measure.label} on the training data` : `Expected ${measure.label}: mean of ${measure.folds} folds ± standard error`;
   legend($("curve-legend"), [
-    ["main", main === training ? "training data" : "cross-validated, each fold with its own order"],
+    ["main", main.label],
     ...(main.errors.length ? [["band", "± one standard error"]] : []),
-    ...(main === training ? [] : [["training", "this model on its own training data"]]),
-    ...(limit ? [["bound", `bound: ${limit.label}`]] : []),
+    ...(main === training ? [] : [["training", training.label]]),
+    ...(limit ? [["bound", limit.label]] : []),
   ]);
   const plot = $("curve");
   plot.addEventListener("pointermove", event => {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,15 +15,15 @@ from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
 from budgetline.report.markdown import render_markdown
 from budgetline.report.page import render_page
-from budgetline.report.reading import plain_of, read_record
-from budgetline.report.words import headline
+from budgetline.report.records import read
+from budgetline.report.sentences import headline
 
 
 @dataclass(frozen=True)
 class Report(Content):
     """What a fitted model is worth at every budget: one plain record, rendered as HTML, Markdown or JSON.
 
-    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples; what is unknown is None.
+    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples; unknown values are None.
 
     Attributes
     ----------
@@ -39,36 +40,37 @@ class Report(Content):
     curves : tuple of records with kind, label, costs, values, errors
         Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
     comparison : record with shares, budgets, methods; or None
+    certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
+        How close the order is to optimal, where a certificate was given. Values are shares F/R(∅) of the training
+        data, with the ridge penalty; ``curve`` is the bound, of kind "bound".
     shared : tuple of records with name, cost, groups
         Costs that groups share; the first of them pays.
     required : tuple of records with group, groups
         Groups that must be bought before others.
-    certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
-        How near the order comes to the best, where a certificate was given. Values are shares F/R(∅) of the training
-        data, with the ridge penalty; ``curve`` is the bound, of kind "bound".
 
     Examples
     --------
     >>> from budgetline import AnytimeClassifier, Report, make_report
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> summary = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
-    >>> summary.headline
-    '194.2 of 323.97 cost units buy 91 % of what all 9 groups bring.'
-    >>> summary.sequence[0].group, round(summary.curves[0].values[1], 3)
+    >>> report = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
+    >>> report.headline
+    '194.2 of 323.97 cost units buy 91 % of the improvement from all 9 groups.'
+    >>> report.sequence[0].group, round(report.curves[0].values[1], 3)
     ('cp', 0.191)
-    >>> Report.from_json(summary.to_json()) == summary
+    >>> Report.from_json(report.to_json()) == report
     True
     """
 
     @property
     def headline(self) -> str:
-        """The one sentence to remember."""
+        """The sentence to remember."""
         return headline(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain dicts and lists, with the version of its schema."""
-        return {"schema": SCHEMA, **plain_of(self)}
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -77,22 +79,20 @@ class Report(Content):
         Raises
         ------
         ValueError
-            That names the entry which is missing, not known, or not what it should be.
+            Names the entry that is missing, unknown, or not what it should be.
         """
         if not isinstance(content, Mapping):
             raise ValueError(f"a report must be a mapping of names to values, got {shown(content)}")
-        entries = dict(content)
-        schema = entries.pop("schema", None)
-        if isinstance(schema, bool) or not isinstance(schema, int):
+        if type(schema := content.get("schema")) is not int:
             raise ValueError(f"schema must be a whole number, got {shown(schema)}")
         if schema != SCHEMA:
-            raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}")
-        found: Self = read_record(cls, entries, "")
+            raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}: make the report again")
+        found: Self = read(cls, {name: entry for name, entry in content.items() if name != "schema"})
         return found
 
     def to_json(self) -> str:
         """Return the record as JSON, in plain ASCII."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n"
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -112,7 +112,7 @@ class Report(Content):
         return render_page(self)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: ``.html``, ``.md`` or ``.json``, by the suffix of the path; in full or not at all."""
+        """Write the report as ``.html``, ``.md`` or ``.json``, by the suffix of the path; completely or not at all."""
         renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
         render = renderings.get(Path(path).suffix.lower())
         if render is None:
@@ -120,7 +120,7 @@ class Report(Content):
         write_atomically(path, render().encode("utf-8", errors="backslashreplace"))  # names may hold lone surrogates
 
     def _repr_html_(self) -> str:
-        return f"<pre>{render_markdown(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
+        return f"<pre>{escape(self.to_markdown(), quote=False)}</pre>"
 
     def __repr__(self) -> str:
         return f"Report({shown(self.title)}: {printable(self.headline)})"

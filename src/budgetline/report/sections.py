@@ -1,16 +1,17 @@
-"""The tables of a report as plain cells, the same in every rendering."""
+"""The figures and tables of a report as plain cells, the same in every rendering."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from budgetline.report.content import Content
-from budgetline.report.words import amount, at_least, change, nearest, number, share, with_error
+from budgetline.report.content import CertifiedShares, Content, Methods
+from budgetline.report.formatting import amount, at_least, change, count, number, share, with_error
+from budgetline.report.sentences import optimality
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: cells are text; the columns ``left`` are words, the others numbers."""
+    """A table of text cells: the columns ``left`` hold words, the others numbers."""
 
     title: str
     intro: str
@@ -19,8 +20,25 @@ class Table:
     left: frozenset[int]
 
 
-def order_table(content: Content) -> Table:
-    """Return the sequence: step, group, columns, cost, cumulative cost, gain, explained, and how many folds agree."""
+def facts(content: Content) -> list[tuple[str, str]]:
+    """Return the figures at the top of a report."""
+    data = content.data
+    rows = [] if data.rows is None else [("rows", f"{data.rows:,}")]
+    cost = (f"total cost in {content.unit}", amount(content.total_cost))
+    return [*rows, ("columns", f"{data.columns:,}"), ("groups", f"{data.groups:,}"), cost]
+
+
+def tables(content: Content) -> dict[str, Table]:
+    """Return the tables by name, in their order."""
+    found = {"order": _order(content), "buys": _budgets(content)}
+    if content.comparison is not None:
+        found["comparison"] = _comparison(content, content.comparison)
+    if content.certificate is not None:
+        found["optimality"] = _optimality(content, content.certificate)
+    return {**found, "details": _details(content)}
+
+
+def _order(content: Content) -> Table:
     folds = content.measure.folds
     header = ("step", "group", "columns", "cost", "cumulative cost", "gain", "explained")
     rows = []
@@ -29,89 +47,67 @@ def order_table(content: Content) -> Table:
         cells = (str(stage.step), stage.group, str(stage.columns), amount(stage.cost), amount(stage.cumulative_cost))
         agreement = () if stage.agreement is None else (f"{stage.agreement} of {folds}",)
         rows.append((*cells, gain, share(stage.explained), *agreement))
-    intro = "The groups in the order in which the model computes them; the gain is what each adds to those before it."
+    intro = "Groups in the order in which they are computed. The gain is what a group adds to those before it."
     return Table("The order", intro, (*header, "folds that agree") if folds else header, tuple(rows), frozenset({1}))
 
 
-def budget_table(content: Content) -> Table:
-    """Return, for every stage, what is computed, what to expect, and what comes next at which cost."""
+def _budgets(content: Content) -> Table:
+    """Return, for every stage, the groups computed, the expected value, and cost and effect of the next group."""
     training, style, label = content.training_curve, content.measure.style, content.measure.label
     judged = content.main_curve is not training
     header = ("budget from", "groups computed", *((f"{label}, cross-validated",) if judged else ()))
     rows = []
     for k, cost in enumerate(training.costs):
-        added = "none" if k == 0 else content.sequence[k - 1].group + (f" and {k - 1} before it" if k > 1 else "")
-        expected = (with_error(*content.at_stage(k), style),) if judged else ()
+        earlier = f" and {count(k - 1, 'earlier group')}" if k > 1 else ""
+        added = content.sequence[k - 1].group + earlier if k else "none"
+        expected = (with_error(*content.expected[k], style),) if judged else ()
         following = ("none", "–", "–")
         if k < len(content.sequence):
-            stage = content.sequence[k]
-            following = (stage.group, amount(stage.cost), change(content.brings(k), style))
+            stage, here, there = content.sequence[k], content.expected[k][0], content.expected[k + 1][0]
+            effect = None if here is None or there is None else there - here
+            following = (stage.group, amount(stage.cost), change(effect, style))
         rows.append((amount(cost), added, *expected, number(training.values[k], style), *following))
-    names = (f"{label}, training", "next group", "its cost", "it brings")
-    intro = f"What to expect at every stage, and what the next group would cost and bring, in {content.unit}."
-    return Table(
-        "What each budget buys",
-        intro,
-        (*header, *names),
-        tuple(rows),
-        frozenset({1, len(header) + 1}),
-    )
+    names = (f"{label}, training", "next group", "its cost", "its effect")
+    intro = f"What to expect at each stage, and what the next group costs (in {content.unit}) and changes."
+    left = frozenset({1, len(header) + 1})
+    return Table("What each budget buys", intro, (*header, *names), tuple(rows), left)
 
 
-def comparison_table(content: Content) -> Table | None:
-    """Return the methods with their timeliness and their values at shares of the whole cost."""
-    if (found := content.comparison) is None:
-        return None
+def _comparison(content: Content, found: Methods) -> Table:
     style = content.measure.style
     budgets = zip(found.shares, found.budgets, strict=True)
-    header = ("method", "timeliness", *(f"at {100 * s:g} % ({amount(b)})" for s, b in budgets), "what it does")
+    header = ("method", "timeliness", *(f"at {100 * s:g} % ({amount(b)})" for s, b in budgets), "order")
     rows = []
     for method in found.methods:
         values = (with_error(v, e, style) for v, e in zip(method.values, method.errors, strict=True))
         timeliness = with_error(method.timeliness, method.timeliness_error, style)
         rows.append((method.name, timeliness, *values, method.note))
     intro = (
-        f"Cross-validated {content.measure.label} of this model's way and of other ways to order the same groups, over"
-        " all budgets and at shares of the whole cost."
+        f"Cross-validated {content.measure.label} of this model and of other ways to order the same groups: the mean"
+        " over all budgets (timeliness), and the values at shares of the total cost."
     )
     return Table("Is the order worth it?", intro, header, tuple(rows), frozenset({0, len(header) - 1}))
 
 
-def best_table(content: Content) -> Table | None:
-    """Return what the order explains at shares of the whole cost, and the most that any set of groups could."""
-    if (found := content.certificate) is None:
-        return None
+def _optimality(content: Content, found: CertifiedShares) -> Table:
     rows = [(f"{100 * part:g} % ({amount(budget)})", there) for part, budget, there in found.rows]
-    rows.append(("all, on average (timeliness)", found.timeliness))
-    names = ("the order explains", "bound on any set of groups", "of the best, at least")
-    header = (f"budget, of {amount(content.total_cost)} {content.unit}", *names)
-    cells = ((where, share(known.achieved), share(known.bound), at_least(known.ratio)) for where, known in rows)
-    return Table("How near to the best?", nearest(content), header, tuple(cells), frozenset({0}))
+    rows.append(("mean over budgets (timeliness)", found.timeliness))
+    total = f"budget, of {amount(content.total_cost)} {content.unit}"
+    header = (total, "explained", "bound on any set", "certified share of the optimum")
+    cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
+    return Table("How close to optimal?", optimality(found), header, cells, frozenset({0}))
 
 
-def facts(content: Content) -> list[tuple[str, str]]:
-    """Return the figures at the head of a report."""
-    data = content.data
-    rows = [] if data.rows is None else [("rows", f"{data.rows:,}")]
-    cost = (f"whole cost in {content.unit}", amount(content.total_cost))
-    return [*rows, ("columns", f"{data.columns:,}"), ("groups", f"{data.groups:,}"), cost]
-
-
-def details_table(content: Content) -> Table:
-    """Return what was predicted, from what, and the settings."""
+def _details(content: Content) -> Table:
     task, data = content.task, content.data
-    target = "frequency of class" if task.kind == "classification" else "target"
-    rows = [
+    target = "frequency of class" if task.classes else "target"
+    rows = (
         ("task", f"{task.kind}, {len(task.classes)} classes" if task.classes else task.kind),
         ("loss", task.loss),
-        ("rows", "not known" if data.rows is None else f"{data.rows:,}" + (" (weighted)" if data.weighted else "")),
-        *((f"{target} {entry.name}", _general(entry.value)) for entry in data.target),
+        ("rows", "unknown" if data.rows is None else f"{data.rows:,}" + (" (weighted)" if data.weighted else "")),
+        *((f"{target} {entry.name}", number(entry.value, "general")) for entry in data.target),
         ("estimator", task.estimator),
         *((setting.name, setting.value) for setting in content.settings),
         ("budgetline", f"{content.version}, {content.date}"),
-    ]
-    return Table("Data and settings", "", ("what", "value"), tuple(rows), frozenset({0, 1}))
-
-
-def _general(value: float | None) -> str:
-    return number(value, "general")
+    )
+    return Table("Data and settings", "", ("item", "value"), rows, frozenset({0, 1}))

@@ -1,0 +1,155 @@
+"""The sentences of a report, the same in every rendering."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from budgetline.budgets import affordable
+from budgetline.evaluation import BudgetCurve, stopping_cost
+from budgetline.report.content import CROSS_VALIDATED, CertifiedShares, Content, Curve
+from budgetline.report.formatting import amount, at_least, change, count, listed, number, with_error
+
+ENOUGH = 0.8
+"""The headline is about the first cost that buys this share of the improvement."""
+FROM_SHARE = 0.1
+"""The sentence about the optimum is about this share of the total cost, or the next at which anything is explained."""
+VISIBLE = 5e-4
+"""Smaller differences of shares do not show with one decimal of a percentage."""
+
+
+def enough(content: Content) -> tuple[int, float] | None:
+    """Return the first stage with most of the improvement, and its share of it; None if nothing improves."""
+    values = [value for value, _ in content.expected]
+    if None in values:
+        return None
+    better = content.measure.greater_is_better
+    curve = BudgetCurve(np.array(content.training_curve.costs), np.array(values), greater_is_better=better)
+    gains = curve.improvement()
+    if not gains[-1] > 0:
+        return None
+    stage = int(affordable(curve.costs, stopping_cost(curve, ENOUGH))) - 1
+    return stage, float(gains[stage] / gains[-1])
+
+
+def headline(content: Content) -> str:
+    """Return the sentence to remember."""
+    total, stages, found = f"{amount(content.total_cost)} {content.unit}", len(content.sequence), enough(content)
+    if not stages:
+        return "No group was bought: the model uses no features."
+    if found is None:
+        return f"{total} buy no measurable improvement in {content.measure.label}."
+    if content.total_cost == 0:
+        return "Every group is free: there is nothing to decide."
+    stage, part = found
+    if stage == stages:
+        return f"It takes all {total} to get most of the improvement."
+    bought = f"{100 * part:.0f} % of the improvement from" if part < 0.995 else "at least as much improvement as"
+    return f"{amount(content.training_curve.costs[stage])} of {total} buy {bought} all {stages} groups."
+
+
+def subline(content: Content) -> str:
+    """Return the sentence that supports the headline with values of the metric."""
+    style, stages, found = content.measure.style, len(content.sequence), enough(content)
+    how = "Cross-validated" if content.main_curve.kind == CROSS_VALIDATED else "On the training data,"
+    parts = [f"{number(content.expected[0][0], style)} with no groups"]
+    if found is not None and found[0] < stages:
+        names = [stage.group for stage in content.sequence[: found[0]]]
+        parts.append(f"{with_error(*content.expected[found[0]], style)} with {listed(names)}")
+    if stages:
+        after = "its one group" if stages == 1 else f"all {stages} groups"
+        parts.append(f"{with_error(*content.expected[-1], style)} with {after}")
+    return f"{how} {content.measure.label} is {', '.join(parts)}.{_warning(content)}"
+
+
+def _warning(content: Content) -> str:
+    """Return a sentence if some stage is better than the last by more than the last one's standard error."""
+    sign = 1.0 if content.measure.greater_is_better else -1.0
+    known = {k: sign * value for k, (value, _) in enumerate(content.expected) if value is not None}
+    last, error = len(content.sequence), content.expected[-1][1]
+    if last not in known or error is None:
+        return ""
+    best = max(known, key=lambda k: known[k])
+    if known[best] <= known[last] + error:
+        return ""
+    text = with_error(*content.expected[best], content.measure.style)
+    cost = f"{amount(content.training_curve.costs[best])} {content.unit}"
+    return f" More groups do not help: the best value is {text}, with {count(best, 'group')} ({cost})."
+
+
+def optimality(found: CertifiedShares) -> str:
+    """Return the sentences that say how close the order is to optimal."""
+    rows = [row for row in found.rows if row[0] >= FROM_SHARE and row[2].achieved > 0]
+    if not rows:
+        return "The order explains nothing measurable."
+    part, _, there = rows[0]
+    certified, timely = at_least(there.ratio), at_least(found.timeliness.ratio)
+    reached = "is optimal" if certified == at_least(1.0) else f"reaches at least {certified} of the optimum"
+    first = f"At {100 * part:g} % of the cost, the order {reached} on the training data."
+    return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could."
+
+
+def notes(content: Content) -> list[str]:
+    """Return what a reader must know to read the figures."""
+    found = [
+        "A group counts once the budget pays for it in full: all curves are step functions.",
+        "“Gain” and “explained” are computed on the training data; “explained” is the share of the"
+        f" {content.task.loss} of the model without groups that the groups remove.",
+        *_notes_on_curves(content),
+        *_notes_on_bounds(content),
+    ]
+    if content.measure.style == "percent":
+        found.append("Differences between percentages are in percentage points (pp).")
+    for item in content.shared:
+        cost = f"{amount(item.cost)} {content.unit}"
+        found.append(f"{item.name} ({cost}) is paid once, by the first of {listed(item.groups)}.")
+    if content.shared:
+        found.append("With shared costs, the cost of a group depends on its place in the order.")
+    found += [f"{entry.group} requires {listed(entry.groups)}." for entry in content.required]
+    if content.left_out:
+        found.append(f"Not in the sequence, which reached its limits first: {', '.join(content.left_out)}.")
+    return found
+
+
+def _notes_on_curves(content: Content) -> list[str]:
+    measure = content.measure
+    if not measure.folds:
+        return ["All values are optimistic: they are those of the training data, as no data were given to validate on."]
+    better = "" if measure.greater_is_better else " (lower is better)"
+    found = [
+        f"The cross-validated curve is the mean {measure.label}{better} over {measure.folds} folds; the band is ± one"
+        " standard error. Each fold learns its own order from its training rows and is evaluated on the others. So the"
+        " curve estimates the whole procedure, including the choice of the order, not this one order.",
+        "“Folds that agree” counts the folds that bought the group by the same cost. If few do, the group's place in"
+        " the order is uncertain. Standard errors over folds are approximate, because folds share rows.",
+        f"The training curve is the fitted model on its own training rows: its {measure.label} is optimistic.",
+    ]
+    if content.comparison is not None:
+        found.append(
+            f"Timeliness is the mean {measure.label} over all budgets from 0 to the total cost. All methods use the"
+            " same folds; values are mean ± one standard error."
+        )
+    return found
+
+
+def _notes_on_bounds(content: Content) -> list[str]:
+    if (found := content.certificate) is None:
+        return []
+    notes = [
+        "The bounds in “How close to optimal?” are proven for the training data, with the ridge penalty: no set of"
+        " groups within the budget explains more. Each budget has its own best set, so no single order has to reach"
+        " all bounds. They say nothing about new rows."
+    ]
+    if content.left_out:
+        notes.append("The bounds also cover sets with groups that are not in the sequence.")
+    if found.curve is not None and content.measure.folds:
+        excess = _above(content.training_curve, found.curve)
+        here = f" Here it does, by up to {change(excess, 'percent').removeprefix('+')}." if excess >= VISIBLE else ""
+        notes.append(f"The training curve omits the penalty, so it can exceed the bound, which includes it.{here}")
+    return [*notes, *found.notes]
+
+
+def _above(curve: Curve, bound: Curve) -> float:
+    """Return the largest excess of a curve over a bound; 0 if there is none."""
+    holding = np.maximum(np.searchsorted(bound.costs, curve.costs, side="left") - 1, 0)  # up to the next cost
+    excess = np.array(curve.values, dtype=np.float64) - np.array(bound.values, dtype=np.float64)[holding]
+    return float(np.nanmax(excess, initial=0.0))
