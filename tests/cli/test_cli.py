@@ -4,7 +4,6 @@ import inspect
 import io
 import json
 import os
-import subprocess
 import sys
 import tomllib
 import warnings
@@ -21,48 +20,18 @@ from sklearn.utils import Bunch
 import budgetline
 import budgetline.cli.data
 import budgetline.cli.fitting
-import budgetline.cli.predicting
 import budgetline.data.csv_files
 import budgetline.data.sources
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, make_report, open_source
-from budgetline.cli import main, options
-from budgetline.cli.drawing import draw
+from budgetline.cli import main
+from budgetline.cli.text_plot import draw
 from budgetline.datasets import load_heart
+from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.rules import RULES
 from budgetline.sequencing.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("csv", "parquet", "svm")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    """Return a function that runs a command and returns its code, stdout and stderr."""
-
-    def call(*arguments):
-        code = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Bunch(code=code, out=captured.out, err=captured.err)
-
-    return call
-
-
-@pytest.fixture
-def done(run):
-    """Return a function that runs a command that must succeed, and returns its JSON document."""
-
-    def call(*arguments):
-        found = run(*arguments, "--json")
-        assert found.code == 0, found.err
-        return json.loads(found.out)
-
-    return call
 
 
 def heart():
@@ -148,7 +117,7 @@ def test_fit_show_predict_report_are_the_python_api(make, kind, run, done):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [heart, numbers])
-def test_streamed_fits_are_those_of_fit_source(make, kind, run):
+def test_streamed_fits_are_those_of_a_source(make, kind, run):
     data = make()
     path, given, *_, groups = write(data, kind)
     settings = {"alpha": 1e-2, "rule": "score"} if make is heart else {"alpha": 1e-2}
@@ -184,6 +153,10 @@ def test_settings_reach_the_estimator(done):
     )
     found = done("fit", path, *given, "--weight", "w", "--cv", 3, "--schedule", "doubling", "-o", "m")
     search = AnytimeRegressorCV(groups, cv=3, schedule="doubling").fit(X, y, sample_weight=weight)
+    same_sequence(found["sequence"], search)
+    assert found["alpha_"] == search.alpha_
+    found = done("fit", path, *given, "--weight", "w", "--cv", 3, "--loss", "poisson", "-o", "m")
+    search = AnytimeRegressorCV(groups, cv=3, loss="poisson").fit(X, y, sample_weight=weight)
     same_sequence(found["sequence"], search)
     assert found["alpha_"] == search.alpha_
     found = done("fit", path, *given, "--weight", "w", "--max-groups", 2, "-o", "m")
@@ -243,12 +216,12 @@ def test_certify_is_the_python_api(make, run, done):
     printed = run("certify", "m", "--budget", 3.3)
     assert (printed.code, printed.err) == (0, "")
     header, line, mean = printed.out.splitlines()[2:5]
-    assert header.split("  ")[-1].strip() == "of the best, at least"
+    assert header.split("  ")[-1].strip() == "certified share of the optimum"
     assert line.split()[0] == "3.3"
     shown = [float(number) / 100 for number in line.split()[1::2]]
     close(shown[:2], np.round(np.array([exact.achieved, exact.bound]) / truth.null_value, 3))
     assert exact.ratio - 1e-3 < shown[2] <= exact.ratio + 1e-7
-    assert mean.startswith("all, on average")
+    assert mean.startswith("mean over budgets")
     assert " ".join(truth.notes[0].split()) in " ".join(printed.out.split())
     assert all(len(line) <= 80 for line in printed.out.splitlines())
 
@@ -416,21 +389,21 @@ def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
     if kind == "parquet":
         X.assign(target=y).to_parquet(path, row_group_size=50)
     run("fit", path, *given, "-o", "m")
-    model = budgetline.load("m")
+    expected = budgetline.load("m").predict(X, stage=2)
     monkeypatch.setattr(budgetline.data.sources, "SOURCE_BYTES", 2000)
     monkeypatch.setattr(budgetline.data.csv_files, "CSV_BLOCK", 4000)
     sizes = []
-    frame = budgetline.cli.predicting._frame
+    respond = AnytimeModel.respond
 
-    def spy(model, chunk, names):
-        sizes.append(chunk.n_rows)
-        return frame(model, chunk, names)
+    def spy(model, scores, method):
+        sizes.append(len(scores))
+        return respond(model, scores, method)
 
-    monkeypatch.setattr(budgetline.cli.predicting, "_frame", spy)
+    monkeypatch.setattr(AnytimeModel, "respond", spy)
     for output in ("out.csv", "out.parquet"):
         assert run("predict", "m", path, "--stage", 2, "-o", output).code == 0
         found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
-        close(found["prediction"], model.predict(X, stage=2))
+        close(found["prediction"], expected)
     assert len(sizes) > 8
     assert sum(sizes) == 2 * len(y)
 
@@ -492,8 +465,8 @@ def test_a_full_disk_is_one_line(command, run, monkeypatch):
     assert sorted(os.listdir()) == before
 
 
-@pytest.mark.parametrize("module", ["fitting", "predicting"])
-def test_an_interruption_leaves_nothing_behind(module, run, monkeypatch):
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_an_interruption_leaves_nothing_behind(command, run, monkeypatch):
     path, given, *_ = write(numbers(), "csv")
     run("fit", path, *given, "-o", "m")
     before = sorted(os.listdir())
@@ -501,11 +474,11 @@ def test_an_interruption_leaves_nothing_behind(module, run, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    name, call = {
-        "fitting": ("save", ["fit", path, *given, "-o", "new"]),
-        "predicting": ("_frame", ["predict", "m", path, "-o", "new.csv"]),
-    }[module]
-    monkeypatch.setattr(getattr(budgetline.cli, module), name, interrupted)
+    place, name, call = {
+        "fit": (budgetline.cli.fitting, "save", ["fit", path, *given, "-o", "new"]),
+        "predict": (AnytimeModel, "respond", ["predict", "m", path, "-o", "new.csv"]),
+    }[command]
+    monkeypatch.setattr(place, name, interrupted)
     found = run(*call)
     assert found.code == 130
     assert "Traceback" not in found.err
@@ -829,28 +802,23 @@ def test_curves_are_drawn_where_they_are():
             assert abs(height - 31 * value / curve.values[-1]) <= 0.5 + 1e-9
 
 
-def test_the_options_are_those_of_the_library():
-    assert {rule.value for rule in options.Rule} == set(RULES)
-    assert {schedule.value for schedule in options.Schedule} == set(SCHEDULES)
+@pytest.mark.parametrize(("option", "names"), [("--rule", RULES), ("--schedule", SCHEDULES)])
+def test_the_options_are_those_of_the_library(option, names, run, done):
+    path, given, X, y, groups = write(numbers(), "csv")
+    for name in names:
+        model = AnytimeRegressor(groups, **{option[2:]: name}).fit(X, y)
+        same_sequence(done("fit", path, *given, option, name, "-o", "m")["sequence"], model)
+    assert f"is not one of {', '.join(map(repr, names))}" in run("fit", path, *given, option, "x", "-o", "m").err
+    assert all(name in run("compare", path, *given, "--rules", "x").err for name in {*names} - {"greedy"})
 
 
 # -- as a process --------------------------------------------------------------------------------------------------
 
 
-def process(*arguments, **environment):
-    env = {**os.environ, "PYTHONPATH": str(Path(budgetline.__file__).parents[1]), **environment}
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", *arguments],
-        capture_output=True,
-        text=True,
-        env=env,
-    )
-
-
 COMMANDS = ["demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "certify", "export", "profile"]
 
 
-def test_python_m_budgetline():
+def test_python_m_budgetline(process):
     helped = process("-m", "budgetline", "--help")
     assert helped.returncode == 0
     assert "Exit codes: 0 done" in helped.stdout
@@ -867,14 +835,14 @@ def test_every_command_has_examples(run):
         assert f"budgetline {name}" in found.out.split("Examples:")[1]
 
 
-def test_the_console_script():
+def test_the_console_script(process):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"budgetline": "budgetline.cli:main"}
     found = process("-c", "import sys; from budgetline.cli import main; sys.exit(main())", "--version")
     assert (found.returncode, found.stdout) == (0, f"budgetline {budgetline.__version__}\n")
 
 
-def test_a_plain_terminal_is_enough():
+def test_a_plain_terminal_is_enough(process):
     path, given, *_ = write(heart(), "csv")
     assert process("-m", "budgetline", "fit", str(path), *given, "-o", "m").returncode == 0
     found = process("-m", "budgetline", "show", "m", PYTHONIOENCODING="ascii")
@@ -882,7 +850,7 @@ def test_a_plain_terminal_is_enough():
     assert found.stdout.isascii()
 
 
-def test_without_its_packages_it_says_what_to_install():
+def test_without_its_packages_it_says_what_to_install(process):
     block = """
 import sys
 
@@ -901,7 +869,7 @@ sys.exit(main(["demo"]))
 
 
 @pytest.mark.slow
-def test_shells_complete_commands():
+def test_shells_complete_commands(process):
     script = process("-m", "budgetline", _BUDGETLINE_COMPLETE="source_bash")
     assert "budgetline" in script.stdout
     found = process(

@@ -3,8 +3,6 @@
 import errno
 import io
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,15 +14,13 @@ from sklearn.utils import Bunch
 import budgetline
 import budgetline.cli.data
 from budgetline import AnytimeRegressor
-from budgetline.cli import main
 
 COLUMNS = ["a", "b", "c"]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A folder with data, a model, groups, and extractors to profile."""
-    monkeypatch.chdir(tmp_path)
+def files(folder):
+    """Write data, a model, groups, and extractors to profile."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(40, 3)), columns=COLUMNS)
     y = X["a"] + 0.5 * X["b"] + 0.1 * rng.normal(size=40)
@@ -33,19 +29,6 @@ def folder(tmp_path, monkeypatch):
     Path("g.yaml").write_text("groups:\n  one: {columns: [a, b], cost: 1}\n  two: {columns: [c], cost: 2}\n")
     Path("in.txt").write_text("an input\n")
     Path("mod_to_profile.py").write_text("F = {'one': len, 'two': len}\n")
-    return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    """Return a function that runs a command and returns its code, stdout and stderr."""
-
-    def call(*arguments):
-        code = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Bunch(code=code, out=captured.out, err=captured.err)
-
-    return call
 
 
 # -- outputs that are inputs -----------------------------------------------------------------------------------
@@ -261,8 +244,6 @@ sys.exit(main(["show", "m"]))
 
 
 @pytest.mark.parametrize("module", ["numpy", "rich"])
-def test_an_interruption_while_modules_are_imported_is_no_traceback(module):
-    environment = {**os.environ, "PYTHONPATH": str(Path(budgetline.__file__).parents[1])}
-    command = [sys.executable, "-c", INTERRUPTED, module]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment)
+def test_an_interruption_while_modules_are_imported_is_no_traceback(module, process):
+    found = process("-c", INTERRUPTED, module)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "")

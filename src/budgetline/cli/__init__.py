@@ -13,17 +13,14 @@ from threading import current_thread, main_thread
 
 __all__ = ["main"]
 
-LAST_STREAM = 2
-"""The number of stderr; stdin and stdout come before it."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code: 0, or 2 for what the user can mend, 1 for a bug, 130 if interrupted.
+    """Run one command; return the exit code: 0, or 2 for an error of the user, 1 for a bug, 130 if interrupted.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        Default: those of the process.
+        Default: the arguments of the process.
 
     Examples
     --------
@@ -33,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     _reserve_streams()
-    _forget_odd_sizes()
+    _drop_invalid_sizes()
     with _ending_when_interrupted():
         try:
             for package in ("typer", "rich"):
@@ -46,14 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reserve_streams() -> None:
-    """Put /dev/null where stdin, stdout or stderr are closed: no file that is opened later may take their numbers."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= LAST_STREAM:
+    """Open /dev/null for closed standard streams, so that no file that is opened later gets their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout and stderr
         pass
     os.close(number)
 
 
-def _forget_odd_sizes() -> None:
-    """Forget sizes of the terminal that are none; what prints and wraps would stumble over them."""
+def _drop_invalid_sizes() -> None:
+    """Drop sizes of the terminal that are not numbers: typer and rich would fail."""
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
         if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "80"), re.ASCII):
             del os.environ[name]
@@ -61,7 +58,7 @@ def _forget_odd_sizes() -> None:
 
 @contextmanager
 def _ending_when_interrupted() -> Iterator[None]:
-    """End at once if the user interrupts: while modules are imported, an exception can be lost or printed anywhere."""
+    """Exit at once if the user interrupts: during imports, an exception could be lost or printed anywhere."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or current_thread() is not main_thread():
         yield

@@ -1,4 +1,4 @@
-"""What goes wrong, in one line and in the words of the command line."""
+"""Errors: one line each, in the words of the command line."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ WORDS = (
     ("Input X contains", "the data contain"),
     ("time_limit must be", "--time-limit must be"),
 )
-"""How the library says something, and how the command line does."""
+"""Words of the library, and those of the command line."""
 
 
 class Refused(Exception):
-    """What was asked for cannot be done; the text says why, in one line."""
+    """The user asked for something that cannot be done; the text says why, in one line."""
 
 
 EXPECTED = (Refused, OSError, ValueError, ImportError, MemoryError)
-"""What files, settings and data can be the cause of. Anything else is a bug."""
+"""Errors that files, settings and data can cause. Anything else is a bug."""
 
 
 def line_of(error: BaseException) -> str:
@@ -52,7 +52,7 @@ def line_of(error: BaseException) -> str:
 
 @contextmanager
 def refusing(where: str = "") -> Iterator[None]:
-    """Turn errors of what is done inside, wrong types too, into refusals that say where."""
+    """Turn errors, wrong types too, into refusals that say where."""
     try:
         yield
     except (*EXPECTED, TypeError) as error:

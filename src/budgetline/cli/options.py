@@ -1,93 +1,47 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share. What the library knows by name is read from there."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
+from budgetline.data.opening import SUFFIXES
+from budgetline.evaluation.metrics import METRICS
+from budgetline.objectives.families import LOSSES
+from budgetline.objectives.rules import RULES
+from budgetline.sequencing.schedules import SCHEDULES
 
-class Format(StrEnum):
-    """What files hold."""
+LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
+"""Names of the losses on the command line, and in the library."""
+Task = Literal["auto", "regression", "classification"]
+By = Literal["prefix", "correlation", "column"]
+if TYPE_CHECKING:
+    Rule = str
+    Schedule = str
+    Loss = str
+    Format = str
+else:
+    Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
+    Format = Literal[tuple(dict.fromkeys(SUFFIXES.values()))]
 
-    parquet = "parquet"
-    csv = "csv"
-    svmlight = "svmlight"
-
-
-class Rule(StrEnum):
-    """How a group's merit is measured."""
-
-    fr = "fr"
-    omp = "omp"
-    score = "score"
-    static = "static"
-    no_whiten = "no-whiten"
-    single = "single"
-
-
-class Schedule(StrEnum):
-    """Which groups may come next."""
-
-    greedy = "greedy"
-    doubling = "doubling"
-    cheapest = "cheapest"
-    random = "random"
-
-
-class Task(StrEnum):
-    """What is predicted."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
-
-
-class Loss(StrEnum):
-    """What a regression minimises."""
-
-    squared = "squared"
-    poisson = "poisson"
-
-
-class By(StrEnum):
-    """How columns are grouped."""
-
-    prefix = "prefix"
-    correlation = "correlation"
-    column = "column"
-
-
-Data = Annotated[
-    str,
-    typer.Argument(metavar="DATA", help="Parquet, CSV or svmlight: a file, a folder, or a glob in quotes."),
-]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
-Target = Annotated[
-    str | None,
-    typer.Option("--target", "-t", metavar="NAME", help="The column to predict. svmlight files need none."),
-]
+Data = Annotated[str, Argument(metavar="DATA", help="Parquet, CSV or svmlight: a file, a folder, or a glob in quotes.")]
+Model = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
+Target = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict; not for svmlight.")]
 Groups = Annotated[
-    Path | None,
-    typer.Option(
-        "--groups", "-g", metavar="FILE", help="YAML file of groups and costs. Default: each column is a group."
-    ),
+    Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
-Weight = Annotated[str | None, typer.Option("--weight", metavar="NAME", help="The column of sample weights.")]
+LearnedTask = Annotated[Task, Option("--task", help="What to learn; auto decides by the target.")]
+Weight = Annotated[str | None, Option("--weight", metavar="NAME", help="Column of sample weights.")]
 Query = Annotated[
-    str | None,
-    typer.Option("--qid", metavar="NAME", help="The column of queries, for ndcg; any name for svmlight."),
+    str | None, Option("--qid", metavar="NAME", help="Column of query ids, for ndcg; any name for svmlight.")
 ]
-FileFormat = Annotated[Format | None, typer.Option("--format", help="What DATA holds, where suffixes do not tell.")]
-ZeroBased = Annotated[bool, typer.Option("--zero-based", help="Indices of svmlight files start at 0.")]
+FileFormat = Annotated[Format | None, Option("--format", help="Format of DATA, if the suffix does not tell.")]
+ZeroBased = Annotated[bool, Option("--zero-based", help="Indices of svmlight files start at 0.")]
 Metric = Annotated[
-    str | None,
-    typer.Option(
-        "--metric", "-m", help="explained, mse, r2, accuracy, log_loss, roc_auc, ndcg@5, or a scorer of scikit-learn."
-    ),
+    str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, ndcg@5, or a scikit-learn scorer.")
 ]
-Folds = Annotated[int | None, typer.Option("--cv", metavar="K", min=2, help="Number of folds of cross-validation.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on stderr, only warnings.")]
+Folds = Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

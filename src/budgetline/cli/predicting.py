@@ -1,32 +1,33 @@
-"""``budgetline predict`` and ``export``: models at work, here or elsewhere."""
+"""``budgetline predict`` and ``export``: use a model, here or elsewhere."""
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TextIO
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Option
 
 from budgetline.cli import options
-from budgetline.cli.data import Files, chunks_of, frame_of
+from budgetline.cli.data import Files
 from budgetline.cli.errors import Refused, refusing
-from budgetline.cli.judging import check_kind
-from budgetline.cli.screens import Screen
-from budgetline.cli.writing import check_output, saying
-from budgetline.data.sources import Chunk
+from budgetline.cli.evaluating import check_kind
+from budgetline.cli.outputs import check_output, writing
+from budgetline.cli.printing import Printer
 from budgetline.data.tabular import arrow
 from budgetline.files import replacing
+from budgetline.inputs import check_finite
 from budgetline.messages import shown, some
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.stages import LinearModel
 from budgetline.persistence import load, to_onnx
-from budgetline.progress import make_bar
 from budgetline.report.formatting import amount, listed
 
 Block = NDArray[Any]
@@ -36,141 +37,120 @@ Block = NDArray[Any]
 def predict(
     model: options.Model,
     data: options.Data,
-    budget: Annotated[float | None, typer.Option("--budget", "-b", min=0, help="Spend no more than this.")] = None,
-    stage: Annotated[int | None, typer.Option(min=0, help="Use the first so many groups.")] = None,
+    budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")] = None,
+    stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
     available: Annotated[
-        list[str] | None, typer.Option(metavar="A,B,…", help="Use exactly these groups; may be repeated.")
+        list[str] | None, Option(metavar="A,B,…", help="Use exactly these groups; may be repeated.")
     ] = None,
-    proba: Annotated[bool, typer.Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
+    proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help=".csv or .parquet. Default: CSV on stdout.")
+        Path | None, Option("-o", "--output", metavar="FILE", help=".csv or .parquet. Default: CSV on stdout.")
     ] = None,
     file_format: options.FileFormat = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Predict, one line per row of DATA, with what a budget buys. Only columns that are needed must be there."""
-    screen = Screen(as_json, quiet)
+    """Predict every row of DATA with the groups that a budget buys. DATA needs only the columns of these groups.
+
+    For example:
+    budgetline predict heart.budgetline new.csv --budget 20 --proba
+    budgetline predict heart.budgetline new.csv --available age,sex -o out.csv
+    """
+    printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based)
     if output is not None:
-        check_output(output, ".csv", ".parquet", inputs=[model, *files.found[0]])
-    found = load(model)
-    if proba and not hasattr(found, "classes_"):
+        check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
+    found = load(model).model_
+    if proba and found.classes is None:
         raise Refused(f"--proba is for classification, and {model} is a regression")
-    choice = _choice(found, budget, stage, available)
-    with refusing():
-        chosen = found.model_.stages.choose(**choice)
+    chosen, names = _choose(found, budget, stage, available)
+    cost, total = found.groups.cost_of(names), float(found.sequence.costs.sum())
+    printer.note(f"groups used: {listed(names) or 'none'}; cost {amount(cost)} of {amount(total)}")
     header = _header(found, proba)
-    blocks = _blocks(found, files, chosen.columns, choice, proba, screen)
-    record = {"model": str(model), **_spent(found, choice, screen), "columns": header}
-    if as_json and output is None:
-        values = [row for block in blocks for row in block.tolist()]
-        screen.document({**record, "predictions": values})
-        return
-    rows = _write_csv(sys.stdout, header, blocks) if output is None else _write_file(output, header, blocks)
+    blocks = _blocks(found, chosen, files, "predict_proba" if proba else "predict", printer)
+    record = {"model": str(model), "groups": names, "cost": cost, "columns": header}
     if output is not None:
-        screen.note(f"wrote {output}: {rows:,} rows")
-        screen.document({**record, "rows": rows, "written": str(output)})
+        rows = _write_file(output, header, blocks)
+        printer.note(f"wrote {output}: {rows:,} rows")
+        printer.document({**record, "rows": rows, "written": str(output)})
+    elif as_json:
+        printer.document({**record, "predictions": [row for block in blocks for row in block.tolist()]})
+    else:
+        _write_csv(sys.stdout, header, blocks)
 
 
 def export(
     model: options.Model,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
+    output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a model as an ONNX graph: inputs X and stage or budget."""
-    screen = Screen(as_json, quiet)
+    """Write a model as an ONNX graph with the inputs X and stage or budget.
+
+    For example:
+    budgetline export heart.budgetline -o heart.onnx
+    """
+    printer = Printer(as_json, quiet)
     check_output(output, ".onnx", inputs=[model])
     found = load(model)
-    with refusing(), saying(output):
-        graph = to_onnx(found, output)
-    names = {"inputs": [put.name for put in graph.graph.input], "outputs": [put.name for put in graph.graph.output]}
-    screen.note(f"wrote {output}")
-    screen.say(f"inputs: {', '.join(names['inputs'])}; outputs: {', '.join(names['outputs'])}")
-    screen.document({"written": str(output), **names})
+    with refusing(), writing(output):
+        graph = to_onnx(found, output).graph
+    names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}
+    printer.note(f"wrote {output}")
+    printer.say(f"inputs: {', '.join(names['inputs'])}; outputs: {', '.join(names['outputs'])}")
+    printer.document({"written": str(output), **names})
 
 
-def _choice(model: Any, budget: float | None, stage: int | None, available: list[str] | None) -> dict[str, Any]:
-    """Return the keywords of ``predict``; a group's name may hold commas itself."""
+def _choose(
+    model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
+) -> tuple[LinearModel, list[str]]:
+    """Return the model that the options ask for, and its groups; the name of a group may itself hold commas."""
     if sum(option is not None for option in (budget, stage, available or None)) > 1:
         raise Refused("give at most one of --budget, --stage and --available")
-    wanted: list[str] | None = None
+    known, wanted = model.groups.names, list[str]()
+    for text in available or ():
+        wanted += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in known]:
+        raise Refused(f"--available: there is no group {shown(unknown[0])}; the groups are {some(known)}")
+    with refusing():
+        chosen = model.stages.choose(budget, stage, wanted if available else None)
+    order = model.sequence
     if available:
-        known, wanted = set(model.feature_groups_.names), []
-        for text in available:
-            wanted += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
-        if unknown := [name for name in wanted if name not in known]:
-            names = some(model.feature_groups_.names)
-            raise Refused(f"--available: there is no group {shown(unknown[0])}; the groups are {names}")
-    return {"budget": budget, "stage": stage, "available": wanted}
+        return chosen, [name for name in order.groups if name in wanted]
+    last = order.stage_at(budget) if budget is not None else len(order) if stage is None else stage
+    return chosen, list(order.groups[:last])
 
 
-def _spent(model: Any, choice: dict[str, Any], screen: Screen) -> dict[str, Any]:
-    """Say which groups are used and what they cost."""
-    order = model.sequence_
-    if choice["available"] is not None:
-        names = [name for name in order.groups if name in set(choice["available"])]
-    else:
-        budget, stage = choice["budget"], choice["stage"]
-        last = len(order) if stage is None else stage
-        names = list(order.groups[: order.stage_at(budget) if budget is not None else last])
-    cost = model.feature_groups_.cost_of(names)
-    screen.note(f"groups used: {listed(names) or 'none'}; cost {amount(cost)} of {amount(float(order.costs.sum()))}")
-    return {"groups": names, "cost": cost}
-
-
-def _blocks(
-    model: Any, files: Files, columns: NDArray[np.intp], choice: dict[str, Any], proba: bool, screen: Screen
-) -> Iterator[Block]:
-    """Yield predictions chunk by chunk, reading only the columns that are needed."""
+def _blocks(model: AnytimeModel, chosen: LinearModel, files: Files, method: str, printer: Printer) -> Iterator[Block]:
+    """Yield predictions chunk by chunk; only the columns that are needed are read."""
     check_kind(model, files)
-    method = model.predict_proba if proba else model.predict
-    if files.named:
-        names = [str(model.feature_names_in_[d]) for d in columns]
-        if missing := [name for name in names if name not in files.numeric]:
-            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {files.place}")
-        source = files.source([], names)
-        table: Callable[[Chunk], Any] = lambda chunk: _frame(model, chunk, names)  # noqa: E731
+    names, columns = model.layout.names, chosen.columns
+    labels = [str(d) if names is None else names[d] for d in columns]
+    if names is None:
+        source = files.source((), n_features=model.layout.n_features)
     else:
-        source = files.source(n_features=int(model.n_features_in_))
-        table = lambda chunk: chunk.X  # noqa: E731
-    bar = make_bar(screen.progress, "rows", source.about_rows)
-    with ExitStack() as stack:
-        if bar is not None:
-            stack.callback(bar.close)
-        chunk = None
-        for chunk in chunks_of(source):
-            with refusing(chunk.where):
-                block = np.asarray(method(table(chunk), **choice))
-            yield block
-            if bar is not None:
-                bar.update(chunk.n_rows)
-        if chunk is None:
-            raise Refused(f"{files.place} holds no rows")
+        if missing := [name for name in labels if name not in files.numeric]:
+            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {files.place}")
+        source = files.source((), features=labels)
+    for chunk in files.chunks(source, printer, columns if names is None else None):
+        with refusing(chunk.where):
+            scores = np.asarray(check_finite(chunk.X, labels) @ chosen.coef[:, columns].T) + chosen.intercept
+        yield model.respond(scores, method)
 
 
-def _frame(model: Any, chunk: Chunk, names: list[str]) -> Any:
-    """Return a chunk with names; without any column a missing one stands for the rows."""
-    if names:
-        return frame_of(chunk.X, names)
-    return frame_of(np.full((chunk.n_rows, 1), np.nan), [str(model.feature_names_in_[0])])
+def _header(model: AnytimeModel, proba: bool) -> list[str]:
+    if proba and model.classes is not None:
+        return [f"p({label})" for label in model.classes.tolist()]
+    several = model.target_shape if model.classes is None else ()
+    return [f"prediction_{k}" for k in range(several[0])] if several else ["prediction"]
 
 
-def _header(model: Any, proba: bool) -> list[str]:
-    if proba:
-        return [f"p({label})" for label in model.classes_.tolist()]
-    shape = () if hasattr(model, "classes_") else model.model_.target_shape
-    return [f"prediction_{k}" for k in range(shape[0])] if shape else ["prediction"]
-
-
-def _write_csv(file: Any, header: list[str], blocks: Iterator[Block]) -> int:
+def _write_csv(file: TextIO, header: list[str], blocks: Iterator[Block]) -> int:
     """Write predictions as they come; numbers keep all their digits."""
-    writer = csv.writer(file, lineterminator="\n")
-    rows = 0
-    for k, block in enumerate(blocks):
-        if k == 0:  # not before the first block: an error then leaves stdout empty
+    writer, rows = csv.writer(file, lineterminator="\n"), 0
+    for block in blocks:
+        if not rows:  # not before the first block: an error then leaves stdout empty
             writer.writerow(header)
         writer.writerows(block.reshape(len(block), -1).tolist())
         rows += len(block)
@@ -178,7 +158,7 @@ def _write_csv(file: Any, header: list[str], blocks: Iterator[Block]) -> int:
 
 
 def _write_file(path: Path, header: list[str], blocks: Iterator[Block]) -> int:
-    with saying(path), replacing(path) as file:
+    with writing(path), replacing(path) as file:
         if path.suffix.lower() != ".csv":
             return _write_parquet(file, header, blocks)
         text = TextIOWrapper(file, encoding="utf-8", newline="")
@@ -188,14 +168,11 @@ def _write_file(path: Path, header: list[str], blocks: Iterator[Block]) -> int:
 
 
 def _write_parquet(file: BinaryIO, header: list[str], blocks: Iterator[Block]) -> int:
-    pa, rows = arrow(), 0
-    with ExitStack() as stack:
-        writer: Any = None
-        for block in blocks:
-            columns = block.reshape(len(block), -1)
-            table = pa.table({name: columns[:, k].tolist() for k, name in enumerate(header)})
-            if writer is None:
-                writer = stack.enter_context(import_module("pyarrow.parquet").ParquetWriter(file, table.schema))
+    columns = (block.reshape(len(block), -1).T.tolist() for block in blocks)
+    tables = (arrow().table(dict(zip(header, values, strict=True))) for values in columns)
+    first, rows = next(tables), 0
+    with import_module("pyarrow.parquet").ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], tables):
             writer.write_table(table)
-            rows += len(block)
+            rows += table.num_rows
     return rows

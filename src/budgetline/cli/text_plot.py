@@ -1,4 +1,4 @@
-"""A curve drawn with characters: Braille dots, or plain ones."""
+"""A curve drawn with characters: Braille dots or asterisks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,15 @@ DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 
 
 def draw(curve: BudgetCurve, width: int, height: int, fine: bool, text: Callable[[float], str]) -> list[str]:
-    r"""Return the lines of a drawing of a curve, read as steps: value upwards, cost to the right.
+    r"""Return the lines of a plot of a curve as steps: value upwards, cost to the right.
 
-    Parameters
-    ----------
-    curve : BudgetCurve
-    width, height : int
-        Characters inside of the axes.
-    fine : bool
-        Whether Braille characters may be used, eight dots each.
-    text : function
-        Turns a value into a label.
+    The axes enclose width × height characters: with ``fine`` Braille characters of eight dots, else asterisks. ``text``
+    turns a value into a label.
 
     Examples
     --------
     >>> from budgetline import BudgetCurve
-    >>> from budgetline.cli.drawing import draw
+    >>> from budgetline.cli.text_plot import draw
     >>> print("\n".join(draw(BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0]), 20, 3, False, str)))
       1.0 |                   *
           |     ***************

@@ -1,4 +1,4 @@
-"""Outputs: checked before the work, written in full or not at all."""
+"""Output files: checked before the work, written in full or not at all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from budgetline.cli.errors import Refused
 from budgetline.files import target_of, write_atomically
 
 
-def check_output(path: Path, *suffixes: str, inputs: Iterable[Path | None]) -> None:
-    """Raise an error if nothing can be written there, or an input would be lost, before anything is read."""
+def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None]) -> None:
+    """Raise an error, before anything is read, if a file cannot be written or is one of the inputs; None is fine."""
+    if path is None:
+        return
     if suffixes and path.suffix.lower() not in suffixes:
         raise Refused(f"cannot write {path}: its name must end in {' or '.join(suffixes)}")
-    with saying(path):
+    with writing(path):
         target = target_of(path)
     if target is None:
         if not os.access(path, os.W_OK):
@@ -29,7 +31,7 @@ def check_output(path: Path, *suffixes: str, inputs: Iterable[Path | None]) -> N
 
 
 def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise an error if an output is one of the inputs, by whatever name; a device, such as a terminal, may be."""
+    """Raise an error if an output is one of the inputs, under any name; devices, such as a terminal, may be both."""
     if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
         return
     for given in inputs:
@@ -38,17 +40,17 @@ def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
 
 
 @contextmanager
-def saying(path: Path) -> Iterator[None]:
-    """Say in errors of writing that the file that was asked for cannot be written."""
+def writing(path: Path) -> Iterator[None]:
+    """Name the output in errors of writing it."""
     try:
         yield
     except OSError as error:
-        if error.filename in (None, str(path)):  # errors of files that are read meanwhile are named already
+        if error.filename in (None, str(path)):  # errors of reading name their own file
             raise Refused(f"cannot write {path}: {error.strerror or error}") from error
         raise
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, in full or not at all."""
-    with saying(path):
+    with writing(path):
         write_atomically(path, text.encode("utf-8"))

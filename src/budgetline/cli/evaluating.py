@@ -1,0 +1,229 @@
+"""``budgetline curve``, ``compare`` and ``report``: what a model is worth at every budget, on data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from sklearn.base import clone
+from typer import Argument, Option
+
+from budgetline.cli import options
+from budgetline.cli.data import Files, features_of, read_all
+from budgetline.cli.errors import Refused, refusing
+from budgetline.cli.fitting import Estimator, estimator_for, task_of
+from budgetline.cli.outputs import check_output, writing
+from budgetline.cli.printing import Printer
+from budgetline.data import Source
+from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
+from budgetline.evaluation import compare as compare_methods
+from budgetline.evaluation.metrics import label_of
+from budgetline.groups import FeatureGroups
+from budgetline.messages import printable, shown
+from budgetline.model.anytime import AnytimeModel
+from budgetline.objectives.rules import RULES
+from budgetline.persistence import load
+from budgetline.report import make_report
+from budgetline.report.formatting import amount, count, number, with_error
+from budgetline.sequencing.schedules import SCHEDULES
+
+METHODS: dict[str, dict[str, Any]] = {
+    **{rule: {"rule": rule} for rule in RULES},
+    **{schedule: {"schedule": schedule} for schedule in SCHEDULES if schedule != "greedy"},
+    "costs-ignored": {"cost_sensitive": False},
+}
+"""Ways to order the groups that can be compared, with the settings that make them."""
+
+
+def curve(
+    model: options.Model,
+    data: options.Data,
+    target: options.Target = None,
+    metric: options.Metric = None,
+    cv: Annotated[int | None, Option("--cv", metavar="K", min=2, help="Number of folds.")] = None,
+    weight: options.Weight = None,
+    qid: options.Query = None,
+    file_format: options.FileFormat = None,
+    zero_based: options.ZeroBased = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show what each budget buys on other data; with --cv, learn anew on K folds of DATA and judge that.
+
+    For example:
+    budgetline curve heart.budgetline new.csv -t ill --metric roc_auc
+    budgetline curve heart.budgetline heart.csv -t ill --cv 5
+    """
+    printer = Printer(as_json, quiet)
+    files = Files(data, file_format, zero_based)
+    found = load(model)
+    source = _source_for(found.model_, files, target, printer, weight, qid)
+    measure = metric or "explained"
+    if cv is None:
+        printer.note("judging the model on these rows: they should not be those it learned from")
+        with refusing():
+            judged = budget_curve(found, source, metric=measure)
+    else:
+        table = read_all(files, source, printer, "cross-validation")
+        with refusing():
+            judged = cross_val_budget_curve(
+                clone(found), table.X, table.y, metric=measure, cv=cv, sample_weight=table.weight, qid=table.qid,
+                progress=printer.progress,
+            )  # fmt: skip
+    _print_curve(judged, printer)
+    columns = {"value" if name == judged.metric else name: entries for name, entries in judged.to_dict().items()}
+    printer.document({"model": str(model), "metric": judged.metric, "folds": len(judged.folds), **columns})
+
+
+def compare(
+    data: options.Data,
+    target: options.Target = None,
+    groups: options.Groups = None,
+    rules: Annotated[str | None, Option(metavar="A,B,…", help=f"Some of {', '.join(METHODS)}.")] = None,
+    cv: options.Folds = 5,
+    metric: options.Metric = None,
+    alpha: Annotated[float, Option(min=0, help="Ridge constant.")] = 1e-5,
+    task: options.LearnedTask = "auto",
+    weight: options.Weight = None,
+    qid: options.Query = None,
+    file_format: options.FileFormat = None,
+    zero_based: options.ZeroBased = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare ways to order the groups on the same folds, to see whether the learned order is worth it.
+
+    For example:
+    budgetline compare heart.csv -t ill -g groups.yaml
+    budgetline compare heart.csv -t ill --rules fr,cheapest --metric roc_auc
+    """
+    printer = Printer(as_json, quiet)
+    files = Files(data, file_format, zero_based)
+    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid}, printer)
+    source = files.source(target, features=columns, weight=weight, qid=qid)
+    table = read_all(files, source, printer, "a comparison")
+    methods = _methods(rules, task_of(task, [table], target, printer), alpha, grouped)
+    with refusing():
+        found = compare_methods(
+            methods, table.X, table.y, metric=metric or "explained", cv=cv, sample_weight=table.weight, qid=table.qid,
+            progress=printer.progress,
+        )  # fmt: skip
+    _print_comparison(found, cv, printer)
+    summary = {name: {k: v for k, v in row.items() if k != "stop_cost"} for name, row in found.summary().items()}
+    printer.document({"metric": found.metric, "folds": cv, "methods": summary})
+
+
+def report(
+    model: options.Model,
+    data: Annotated[str | None, Argument(metavar="[DATA]", help="The data that the model learned from.")] = None,
+    target: options.Target = None,
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help=".html, .md or .json. Default: report.html.")
+    ] = None,
+    unit: Annotated[str, Option(help="Unit of the costs: dollars, seconds, …")] = "cost units",
+    title: Annotated[str | None, Option(help="Heading of the report.")] = None,
+    metric: options.Metric = None,
+    cv: options.Folds = 5,
+    baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
+    certify: Annotated[
+        float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
+    ] = None,
+    weight: options.Weight = None,
+    file_format: options.FileFormat = None,
+    zero_based: options.ZeroBased = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write a report: the curve with a slider, the sequence, and whether the order is worth it.
+
+    For example:
+    budgetline report heart.budgetline heart.csv -t ill --unit dollars
+    budgetline report heart.budgetline -o heart.md
+    """
+    printer = Printer(as_json, quiet)
+    place = Path("report.html") if output is None and not as_json else output
+    files = None if data is None else Files(data, file_format, zero_based)
+    check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
+    found, given = load(model), dict[str, Any]()
+    if files is not None:
+        source = _source_for(found.model_, files, target, printer, weight)
+        table = read_all(files, source, printer, "a report")
+        given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
+    elif target is not None or weight is not None:
+        raise Refused("--target and --weight are columns of DATA: give it, too")
+    with refusing():
+        proven = None if certify is None else found.certificate(time_limit=certify, progress=printer.progress)
+        given |= {"metric": metric, "cv": cv, "baselines": baselines, "title": title, "unit": unit}
+        summary = make_report(found, **given, progress=printer.progress, certificate=proven)
+    if place is not None:
+        with writing(place):
+            summary.write(place)
+        printer.note(f"wrote {place}")
+    printer.say(printable(summary.headline))
+    if data is None:
+        printer.note("without DATA the report shows only the training curve; with it, cross-validated values")
+    printer.document(summary.to_dict())
+
+
+def check_kind(model: AnytimeModel, files: Files) -> None:
+    """Raise an error if the columns of the data have names and those of the model have none, or vice versa."""
+    if files.named and model.layout.names is None:
+        raise Refused(f"the model knows its columns by position: it takes svmlight files, not {files.place}")
+    if model.layout.names is not None and not files.named:
+        raise Refused(f"the model knows its columns by name, and those of {files.place} have none")
+
+
+def _source_for(
+    model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
+) -> Source:
+    """Open data with the columns of a model, and find the target."""
+    check_kind(model, files)
+    if model.layout.names is None:
+        return files.source(target, n_features=model.layout.n_features, weight=weight, qid=qid)
+    if target is None:
+        taken = {*model.layout.names, weight, qid}
+        others = [name for name in files.numeric if name not in taken]
+        if len(others) != 1:
+            raise Refused(f"say which column of {files.place} is the target: --target NAME")
+        target = others[0]
+        printer.note(f"the target is {shown(target)}, the only column that the model does not know")
+    if missing := [name for name in model.layout.names if name not in files.numeric]:
+        raise Refused(f"column {shown(missing[0])} of the model is not in {files.place}")
+    return files.source(target, features=model.layout.names, weight=weight, qid=qid)
+
+
+def _methods(rules: str | None, task: options.Task, alpha: float, groups: FeatureGroups | None) -> dict[str, Estimator]:
+    """Return the estimators to compare, by name."""
+    default = f"fr,{'score' if task == 'classification' else 'omp'},costs-ignored,cheapest,random"
+    names = [name.strip() for name in (rules or default).split(",")]
+    if unknown := [name for name in names if name not in METHODS]:
+        raise Refused(f"--rules: {shown(unknown[0])} is not one of {', '.join(METHODS)}")
+    return {name: estimator_for(task, groups, alpha=alpha, **METHODS[name]) for name in names}
+
+
+def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:
+    style = label_of(found.metric).style
+    cells = []
+    for name, row in found.summary().items():
+        worth = with_error(row["timeliness"], row["error"], style)
+        cells.append([name, worth, number(row["final"], style), f"{row['fit_seconds']:.3g}"])
+    printer.table(["method", "mean over budgets", f"final {found.metric}", "fit seconds"], cells, left={0})
+    printer.say(
+        f"\n{found.metric} on held-out rows, {count(cv, 'fold')}: the mean over all budgets (± standard error),"
+    )
+    printer.say("and the value when everything is bought.")
+
+
+def _print_curve(judged: BudgetCurve, printer: Printer) -> None:
+    style, costs, values = label_of(judged.metric).style, map(amount, judged.costs), judged.values.tolist()
+    if judged.groups:
+        names = (group or "(before any group)" for group in judged.groups)
+        cells = zip(names, costs, (number(value, style) for value in values), strict=True)
+        printer.table(["group", "cost", judged.metric], cells, left={0})
+    else:
+        errors = [None] * len(judged) if judged.errors is None else judged.errors.tolist()
+        means = (with_error(value, error, style) for value, error in zip(values, errors, strict=True))
+        header = ["cost", f"{judged.metric}, mean of {len(judged.folds)} folds"]
+        printer.table(header, zip(costs, means, strict=True))
+    printer.say()
+    printer.curve(judged)
