@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetline.baselines.lasso_stages import fit_lasso
 from budgetline.data.rows import Rows
 from budgetline.estimators import AnytimeRegressor
+from budgetline.estimators.base import Constraints
 from budgetline.groups import Layout
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.moments import moments_of
-
-Float = NDArray[np.float64]
 
 
 class GroupLassoPath(AnytimeRegressor):
@@ -104,7 +102,7 @@ class GroupLassoPath(AnytimeRegressor):
     [5.66, 6.34]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "feature_groups": AnytimeRegressor._parameter_constraints["feature_groups"],
         "costs": AnytimeRegressor._parameter_constraints["costs"],
         "cost_sensitive": ["boolean"],
@@ -125,8 +123,8 @@ class GroupLassoPath(AnytimeRegressor):
 
     def __init__(
         self,
-        feature_groups: Any = None,
-        costs: Any = None,
+        feature_groups: object = None,
+        costs: object = None,
         *,
         cost_sensitive: bool = True,
         alpha: float = 1e-5,
@@ -195,7 +193,7 @@ class LassoTraining:
         found = fit_lasso(moments, recipe, self.grid, self.tol, refit=self.refit, rows=self.rows)
         coef = np.zeros((*found.coef.shape[:-1], self.layout.n_features))
         coef[..., self.layout.read] = found.coef
-        learned = {
+        learned: dict[str, object] = {
             "lambdas_": found.path.lambdas,
             "path_coef_": coef[:, 0] if single else coef,
             "path_intercept_": found.intercept[:, 0] if single else found.intercept,
@@ -207,6 +205,6 @@ class LassoTraining:
             return Fitted(found.model, moments, moments, found.doubt, learned)
         return Fitted(found.model, self.rows, moments.scaled(self.exponent), learned=learned)
 
-    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+    def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Have none: the path has no constant to choose."""
         raise NotImplementedError

@@ -21,12 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from budgetline.arrays import Float, Positions
 from budgetline.objectives.gram import EPS, Gram
-
-Float = NDArray[np.float64]
 
 MAX_ITERATIONS = 300
 """Newton steps for one λ; four are usual."""
@@ -68,17 +66,17 @@ class Penalised:
     total: float
     left: float
     weights: Float
-    starts: NDArray[np.intp]
-    ends: NDArray[np.intp]
-    group: NDArray[np.intp]
+    starts: Positions
+    ends: Positions
+    group: Positions
     spread: Float
     floor: Float
     offset: Float
     back: Float
-    members: NDArray[np.intp]
+    members: Positions
 
     @classmethod
-    def of(cls, gram: Gram, sizes: NDArray[np.intp], weights: Float) -> Penalised:
+    def of(cls, gram: Gram, sizes: Positions, weights: Float) -> Penalised:
         """Eliminate the free groups, and rotate the others.
 
         Parameters
@@ -194,7 +192,7 @@ def minimise(problem: Penalised, kappa: Float, w: Float, tol: float) -> Solution
     return Solution(w, r, gap, worst, converged)
 
 
-def _block_steps(problem: Penalised, kappa: Float, w: Float, r: Float, groups: NDArray[np.intp]) -> tuple[Float, Float]:
+def _block_steps(problem: Penalised, kappa: Float, w: Float, r: Float, groups: Positions) -> tuple[Float, Float]:
     """Minimise over single groups, one after another; return w and r."""
     w, r = w.copy(), r.copy()
     for g in groups:

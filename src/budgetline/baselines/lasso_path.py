@@ -14,17 +14,15 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from budgetline.arrays import Float, Positions
 from budgetline.baselines.group_penalty import Penalised, Solution, minimise
 from budgetline.budgets import unit_of
 from budgetline.objectives.blocks import size_classes
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.rules import OrthogonalMatchingPursuit
 from budgetline.threads import one_blas_thread
-
-Float = NDArray[np.float64]
 
 LARGEST_PENALTY = 1e100
 """No gradient of targets of order one comes near this: a group with this penalty, or a larger one, stays out."""
@@ -55,8 +53,8 @@ class LassoPath:
     coefs: Float
     gaps: Float
     violations: Float
-    entries: NDArray[np.intp]
-    order: NDArray[np.intp]
+    entries: Positions
+    order: Positions
 
     @property
     def entry_lambdas(self) -> Float:
@@ -70,7 +68,7 @@ def lambda_grid(largest: float, number: int, ratio: float) -> Float:
 
 
 def lasso_path(
-    gram: Gram, sizes: NDArray[np.intp], weights: Float, lambdas: Float | tuple[int, float], tol: float = 1e-9
+    gram: Gram, sizes: Positions, weights: Float, lambdas: Float | tuple[int, float], tol: float = 1e-9
 ) -> LassoPath:
     """Solve the group lasso for all λ, each started from the previous solution.
 
@@ -125,7 +123,7 @@ def _in_user_units(scaled: Float, unit: float, size: float) -> Float:
     return np.asarray(grid)
 
 
-def _entries(problem: Penalised, found: list[Solution]) -> tuple[NDArray[np.intp], Float]:
+def _entries(problem: Penalised, found: list[Solution]) -> tuple[Positions, Float]:
     """Return at which solution each penalised group is first nonzero, and ‖r_g‖/c_g one λ before, both (G,)."""
     inside = np.array([problem.norms(s.w) > 0 for s in found])
     entries = np.where(inside.any(axis=0), inside.argmax(axis=0), len(found))

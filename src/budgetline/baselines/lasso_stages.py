@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float
 from budgetline.baselines.lasso_path import LassoPath, lasso_path
 from budgetline.data.rows import Rows
 from budgetline.model.linear import fit_moments, fit_rows
@@ -19,8 +19,6 @@ from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.objectives.gram import Gram
 from budgetline.sequencing.schedules import FixedOrder
 from budgetline.statistics.moments import Moments
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

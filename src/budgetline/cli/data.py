@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetline.arrays import Array, Float, Positions
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.printing import Printer
 from budgetline.data import Source, open_source
@@ -94,7 +94,7 @@ class Files:
             zero_based=self.zero_based,
         )  # fmt: skip
 
-    def chunks(self, source: Source, printer: Printer, columns: NDArray[np.intp] | None = None) -> Iterator[Chunk]:
+    def chunks(self, source: Source, printer: Printer, columns: Positions | None = None) -> Iterator[Chunk]:
         """Yield all chunks that have rows, with a progress bar; the next chunk is read meanwhile."""
         every = (chunk for partition in source.partitions for chunk in partition.chunks(columns))
         rows = 0
@@ -138,8 +138,8 @@ class Table:
 
     X: Any
     y: Any
-    weight: NDArray[np.float64] | None
-    qid: NDArray[Any] | None
+    weight: Float | None
+    qid: Array | None
 
 
 def read_all(files: Files, source: Source, printer: Printer, purpose: str = "") -> Table:
@@ -157,7 +157,7 @@ def read_all(files: Files, source: Source, printer: Printer, purpose: str = "") 
     return Table(named_table(np.hstack([chunk.X.T for chunk in chunks]), source.feature_names), y, weight, qid)
 
 
-def named_table(columns: NDArray[Any], names: Sequence[str]) -> Any:
+def named_table(columns: Array, names: Sequence[str]) -> Any:
     """Return an array of columns, shape (D, n), as an Arrow table, which names them without a copy."""
     return arrow().Table.from_arrays([arrow().array(column) for column in columns], list(names))
 

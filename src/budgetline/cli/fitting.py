@@ -8,9 +8,9 @@ from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from typer import Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import NONE, Files, Table, features_of, read_all
 from budgetline.cli.errors import Refused, refusing
@@ -132,7 +132,7 @@ def task_of(wanted: options.Task, parts: Iterable[Chunk | Table], name: str | No
     return "classification"
 
 
-def _kind(y: NDArray[Any]) -> str:
+def _kind(y: Array) -> str:
     kinds = sorted({type(value).__name__ for value in y[:1000].tolist()})
     return "dates or times" if y.dtype.kind in "mM" else " and ".join(kinds)
 

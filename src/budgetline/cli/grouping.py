@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from typer import Option
 
+from budgetline.arrays import Float
 from budgetline.cli import options
 from budgetline.cli.data import Files, numeric_columns
 from budgetline.cli.errors import Refused
@@ -20,7 +20,6 @@ from budgetline.cli.printing import Printer
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown
 
-Float = NDArray[np.float64]
 Columns = list[str] | list[int]
 """Names or positions."""
 SAMPLE_ROWS = 10_000

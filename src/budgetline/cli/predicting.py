@@ -9,12 +9,12 @@ from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TextIO
+from typing import Annotated, BinaryIO, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 from typer import Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files
 from budgetline.cli.errors import Refused, refusing
@@ -30,7 +30,7 @@ from budgetline.model.stages import LinearModel
 from budgetline.persistence import load, to_onnx
 from budgetline.report.formatting import amount, listed
 
-Block = NDArray[Any]
+Block = Array
 """Predictions of some rows: (m,) or (m, P)."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Mask
 from budgetline.evaluation import BudgetCurve
 from budgetline.report.formatting import amount
 
@@ -45,7 +45,7 @@ def draw(curve: BudgetCurve, width: int, height: int, fine: bool, text: Callable
     return found
 
 
-def _dots(curve: BudgetCurve, width: int, height: int) -> NDArray[np.bool_]:
+def _dots(curve: BudgetCurve, width: int, height: int) -> Mask:
     """Return which dots (height, width) are set, the top row first; neighbouring columns are joined."""
     dots = np.zeros((height, width), dtype=bool)
     values = np.asarray(curve.at(np.linspace(0, curve.total_cost, width)))
@@ -62,7 +62,7 @@ def _dots(curve: BudgetCurve, width: int, height: int) -> NDArray[np.bool_]:
     return dots
 
 
-def _shown(dots: NDArray[np.bool_], fine: bool) -> list[str]:
+def _shown(dots: Mask, fine: bool) -> list[str]:
     if not fine:
         return ["".join("*" if dot else " " for dot in row) for row in dots]
     height, width = dots.shape[0] // 4, dots.shape[1] // 2

@@ -6,16 +6,18 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from os import PathLike
+from typing import Any, ClassVar, Self, TypeAlias
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import metadata_routing
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.arrays import Array, Float
 from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
@@ -31,15 +33,16 @@ from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import SCHEDULES, as_schedule
+from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
 
-Float = NDArray[np.float64]
+Constraints: TypeAlias = dict[str, list[Any]]
+"""What scikit-learn checks the parameters of an estimator against."""
 
 
 class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     """Checks settings and data, learns a model, and answers with it."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "feature_groups": [FeatureGroups, dict, "array-like", None],
         "costs": [dict, "array-like", None],
         "rule": [StrOptions(set(RULES))],
@@ -52,11 +55,11 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     # How a source is read is no metadata of samples.
     __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
 
-    feature_groups: Any
-    costs: Any
+    feature_groups: object
+    costs: object
     rule: str
     cost_sensitive: bool
-    schedule: Any
+    schedule: str | Schedule
     max_cost: float | None
     max_groups: int | None
     min_gain: float
@@ -73,7 +76,9 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         found._adopt(model)
         return found
 
-    def certificate(self, budgets: Any = None, *, time_limit: float = 5.0, progress: Progress = None) -> Certificate:
+    def certificate(
+        self, budgets: ArrayLike | None = None, *, time_limit: float = 5.0, progress: Progress = None
+    ) -> Certificate:
         """Prove how close the order is to optimal at every budget, on the training data.
 
         Parameters
@@ -96,21 +101,21 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     # -- answers ---------------------------------------------------------------------------------------------
 
     def _answer(
-        self, method: str, X: Any, budget: float | None, stage: int | None, available: Collection[str] | None
-    ) -> NDArray[Any]:
+        self, method: str, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
+    ) -> Array:
         """Return what a method answers at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
         return self.model_.respond(self.model_.scores(X, budget=budget, stage=stage, available=available), method)
 
     def _predicted(
-        self, X: Any, budget: float | None, stage: int | None, available: Collection[str] | None
-    ) -> NDArray[Any]:
+        self, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
+    ) -> Array:
         """Return what ``predict`` does, of a subclass of the user's too: keywords that are not given are left out."""
         choice = {"budget": budget, "stage": stage, "available": available}
-        found: NDArray[Any] = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
+        found: Array = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
         return found
 
-    def _staged(self, method: str, X: Any) -> Iterator[NDArray[Any]]:
+    def _staged(self, method: str, X: object) -> Iterator[Array]:
         """Yield what a method answers after each group."""
         check_is_fitted(self)
         yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
@@ -140,7 +145,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         )
         return self
 
-    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
+    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
         """Return the recipe with its ridge constant, and what was learned in choosing it."""
         return replace(recipe, alpha=float(self.alpha)), {}
 
@@ -191,7 +196,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             layout.position, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha=0.0
         ), layout
 
-    def _check(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
+    def _check(self, X: object, y: object, sample_weight: object) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
         """Check the data and read the grouped columns; nothing of the estimator is changed."""
         table = check_table(X, estimator=self)
         recipe, layout = self._recipe(column_names(X), table.shape[1])
@@ -204,11 +209,13 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             rows = Rows(numbers_of(table), Y, weight, read)
         return rows, recipe, layout, target_shape
 
-    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+    def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
         return check_target(y, n_samples)
 
-    def _source_of(self, X: Any, y: Any, sample_weight: Any, client: Any, checkpoint: Any) -> Source | None:
+    def _source_of(
+        self, X: object, y: object, sample_weight: object, client: object, checkpoint: str | PathLike[str] | None
+    ) -> Source | None:
         """Return X as a source, if it is one or dask's; None for tables, which take no options of sources."""
         if isinstance(X, Source):
             if y is not None or sample_weight is not None:

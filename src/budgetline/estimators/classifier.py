@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
+from budgetline.arrays import Array, Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
-from budgetline.estimators.base import AnytimeEstimator
+from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
+from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.passes import ChunkLabels, Passes
-
-Float = NDArray[np.float64]
 
 
 class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
@@ -71,28 +70,28 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     [[0.53, 0.47], [0.08, 0.92]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **AnytimeEstimator._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
-    classes_: NDArray[Any]
+    classes_: Array
 
     def __init__(
         self,
-        feature_groups: Any = None,
-        costs: Any = None,
+        feature_groups: object = None,
+        costs: object = None,
         *,
         rule: str = "fr",
         cost_sensitive: bool = True,
-        schedule: Any = "greedy",
+        schedule: str | Schedule = "greedy",
         alpha: float = 1e-5,
         max_cost: float | None = None,
         max_groups: int | None = None,
         min_gain: float = 0.0,
-        class_weight: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         tol: float = 1e-10,
     ) -> None:
         self.feature_groups = feature_groups
@@ -108,7 +107,13 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         self.tol = tol
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None, progress: Progress = None
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        client: object = None,
+        progress: Progress = None,
     ) -> Self:
         """Learn the sequence and the model of every prefix.
 
@@ -151,7 +156,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
 
     def decision_function(
         self,
-        X: Any,
+        X: object,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -179,7 +184,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
 
     def predict_proba(
         self,
-        X: Any,
+        X: object,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -190,7 +195,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
 
     def predict_log_proba(
         self,
-        X: Any,
+        X: object,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -201,36 +206,36 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
 
     def predict(
         self,
-        X: Any,
+        X: object,
         *,
         budget: float | None = None,
         stage: int | None = None,
         available: Collection[str] | None = None,
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return the most probable class, shape (n,); keywords as in :meth:`decision_function`."""
         return self._answer("predict", X, budget, stage, available)
 
-    def staged_decision_function(self, X: Any) -> Iterator[Float]:
+    def staged_decision_function(self, X: object) -> Iterator[Float]:
         """Yield the scores after each group."""
         return self._staged("decision_function", X)
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Float]:
+    def staged_predict_proba(self, X: object) -> Iterator[Float]:
         """Yield the probabilities after each group."""
         return self._staged("predict_proba", X)
 
-    def staged_predict_log_proba(self, X: Any) -> Iterator[Float]:
+    def staged_predict_log_proba(self, X: object) -> Iterator[Float]:
         """Yield the log probabilities after each group."""
         return self._staged("predict_log_proba", X)
 
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: object) -> Iterator[Array]:
         """Yield the most probable classes after each group."""
         return self._staged("predict", X)
 
     def score(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -255,13 +260,13 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         shape = () if classes.size == 2 else (classes.size,)
         return self._learn(SourceTraining(passes, layout, family_of(classes.size), self.tol, shape, classes), recipe)
 
-    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+    def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         classes, codes = check_labels(y, n_samples)
         if classes.size == 2:
             return codes[:, None].astype(np.float64), ()
         return np.eye(classes.size)[codes], (classes.size,)
 
-    def _weighted(self, rows: Rows, y: Any) -> tuple[NDArray[Any], Rows]:
+    def _weighted(self, rows: Rows, y: object) -> tuple[Array, Rows]:
         """Return the classes, and the rows with the class weights folded into the sample weights."""
         classes, codes = check_labels(y, rows.n_rows)
         if isinstance(self.class_weight, dict):

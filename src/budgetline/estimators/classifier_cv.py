@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
+from budgetline.estimators.base import Constraints
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.selection import ChoosesAlpha
+from budgetline.sequencing.schedules import Schedule
 
 
 class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
@@ -42,26 +47,26 @@ class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
     0.01
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **{name: kinds for name, kinds in AnytimeClassifier._parameter_constraints.items() if name != "alpha"},
         **ChoosesAlpha._parameter_constraints,
     }
 
     def __init__(
         self,
-        feature_groups: Any = None,
-        costs: Any = None,
+        feature_groups: object = None,
+        costs: object = None,
         *,
         rule: str = "fr",
         cost_sensitive: bool = True,
-        schedule: Any = "greedy",
-        alphas: Any = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
-        cv: Any = None,
+        schedule: str | Schedule = "greedy",
+        alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+        cv: object = None,
         one_standard_error: bool = False,
         max_cost: float | None = None,
         max_groups: int | None = None,
         min_gain: float = 0.0,
-        class_weight: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         tol: float = 1e-10,
     ) -> None:
         self.feature_groups = feature_groups

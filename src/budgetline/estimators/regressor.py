@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from numbers import Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
+from budgetline.arrays import Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
-from budgetline.estimators.base import AnytimeEstimator
+from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_table
 from budgetline.messages import shown
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
+from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import Passes
 
-Float = NDArray[np.float64]
 
-
-def _of_squared_error(estimator: Any) -> bool:
+def _of_squared_error(estimator: object) -> bool:
     return bool(getattr(estimator, "loss", "squared_error") == "squared_error")
 
 
@@ -107,7 +107,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     [5.4, 6.29]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **AnytimeEstimator._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
@@ -118,17 +118,17 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
 
     def __init__(
         self,
-        feature_groups: Any = None,
-        costs: Any = None,
+        feature_groups: object = None,
+        costs: object = None,
         *,
         rule: str = "fr",
         cost_sensitive: bool = True,
-        schedule: Any = "greedy",
+        schedule: str | Schedule = "greedy",
         alpha: float = 1e-5,
         max_cost: float | None = None,
         max_groups: int | None = None,
         min_gain: float = 0.0,
-        loss: Any = "squared_error",
+        loss: str | ConvexLoss = "squared_error",
         tol: float | None = None,
     ) -> None:
         self.feature_groups = feature_groups
@@ -145,13 +145,13 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
         *,
-        client: Any = None,
+        client: object = None,
         progress: Progress = None,
-        checkpoint: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Learn the sequence and the model of every prefix.
 
@@ -220,7 +220,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return self._learn(MomentsTraining(layout, tuple(part.select(layout.read) for part in parts)), recipe)
 
     @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Add rows to those of earlier calls, and learn from all of them.
 
         Parameters
@@ -257,7 +257,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
 
     def predict(
         self,
-        X: Any,
+        X: object,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -285,7 +285,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         """
         return self._answer("predict", X, budget, stage, available)
 
-    def staged_predict(self, X: Any) -> Iterator[Float]:
+    def staged_predict(self, X: object) -> Iterator[Float]:
         """Predict after each group.
 
         Parameters
@@ -301,9 +301,9 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
 
     def score(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -312,7 +312,9 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         """Return R² of the predictions; keywords as in :meth:`predict`."""
         return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
-    def _fit_source(self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: Any) -> Self:
+    def _fit_source(
+        self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: str | PathLike[str] | None
+    ) -> Self:
         recipe, layout = self._recipe(source.feature_names, source.n_features)
         if isinstance(family, SquaredError):
             moments = source_moments(source, layout, self._n_folds(), passes.client, passes.progress, checkpoint)
@@ -361,7 +363,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
             raise ValueError(f"loss='squared_error' is solved exactly: tol={shown(self.tol)} would be ignored")
         return 1e-10 if self.tol is None else self.tol
 
-    def _target(self, y: Any, n_samples: int) -> tuple[Float, tuple[int, ...]]:
+    def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         Y, shape = super()._target(y, n_samples)
         if self.loss != "squared_error" and shape == (1,):
             column_or_1d(Y, warn=True)  # warns, as scikit-learn's single-output estimators do

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
 
 from budgetline.data.rows import Rows
+from budgetline.estimators.base import Constraints
 from budgetline.estimators.regressor import AnytimeRegressor
 from budgetline.estimators.selection import ALPHAS, ChoosesAlpha
 from budgetline.model.training import number_of_folds
+from budgetline.objectives.families import ConvexLoss
+from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments
 
 
@@ -57,26 +61,26 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     0.01
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **{name: kinds for name, kinds in AnytimeRegressor._parameter_constraints.items() if name != "alpha"},
         **ChoosesAlpha._parameter_constraints,
     }
 
     def __init__(
         self,
-        feature_groups: Any = None,
-        costs: Any = None,
+        feature_groups: object = None,
+        costs: object = None,
         *,
         rule: str = "fr",
         cost_sensitive: bool = True,
-        schedule: Any = "greedy",
-        alphas: Any = ALPHAS,
-        cv: Any = None,
+        schedule: str | Schedule = "greedy",
+        alphas: ArrayLike = ALPHAS,
+        cv: object = None,
         one_standard_error: bool = False,
         max_cost: float | None = None,
         max_groups: int | None = None,
         min_gain: float = 0.0,
-        loss: Any = "squared_error",
+        loss: str | ConvexLoss = "squared_error",
         tol: float | None = None,
     ) -> None:
         self.feature_groups = feature_groups

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
+from budgetline.arrays import Float
 from budgetline.budgets import floats_of
-from budgetline.estimators.base import AnytimeEstimator
+from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.evaluation.curve import BudgetCurve, explained_share
 from budgetline.evaluation.timeliness import timeliness
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fold, Training
 from budgetline.sequencing.sequence import GroupSequence
-
-Float = NDArray[np.float64]
 
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Values to try if the user names none."""
@@ -27,17 +26,17 @@ ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 class ChoosesAlpha(AnytimeEstimator):
     """Tries several ridge constants on folds, and takes the one of the best mean score over all budgets."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "alphas": ["array-like"],
         "cv": ["cv_object"],
         "one_standard_error": ["boolean"],
     }
 
-    alphas: Any
-    cv: Any
+    alphas: ArrayLike
+    cv: object
     one_standard_error: bool
 
-    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
+    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
         alphas = check_alphas(self.alphas)
         recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
         scores, held = [], []
@@ -46,7 +45,7 @@ class ChoosesAlpha(AnytimeEstimator):
             held.append(fold.held)
         table = np.array(scores).T
         best = choose_alpha(alphas, table, self.one_standard_error)
-        learned: dict[str, Any] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
+        learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
         if isinstance(self.cv, int | None) and None not in held:  # every row is held out once
             learned["fold_moments_"] = tuple(held)
         return recipes[best], learned
@@ -58,7 +57,7 @@ def held_out_score(recipe: Recipe, fold: Fold) -> float:
     return mean_explained(recipe, stages.sequence, fold.losses(stages))
 
 
-def check_alphas(alphas: Any) -> Float:
+def check_alphas(alphas: ArrayLike) -> Float:
     """Return the values to try, shape (n_alphas,)."""
     values: Float = check_array(floats_of(alphas), ensure_2d=False, dtype=np.float64, input_name="alphas")
     if values.ndim != 1 or np.any(values < 0):

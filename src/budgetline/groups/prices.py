@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from budgetline.arrays import Float, Mask, Positions
 
 LARGEST_TOTAL = 1e300
 """All groups together cost at most this, so that sums and products of costs stay within the range of float64."""
@@ -101,7 +100,7 @@ class Prices:
         return [g for g, required in enumerate(self.requires) if required]
 
     @cached_property
-    def needers(self) -> tuple[NDArray[np.intp], ...]:
+    def needers(self) -> tuple[Positions, ...]:
         """For every shared cost the groups that need it: its members, and all groups that require a member."""
         found = []
         for item in self.shared:
@@ -111,7 +110,7 @@ class Prices:
         return tuple(found)
 
     @cached_property
-    def dependents(self) -> dict[int, NDArray[np.intp]]:
+    def dependents(self) -> dict[int, Positions]:
         """For every group that others require, directly or not, those others; in the order of the groups."""
         found: dict[int, list[int]] = {}
         for g, required in enumerate(self.requires):
@@ -210,7 +209,7 @@ class Prices:
         return costs + extra
 
     @cached_property
-    def _members(self) -> tuple[NDArray[np.intp], ...]:
+    def _members(self) -> tuple[Positions, ...]:
         return tuple(np.array(item.members, dtype=np.intp) for item in self.shared)
 
     @cached_property

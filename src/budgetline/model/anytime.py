@@ -9,17 +9,15 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.arrays import Array, Float, Table
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
 from budgetline.model.stages import LinearModel, StagedModel
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class AnytimeModel:
     family: Family
     target_shape: tuple[int, ...]
     alpha: float
-    classes: NDArray[Any] | None = None
+    classes: Array | None = None
     moments: Moments | None = None
     estimator: str = "AnytimeModel"
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -109,7 +107,7 @@ class AnytimeModel:
 
     def scores(
         self,
-        X: Any,
+        X: object,
         *,
         budget: float | None = None,
         stage: int | None = None,
@@ -120,19 +118,19 @@ class AnytimeModel:
         table = prediction_table(self.columns, X, model.columns)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
 
-    def staged_scores(self, X: Any) -> Iterator[Float]:
+    def staged_scores(self, X: object) -> Iterator[Float]:
         """Yield the scores (n, P) after each group."""
         return islice(self.stages.stage_scores(self.table(X)), 1, None)
 
-    def table(self, X: Any) -> Any:
+    def table(self, X: object) -> Table:
         """Return the columns of X that any stage uses, in the order of ``last.columns``."""
         return prediction_table(self.columns, X, self.last.columns)
 
-    def respond(self, scores: Float, method: str) -> NDArray[Any]:
+    def respond(self, scores: Float, method: str) -> Array:
         """Turn scores (n, P) into what an estimator's method of this name returns."""
         if self.classes is None:
             return self._shaped(self.family.prediction(scores))
-        answers: dict[str, Callable[[Float], NDArray[Any]]] = {
+        answers: dict[str, Callable[[Float], Array]] = {
             "decision_function": self._shaped,
             "predict_proba": self._probabilities,
             "predict_log_proba": _log_probabilities,
@@ -140,7 +138,7 @@ class AnytimeModel:
         }
         return answers[method](scores)
 
-    def encode_target(self, y: Any, n_samples: int) -> Float:
+    def encode_target(self, y: object, n_samples: int) -> Float:
         """Return y as the targets (n, P) of the model: numbers, or indicators of classes."""
         if self.classes is not None:
             labels = check_known(y, n_samples, self.classes)
@@ -159,18 +157,18 @@ class AnytimeModel:
     def _probabilities(self, scores: Float) -> Float:
         return self.family.prediction(np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores)
 
-    def _labels(self, scores: Float) -> NDArray[Any]:
+    def _labels(self, scores: Float) -> Array:
         assert self.classes is not None
         numbers = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes[numbers])
 
 
-def as_model(fitted: Any) -> AnytimeModel:
+def as_model(fitted: object) -> AnytimeModel:
     """Return the model inside a fitted estimator of this library, or inside a pipeline or search that ends in one."""
     return _unwrapped(fitted, None)[0]
 
 
-def model_and_table(fitted: Any, X: Any) -> tuple[AnytimeModel, Any]:
+def model_and_table(fitted: object, X: object) -> tuple[AnytimeModel, Any]:
     """Return the model, and X as it arrives there: transformed by the steps of the pipelines around the model."""
     return _unwrapped(fitted, X)
 

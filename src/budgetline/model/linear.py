@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
 
+from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
@@ -26,8 +26,6 @@ from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.threads import one_blas_thread
 
-Float = NDArray[np.float64]
-
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 SMALL_GRAM, LARGEST_GRAM = 1000, 8192
 """The D × D matrix is always formed up to the first number of columns, and up to the second if X is tall."""
@@ -39,7 +37,7 @@ FREE_REFINEMENT = 10**8
 class _Run:
     """Result of one run of the loop: order, gains, R(∅), and the factor, in the columns of the statistics."""
 
-    order: NDArray[np.intp]
+    order: Positions
     gains: Float
     null_value: float
     factor: Factor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Positions
 from budgetline.groups.prices import Prices
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Schedule
@@ -16,7 +16,7 @@ from budgetline.sequencing.schedules import Schedule
 class Recipe:
     """What to sequence and how: the columns, names and prices of the groups and the estimator's settings."""
 
-    columns: tuple[NDArray[np.intp], ...]
+    columns: tuple[Positions, ...]
     names: tuple[str, ...]
     prices: Prices
     rule: str
@@ -26,11 +26,11 @@ class Recipe:
     alpha: float
 
     @property
-    def by_group(self) -> NDArray[np.intp]:
+    def by_group(self) -> Positions:
         """Columns of all groups, group after group."""
         return np.concatenate(self.columns)
 
     @property
-    def sizes(self) -> NDArray[np.intp]:
+    def sizes(self) -> Positions:
         """Number of columns of every group."""
         return np.array([c.size for c in self.columns], dtype=np.intp)

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.inputs import check_choice
 from budgetline.messages import shown
 from budgetline.model.subsets import Subset
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
-Float = NDArray[np.float64]
-
-RowFunction = Callable[[Float, slice], NDArray[Any]]
+RowFunction = Callable[[Float, slice], Array]
 
 SCORE_BYTES = 1 << 22
 """Scores of several stages are computed by one matrix product, as many as fit into this."""
@@ -30,7 +28,7 @@ class LinearModel:
 
     coef: Float
     intercept: Float
-    columns: NDArray[np.intp]
+    columns: Positions
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class StagedModel:
         """Number of stages, not counting stage 0."""
         return len(self.sequence)
 
-    def embedded(self, columns: NDArray[np.intp], n_features: int) -> StagedModel:
+    def embedded(self, columns: Positions, n_features: int) -> StagedModel:
         """Return the same model over a wider table, in which its columns are at the positions ``columns``."""
         coef = np.zeros((*self.coef_path.shape[:-1], n_features))
         coef[..., columns] = self.coef_path
@@ -83,7 +81,7 @@ class StagedModel:
         columns = np.sort(self.subset.columns[: self.subset.column_ends[stage - 1]])
         return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
 
-    def stage_scores(self, table: Any) -> Iterator[Float]:
+    def stage_scores(self, table: Table) -> Iterator[Float]:
         """Yield the scores (n, P) of stages 0, 1, …; several stages share one matrix product.
 
         ``table`` holds the columns of the last stage, in the order of ``at_stage(n_stages).columns``.
@@ -100,7 +98,7 @@ class StagedModel:
             for j in range(scores.shape[1]):
                 yield scores[:, j]
 
-    def row_scores(self, table: Any) -> Iterator[tuple[slice, Float]]:
+    def row_scores(self, table: Table) -> Iterator[tuple[slice, Float]]:
         """Yield slices of rows and the scores (m, 1 + stages, P) of all stages on them, by one product each."""
         n, P = table.shape[0], self.null_intercept.size
         at_once = max(1, SCORE_BYTES // (8 * (1 + self.n_stages) * P))
@@ -109,7 +107,7 @@ class StagedModel:
             null = np.broadcast_to(self.null_intercept, (rows.stop - start, 1, P))
             yield rows, np.concatenate([null, self._product(table[rows], slice(None))], axis=1)
 
-    def mean_over_rows(self, table: Any, weight: Float | None, rows_of: RowFunction) -> Float:
+    def mean_over_rows(self, table: Table, weight: Float | None, rows_of: RowFunction) -> Float:
         """Return the weighted mean over rows of what ``rows_of(scores (m, K, P), rows)`` returns for all K stages.
 
         ``table`` holds the columns that the last stage uses. All stages share one product per chunk of rows.
@@ -125,7 +123,7 @@ class StagedModel:
         coef = np.concatenate([np.zeros((1, *self.coef_path.shape[1:])), self.coef_path])
         return moments.mean_squared_error(coef, np.vstack([self.null_intercept, self.intercept_path]))
 
-    def _product(self, table: Any, stages: slice) -> Float:
+    def _product(self, table: Table, stages: slice) -> Float:
         """Return the scores (n, K, P) of some stages, the first of them counted as 0."""
         columns = self.at_stage(self.n_stages).columns
         coef = self.coef_path[stages][..., columns]
@@ -144,7 +142,7 @@ class StagedModel:
             )
         return self.of_steps(np.array([name in wanted for name in self.sequence.groups], dtype=bool))
 
-    def of_steps(self, in_sequence: NDArray[np.bool_]) -> LinearModel:
+    def of_steps(self, in_sequence: Mask) -> LinearModel:
         """Return the model of the groups at these steps of the sequence, a mask of shape (stages,)."""
         count = int(in_sequence.sum())
         if in_sequence[:count].all():
@@ -168,7 +166,7 @@ class StagedModel:
         return self.at_stage(self.n_stages if stage is None else int(stage))
 
 
-def in_user_units(W: Float, columns: NDArray[np.intp], mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:
+def in_user_units(W: Float, columns: Positions, mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:
     """Turn coefficients (…, P, T) of standardised columns into coefficients (…, P, D) and intercepts (…, P) for X."""
     coef = np.zeros((*W.shape[:-1], mean.size))
     coef[..., columns] = W / scale[columns]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.coefficients import subset_coefficients
 from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import Expansion
 from budgetline.objectives.newton import factored
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -25,20 +23,20 @@ class LinearSubset:
     level: Float
 
     @property
-    def columns(self) -> NDArray[np.intp]:
+    def columns(self) -> Positions:
         """The chosen columns."""
         return self.factor.columns
 
     @property
-    def column_ends(self) -> NDArray[np.intp]:
+    def column_ends(self) -> Positions:
         """Where the stages end."""
         return self.factor.column_ends
 
-    def solve(self, chosen: NDArray[np.bool_]) -> tuple[Float, Float]:
+    def solve(self, chosen: Mask) -> tuple[Float, Float]:
         """Solve U_A w ≈ z."""
         return subset_coefficients(self.factor, chosen), self.level
 
-    def renamed(self, columns: NDArray[np.intp]) -> LinearSubset:
+    def renamed(self, columns: Positions) -> LinearSubset:
         """Return the same for columns of another table."""
         return replace(self, factor=replace(self.factor, columns=columns))
 
@@ -54,11 +52,11 @@ class QuadraticSubset:
 
     expansions: tuple[Expansion, ...]
     n_scores: int
-    columns: NDArray[np.intp]
-    column_ends: NDArray[np.intp]
+    columns: Positions
+    column_ends: Positions
     family: Family
 
-    def solve(self, chosen: NDArray[np.bool_]) -> tuple[Float, Float]:
+    def solve(self, chosen: Mask) -> tuple[Float, Float]:
         """Solve for the subset and the intercept, which is always in."""
         free = np.repeat(np.concatenate([[True], chosen]), self.n_scores)
         ends = np.concatenate([[0], self.column_ends])
@@ -68,7 +66,7 @@ class QuadraticSubset:
         external = self.family.external(theta.reshape(-1, self.n_scores))
         return external[1:].T, external[0]
 
-    def renamed(self, columns: NDArray[np.intp]) -> QuadraticSubset:
+    def renamed(self, columns: Positions) -> QuadraticSubset:
         """Return the same for columns of another table."""
         return replace(self, columns=columns)
 
@@ -76,7 +74,7 @@ class QuadraticSubset:
 Subset = LinearSubset | QuadraticSubset
 
 
-def _minimum(around: Expansion, free: NDArray[np.bool_]) -> tuple[Float, float]:
+def _minimum(around: Expansion, free: Mask) -> tuple[Float, float]:
     """Return the minimiser over θ that are zero outside ``free``, and how far it is from θ*: ½ δ'Hδ."""
     theta = np.zeros_like(around.theta)
     target = around.H[free] @ around.theta - around.gradient[free]

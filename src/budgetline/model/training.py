@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from os import PathLike
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
+from budgetline.arrays import Array, Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.groups import Layout
@@ -31,8 +32,6 @@ from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
 from budgetline.statistics.sums import Statistic
 
-Float = NDArray[np.float64]
-
 
 class Fitted(NamedTuple):
     """Staged models and what they were fitted on; the moments they follow from, if there are any.
@@ -45,7 +44,7 @@ class Fitted(NamedTuple):
     data: Rows | Moments
     moments: Moments | None = None
     doubt: float = 0.0
-    learned: Mapping[str, Any] = MappingProxyType({})
+    learned: Mapping[str, object] = MappingProxyType({})
 
 
 class Fold(NamedTuple):
@@ -72,13 +71,13 @@ class Training(Protocol):
     def target_shape(self) -> tuple[int, ...]: ...  # noqa: D102
 
     @property
-    def classes(self) -> NDArray[Any] | None: ...  # noqa: D102
+    def classes(self) -> Array | None: ...  # noqa: D102
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Learn the sequence and the model of every prefix."""
         ...
 
-    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+    def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Yield the folds of a cross-validation."""
         ...
 
@@ -105,7 +104,7 @@ class RowsTraining:
     family: Family
     tol: float
     target_shape: tuple[int, ...]
-    classes: NDArray[Any] | None = None
+    classes: Array | None = None
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where they fit the job."""
@@ -116,7 +115,7 @@ class RowsTraining:
         engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read)
         return Fitted(fit_generalised(engine, recipe, self.family, self.tol), self.rows)
 
-    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+    def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
         rows, exponent = self.rows.rescaled()
         labels = None if self.classes is None else codes_of(rows.Y)
@@ -195,11 +194,11 @@ class MomentsTraining:
         return Fitted(stages, total, total, doubt, self.learned)
 
     @property
-    def learned(self) -> dict[str, Any]:
+    def learned(self) -> dict[str, object]:
         """What a fit keeps besides the model: the number of passes."""
         return {} if self.n_passes is None else {"n_passes_": self.n_passes}
 
-    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+    def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Hold out one part after another."""
         for k, test in enumerate(self.parts):
             yield Fold(replace(self, parts=self.parts[:k] + self.parts[k + 1 :]), held_out(test), test)
@@ -226,7 +225,7 @@ class SourceTraining:
     family: Family
     tol: float
     target_shape: tuple[int, ...]
-    classes: NDArray[Any] | None = None
+    classes: Array | None = None
     fold: tuple[int, int] | None = None
 
     def fit(self, recipe: Recipe) -> Fitted:
@@ -240,7 +239,7 @@ class SourceTraining:
         stages = fit_generalised(engine, recipe, self.family, self.tol)
         return Fitted(stages, found, learned={"n_passes_": self.passes.count})
 
-    def folds(self, recipe: Recipe, cv: Any) -> Iterator[Fold]:
+    def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Deal the rows to folds by a hash of their values."""
         n_folds = number_of_folds(cv)
         for k in range(n_folds):
@@ -277,7 +276,7 @@ class StageLosses:
 
     stages: StagedModel
     family: Family
-    classes: NDArray[Any] | None
+    classes: Array | None
 
     def __call__(self, chunk: Chunk) -> StageLoss | None:
         """Return the losses on a chunk, None if all its weights are zero."""
@@ -292,18 +291,26 @@ class StageLosses:
 
 
 def source_moments(
-    source: Source, layout: Layout, n_folds: int | None, client: Any, progress: Progress, checkpoint: Any
+    source: Source,
+    layout: Layout,
+    n_folds: int | None,
+    client: object,
+    progress: Progress,
+    checkpoint: str | PathLike[str] | None,
 ) -> MomentsTraining:
     """Return the moments of a source, or of its folds, from one pass."""
     names, shape = layout.names_read, source.target_shape
-    options = {"client": client, "progress": progress}
     if n_folds is None:
         statistic = ChunkMoments(names, shape)
-        found = sum_over(source, statistic, columns_read(layout), checkpoint=checkpoint, **options)
+        found = sum_over(
+            source, statistic, columns_read(layout), client=client, progress=progress, checkpoint=checkpoint
+        )
         return MomentsTraining(layout, (_not_none(found),), n_passes=1)
     if checkpoint is not None:
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
-    found = _not_none(sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), **options))
+    found = _not_none(
+        sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), client=client, progress=progress)
+    )
     for k, part in enumerate(found.parts):
         if part is None:
             raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
@@ -315,7 +322,7 @@ def held_out(test: Moments) -> Callable[[StagedModel], Float]:
     return lambda stages: stages.mean_squared_errors(test).sum(axis=1)
 
 
-def number_of_folds(cv: Any) -> int:
+def number_of_folds(cv: object) -> int:
     """Return the number of folds into which rows of a source are dealt; None is 5."""
     if cv is None:
         return 5
@@ -324,17 +331,17 @@ def number_of_folds(cv: Any) -> int:
     return int(cv)
 
 
-def columns_read(layout: Layout) -> NDArray[np.intp] | None:
+def columns_read(layout: Layout) -> Positions | None:
     """Return the columns of a source that a fit reads; None is all of them."""
     return None if layout.reads_all else layout.read
 
 
-def codes_of(Y: Float) -> NDArray[np.intp]:
+def codes_of(Y: Float) -> Positions:
     """Return class numbers (n,) of indicators (n, P), or (n, 1) for two classes."""
     return Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
 
 
-def _check_mass(mass: NDArray[Any], classes: NDArray[Any], fold: int) -> None:
+def _check_mass(mass: Array, classes: Array, fold: int) -> None:
     if np.any(mass <= 0):
         missing = shown(classes.tolist()[int(np.argmin(mass))])
         raise ValueError(f"class {missing} is missing in the training set of fold {fold}; use fewer folds")

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from budgetline.arrays import Float
 from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.objectives.coefficients import solve_normal
 from budgetline.objectives.factors import Factor
 from budgetline.statistics.columns import StandardisedColumns
-
-Float = NDArray[np.float64]
 
 
 def refine(

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-Float = NDArray[np.float64]
+from budgetline.arrays import Float, Mask, Positions
 
 PIVOT_FLOOR = 1e-13
 """Pivots below this are rounding noise: columns are standardised, so a healthy pivot is of order one."""
@@ -22,12 +21,12 @@ PIVOT_FLOOR = 1e-13
 class SizeClass:
     """All groups of one size s: their ids (J_s,), their columns (J_s, s) and a block each (J_s, s, s)."""
 
-    groups: NDArray[np.intp]
-    columns: NDArray[np.intp]
+    groups: Positions
+    columns: Positions
     blocks: Float
 
 
-def size_classes(sizes: NDArray[np.intp], blocks_of: Callable[[NDArray[np.intp]], Float]) -> list[SizeClass]:
+def size_classes(sizes: Positions, blocks_of: Callable[[Positions], Float]) -> list[SizeClass]:
     """Sort groups by size; ``blocks_of`` maps columns (J_s, s) to blocks (J_s, s, s)."""
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     classes = []
@@ -38,7 +37,7 @@ def size_classes(sizes: NDArray[np.intp], blocks_of: Callable[[NDArray[np.intp]]
     return classes
 
 
-def columns_of(parts: Sequence[Sequence[int]], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def columns_of(parts: Sequence[Sequence[int]], starts: Positions) -> tuple[Positions, Positions]:
     """Return the columns of groups, part after part, and how many of them belong to the first 1, 2, … parts."""
     columns = [[np.arange(starts[g], starts[g + 1]) for g in part] for part in parts]
     ends = np.cumsum([sum(c.size for c in part) for part in columns], dtype=np.intp)
@@ -74,7 +73,7 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     return v
 
 
-def nested_squares(v: Float, ends: NDArray[np.intp]) -> Float:
+def nested_squares(v: Float, ends: Positions) -> Float:
     """Return ‖v[:e]‖² for every e of ``ends``, from v of shape (s, P)."""
     return np.asarray(np.cumsum((v**2).sum(axis=1))[ends - 1])
 
@@ -112,7 +111,7 @@ def _whiten_large(blocks: Float, vectors: Float) -> Float:
     return v
 
 
-def independent(block: Float) -> NDArray[np.bool_]:
+def independent(block: Float) -> Mask:
     """Mark the columns of a positive semidefinite block (s, s) that are not combinations of earlier ones."""
     try:
         L = np.linalg.cholesky(block)

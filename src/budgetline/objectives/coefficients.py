@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, lstsq, solve_triangular
 
+from budgetline.arrays import Float, Mask
 from budgetline.objectives.factors import Factor
-
-Float = NDArray[np.float64]
 
 
 def stage_coefficients(factor: Factor) -> Float:
@@ -43,7 +41,7 @@ def stage_coefficients(factor: Factor) -> Float:
     return W
 
 
-def subset_coefficients(factor: Factor, chosen: NDArray[np.bool_]) -> Float:
+def subset_coefficients(factor: Factor, chosen: Mask) -> Float:
     """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as accurate as U is.
 
     Parameters

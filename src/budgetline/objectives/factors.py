@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.data.rows import CHUNK_BYTES
 from budgetline.objectives.blocks import independent
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.statistics.columns import StandardisedColumns
 
-Float = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints = Positions
 
 NOISE = 64 * EPS
 """Rounding error of a well-conditioned elimination, with a margin."""
@@ -44,7 +43,7 @@ class Factor:
     U: Float
     z: Float
     columns: Ints
-    kept: NDArray[np.bool_]
+    kept: Mask
     row_ends: Ints
     column_ends: Ints
 
@@ -55,7 +54,7 @@ class _Chosen:
     def __init__(self, b: Float, target_variance: Float) -> None:
         self.b, self.target_variance = b, target_variance
         self._columns: list[Ints] = []
-        self._kept: list[NDArray[np.bool_]] = []
+        self._kept: list[Mask] = []
         self._z: list[Float] = []
 
     def factor(self) -> Factor:
@@ -71,7 +70,7 @@ class _Chosen:
         """Return U (k, T) of the chosen columns."""
         raise NotImplementedError
 
-    def _note(self, columns: Ints, kept: NDArray[np.bool_], z: Float) -> None:
+    def _note(self, columns: Ints, kept: Mask, z: Float) -> None:
         self._columns.append(columns)
         self._kept.append(kept)
         self._z.append(z)
@@ -217,7 +216,7 @@ class GramSchmidt(_Chosen):
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
 
-    def _noise_of(self, columns: NDArray[np.intp], above: Float) -> Float:
+    def _noise_of(self, columns: Positions, above: Float) -> Float:
         """Return the norms below which what is left of columns is noise, given what was taken away, ``above`` (k, s).
 
         A direction of norm p is known to eps/p, so a component u along it leaves an error of u·eps/p.
@@ -259,7 +258,7 @@ def _grown(array: Float, rows: int, columns: int) -> Float:
     return larger
 
 
-def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, NDArray[np.bool_]]:
+def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, Mask]:
     """Return q (N, m) orthonormal, q'V (m, s) and which columns of V it spans: not those below their noise."""
     q, R = qr(V, mode="economic", check_finite=False)
     kept = np.ones(V.shape[1], dtype=bool)

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
-from budgetline.statistics.engines import Float, Loss
+from budgetline.arrays import Float
+from budgetline.statistics.engines import Loss
 
 
 class Family(Loss, Protocol):

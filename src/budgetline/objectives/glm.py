@@ -23,15 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
+from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.newton import Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
-from budgetline.statistics.engines import Engine, Float, Ints, Point
+from budgetline.statistics.engines import Engine, Ints, Point
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
@@ -111,7 +111,7 @@ class GeneralisedLinear:
         """The chosen columns of X, in order, shape (T,); they count group after group."""
         return self._fit.columns[1:] - 1
 
-    def scores(self, allowed: NDArray[np.bool_], costs: Float) -> Float:
+    def scores(self, allowed: Mask, costs: Float) -> Float:
         """Return the merit of the allowed groups, shape (J,); ``fr`` looks at the costs to know which can win."""
         if self._rule is not None:
             return self._rule.scores(self._gradient())
@@ -189,7 +189,7 @@ class GeneralisedLinear:
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol)
 
-    def _exact(self, one_step: Float, allowed: NDArray[np.bool_], prices: Float) -> Float:
+    def _exact(self, one_step: Float, allowed: Mask, prices: Float) -> Float:
         """Return exact gains of the candidates that can win, and one-step gains of the others."""
         candidates = np.flatnonzero(allowed & (prices == 0) if np.any(prices[allowed] == 0) else allowed)
         costs = np.where(prices > 0, prices, 1.0)

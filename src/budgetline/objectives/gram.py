@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Positions
 from budgetline.statistics.moments import Moments
-
-Float = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -35,7 +33,7 @@ class Gram:
     eps: float = EPS
 
     @classmethod
-    def of(cls, moments: Moments, columns: NDArray[np.intp], alpha: float) -> Gram:
+    def of(cls, moments: Moments, columns: Positions, alpha: float) -> Gram:
         """Return C and b for columns of the moments, in the order given."""
         D, diagonal = moments.n_features, np.arange(columns.size)
         scale = moments.standardisation()[1][columns]
@@ -52,6 +50,6 @@ class Gram:
         """R(∅) = ½ Σ_p var(y_p), the most that F can reach."""
         return float(self.target_variance.sum() / 2)
 
-    def blocks(self, columns: NDArray[np.intp]) -> Float:
+    def blocks(self, columns: Positions) -> Float:
         """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
         return np.asarray(self.C[columns[:, :, None], columns[:, None, :]])

@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.blocks import columns_of, size_classes
 from budgetline.objectives.factors import Factor, Factorisation, GramSchmidt
 from budgetline.objectives.rules import RULES, ForwardRegression
-
-Float = NDArray[np.float64]
 
 RENEW = 1e-6
 """A Schur block that has shrunk to this share of its columns' variance has few digits left."""
@@ -41,9 +39,7 @@ class LeastSquares:
         Whether :meth:`gains` will be asked for.
     """
 
-    def __init__(
-        self, factorisation: Factorisation, sizes: NDArray[np.intp], rule: str, *, track_gains: bool = False
-    ) -> None:
+    def __init__(self, factorisation: Factorisation, sizes: Positions, rule: str, *, track_gains: bool = False) -> None:
         self._factorisation = factorisation
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         self._r = factorisation.b.copy()
@@ -62,7 +58,7 @@ class LeastSquares:
         """R(∅) = ½ Σ_p var(y_p), the most F can reach."""
         return float(self._factorisation.target_variance.sum() / 2)
 
-    def scores(self, allowed: NDArray[np.bool_], costs: Float) -> Float:
+    def scores(self, allowed: Mask, costs: Float) -> Float:
         """Return r_g' M_g⁻¹ r_g of every group, shape (J,); meaningless for groups already chosen."""
         return self._rule.scores(self._gradient())
 

@@ -20,7 +20,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.statistics.engines import Engine, Float, Ints, Point
+from budgetline.arrays import Float
+from budgetline.statistics.engines import Engine, Ints, Point
 
 Solver = Callable[[Float], Float]
 """Maps a gradient to H⁻¹ gradient, both of the shape of θ."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Positions
 from budgetline.objectives.blocks import SizeClass, nested_squares, whiten
 
-Float = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints = Positions
 
 
 class Rule:
@@ -70,7 +69,7 @@ class ForwardRegression(Rule):
             new = rows[:, c.columns].transpose(1, 2, 0)
             schur -= new @ new.transpose(0, 2, 1)
 
-    def faded(self, share: float) -> NDArray[np.intp]:
+    def faded(self, share: float) -> Positions:
         """Return the groups of which a column has shrunk below ``share`` of its variance."""
         found = [c.groups[np.einsum("jaa->ja", s).min(axis=1) < share]
                  for c, s in zip(self.classes, self.schur, strict=True)]  # fmt: skip

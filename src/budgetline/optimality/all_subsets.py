@@ -15,16 +15,15 @@ Large groups go first, so that the levels with many subsets have few columns lef
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import Demand
 from budgetline.groups.prices import Prices
 from budgetline.objectives.blocks import whiten
 from budgetline.objectives.gram import Gram
 from budgetline.sequencing.candidates import TIE, best_group
 
-Float = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints = Positions
 
 MOST_GROUPS = 18
 """2^18 subsets take seconds; every further group doubles that."""
@@ -106,7 +105,7 @@ def subset_costs(prices: Prices) -> Float:
     return total
 
 
-def complete_subsets(prices: Prices) -> NDArray[np.bool_]:
+def complete_subsets(prices: Prices) -> Mask:
     """Return which subsets hold what they require, shape (2^J,)."""
     subsets = np.arange(2**prices.own.size)
     complete = np.ones(subsets.size, dtype=bool)
@@ -166,7 +165,7 @@ def best_order(values: Float, prices: Prices, demand: Demand) -> Ints:
     return np.array(order, dtype=np.intp)
 
 
-def _best_means(values: Float, total: Float, demand: Demand, complete: NDArray[np.bool_]) -> Float:
+def _best_means(values: Float, total: Float, demand: Demand, complete: Mask) -> Float:
     """Return A(S), the most that can be gained from S on, for every subset; −∞ if it is not complete."""
     best = np.full(values.size, -np.inf)
     best[-1] = 0.0

@@ -9,9 +9,9 @@ from typing import overload
 
 import numpy as np
 
+from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, number_of
 from budgetline.groups.parsing import places_of, positions_of
-from budgetline.groups.prices import Float, Mask
 from budgetline.messages import printable, shown
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING, check_time_limit

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
@@ -20,8 +21,6 @@ from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, frame_of, html_table, rounded_down, text_table
-
-Float = NDArray[np.float64]
 
 HEADER = ("budget", "achieved", "bound", "certified")
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -84,7 +83,7 @@ class Certificate:
     """
 
     feature_groups: FeatureGroups
-    order: NDArray[np.intp]
+    order: Positions
     values: Float
     alpha: float
     loss: str
@@ -94,8 +93,8 @@ class Certificate:
     everything: float
     null_value: float
     gamma: float
-    included: NDArray[np.bool_]
-    excluded: NDArray[np.bool_]
+    included: Mask
+    excluded: Mask
     proof: Proof
 
     @property

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float
 from budgetline.budgets import affordable, floats_of, number_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
@@ -21,8 +22,6 @@ from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
-
-Float = NDArray[np.float64]
 
 GRID = 64
 """This many budgets, evenly spread up to the total cost, are certified in addition to the prefixes."""

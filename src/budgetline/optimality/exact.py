@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float, Positions
 from budgetline.budgets import Demand, Interpolation, affordable, floats_of
 from budgetline.messages import shown
 from budgetline.optimality.all_subsets import best_order, complete_subsets, subset_costs, subset_values
@@ -12,8 +13,6 @@ from budgetline.optimality.quadratic import Quadratic
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 from budgetline.threads import one_blas_thread
-
-Float = NDArray[np.float64]
 
 
 def best_sequence(
@@ -102,7 +101,7 @@ def best_values(
     return np.asarray(np.maximum.accumulate(values[order])[affordable(total[order], budgets) - 1])
 
 
-def _sequence(problem: Quadratic, values: Float, order: NDArray[np.intp]) -> GroupSequence:
+def _sequence(problem: Quadratic, values: Float, order: Positions) -> GroupSequence:
     names, costs = tuple(problem.groups.names[g] for g in order), problem.prices.steps(order)
     F = values[np.cumsum(np.concatenate([[0], 1 << order]))]
     gains = np.maximum(np.diff(F), 0.0)  # a group reduces F by rounding only

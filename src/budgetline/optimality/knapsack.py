@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, Rates
-from budgetline.groups.prices import Mask, Prices
-
-Float = NDArray[np.float64]
+from budgetline.groups.prices import Prices
 
 
 def filled(prices: Prices, chosen: Mask, excluded: Mask, budget: float, order: Iterable[int]) -> Mask:
@@ -113,7 +111,7 @@ class Knapsack:
             result[here] = base + _bought(costs[order], values[order], np.maximum(left[here], 0.0))
         return result
 
-    def _items(self, v: Float, groups: NDArray[np.intp]) -> tuple[Float, Float]:
+    def _items(self, v: Float, groups: Positions) -> tuple[Float, Float]:
         """Return costs and values of the items: groups without a hub, openings of hubs, and their other members."""
         if not self.hub_costs.size:
             return self.rest[groups], v[groups]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from budgetline.arrays import Float, Mask, Positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +27,10 @@ class Proof:
 
     blocks: tuple[Float, ...]
     duals: Float
-    leaf_budget: NDArray[np.intp]
-    leaf_dual: NDArray[np.intp]
-    leaf_included: NDArray[np.bool_]
-    leaf_excluded: NDArray[np.bool_]
+    leaf_budget: Positions
+    leaf_dual: Positions
+    leaf_included: Mask
+    leaf_excluded: Mask
 
     @classmethod
     def trivial(cls, J: int) -> Proof:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import number_of
 from budgetline.groups import FeatureGroups, as_feature_groups
-from budgetline.groups.prices import Mask, Prices
+from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.linear import LARGEST_GRAM, warn_from_moments
@@ -24,8 +24,7 @@ from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments
 
-Float = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints = Positions
 
 ALPHA = 1e-5
 """The ridge constant of estimators that are given none."""

@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, unit_of
 from budgetline.objectives.gram import EPS
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.quadratic import Quadratic
-
-Float = NDArray[np.float64]
 
 BARRIERS = (1.0, 0.1, 0.01, 0.001)
 MOST_ROUNDS = 60
@@ -239,7 +237,7 @@ def _solved(L: Float, a: Float) -> Float:
     return np.asarray(solve_triangular(L, a, lower=True, check_finite=False))
 
 
-def _spend(z: Float, v: Float, knapsack: Knapsack, may: NDArray[np.bool_], left: float) -> Float:
+def _spend(z: Float, v: Float, knapsack: Knapsack, may: Mask, left: float) -> Float:
     """Return z (v/μc)^p, at most 1, with μ such that the budget is spent; hubs are split among their members."""
     cost = knapsack.rest.copy()
     weight = np.where(may, z * v, 0.0)

@@ -15,17 +15,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, affordable
-from budgetline.groups.prices import Mask
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.knapsack import Knapsack, filled
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import Dual, Relaxation, Separation
-
-Float = NDArray[np.float64]
 
 ROOT_ROUNDS, LEAF_ROUNDS = 40, 15
 QUICK = 500

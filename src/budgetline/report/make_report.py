@@ -9,10 +9,10 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
+from budgetline.arrays import Float
 from budgetline.budgets import affordable
 from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
@@ -28,8 +28,6 @@ from budgetline.report.content import CROSS_VALIDATED, TRAINING
 from budgetline.report.other_orders import Orders, other_orders, reordered
 from budgetline.report.report import Report
 from budgetline.statistics import Moments
-
-Float = NDArray[np.float64]
 
 OWN = "this model"
 SHARES = (0.1, 0.25, 0.5, 1.0)

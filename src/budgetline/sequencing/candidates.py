@@ -15,13 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import Rates
 from budgetline.groups.prices import Prices
-
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 TIE = 1e-12
 """Rates that differ by less than this, relatively, are equal."""
@@ -114,7 +111,7 @@ def _bundle(prices: Prices, chosen: Mask, ranked: list[int]) -> Bundle:
     return found
 
 
-def _ranked(members: NDArray[np.intp], scores: Float, costs: Float) -> list[int]:
+def _ranked(members: Positions, scores: Float, costs: Float) -> list[int]:
     """Sort groups by score per cost, free ones first; ties go to the lower id. All of shape (m,)."""
     found: list[int] = []
     left = np.ones(members.size, dtype=bool)
@@ -134,7 +131,7 @@ def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bo
     return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + slack))])
 
 
-def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> NDArray[np.intp]:
+def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> Positions:
     """Return the allowed groups that tie for the highest score per cost, or of the free ones for the highest score."""
     candidates = np.flatnonzero(allowed)
     free = costs[candidates] <= 0

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, number_of
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
 from budgetline.sequencing.schedules import Schedule
-
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 class Objective(Protocol):
@@ -77,7 +74,7 @@ class Limits:
 
 def greedy_order(
     objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, *, cost_sensitive: bool = True
-) -> tuple[NDArray[np.intp], Float]:
+) -> tuple[Positions, Float]:
     """Choose groups one after another, each time the group with the highest score per current cost.
 
     Where costs are shared or groups require others, several groups may be chosen at once (``candidates``); they are

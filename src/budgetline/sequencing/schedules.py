@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
+from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, number_of
-from budgetline.groups.prices import Float, Mask, Prices
+from budgetline.groups.prices import Prices
 from budgetline.messages import shown, some
 
 

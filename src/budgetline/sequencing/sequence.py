@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Float, Positions
 from budgetline.budgets import affordable
 from budgetline.tables import Backend, frame_of, html_table, text_table
-
-Float = NDArray[np.float64]
 
 HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
 
@@ -42,7 +40,7 @@ class GroupSequence:
        2  b         3           4  0.41421     100.0%
     """
 
-    order: NDArray[np.intp]
+    order: Positions
     groups: tuple[str, ...]
     costs: Float
     gains: Float

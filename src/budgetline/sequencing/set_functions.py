@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from budgetline.arrays import Float, Mask
 from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
-from budgetline.groups.prices import Float, Mask, Prices
+from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import as_schedule

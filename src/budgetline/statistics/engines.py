@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from budgetline.arrays import Float, Positions
 
-Float = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints = Positions
 
 
 class Loss(Protocol):

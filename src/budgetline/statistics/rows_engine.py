@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from budgetline.arrays import Float
 from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
-from budgetline.statistics.engines import Float, Ints, Loss
+from budgetline.statistics.engines import Ints, Loss
 from budgetline.threads import in_threads
 
 LARGEST_BUFFER = 1 << 32

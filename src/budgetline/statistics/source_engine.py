@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetline.arrays import Array, Float
 from budgetline.data.sources import Chunk
 from budgetline.statistics.columns import StandardisedColumns
-from budgetline.statistics.engines import Float, Ints, Loss
+from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import located, targets_of
 from budgetline.statistics.rows_engine import RowsEngine
@@ -95,7 +94,7 @@ class _ChunkSums:
     scale: Float
     order: Ints
     total_weight: float
-    classes: NDArray[Any] | None
+    classes: Array | None
     first: bool
 
     def __call__(self, chunk: Chunk) -> _ModelSums:
@@ -141,7 +140,7 @@ class SourceEngine:
         moments: Moments,
         order: Ints,
         loss: Loss,
-        classes: NDArray[Any] | None = None,
+        classes: Array | None = None,
     ) -> None:
         self._total, self._moments, self._order, self._loss, self._classes = total, moments, order, loss, classes
         self.n_rows, self.saturated = moments.n_samples, float("nan")
