@@ -7,7 +7,7 @@ READY := .venv/.ready
 MINIMUM := .venv-minimum
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
-NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation objectives optimality sequencing statistics theory \
+NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation model objectives optimality sequencing shared_costs statistics theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
 
 .PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench fuzz clean

@@ -17,8 +17,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold, train_test_split
 from sklearn.utils import Bunch
 
-from budgetline import AnytimeClassifier, AnytimeRunner, EarlyExit
+from budgetline import AnytimeClassifier, AnytimeRunner
 from budgetline.datasets import load_heart, load_thyroid
+from budgetline.runtime import EarlyExit
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import print_report

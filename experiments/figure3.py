@@ -17,8 +17,8 @@ from ranking import Web, generated
 from sklearn.model_selection import GroupKFold
 from tables import verdict
 
-from budgetline import AnytimeRegressor, BudgetCurve, compare, plateau, stopping_cost, timeliness
-from budgetline.evaluation import Comparison
+from budgetline import AnytimeRegressor, BudgetCurve, compare, stopping_cost, timeliness
+from budgetline.evaluation import Comparison, plateau
 
 RIDGE, SIZE = 1e-5, 10
 FRACTIONS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)

@@ -13,7 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from page import BLUE, GREEN, GREY, ORANGE, Page, panels, run
 
-from budgetline import AnytimeRegressor, Doubling, greedy_sequence
+from budgetline import AnytimeRegressor
+from budgetline.sequencing import Doubling, greedy_sequence
 
 LEAST = 4.0
 """What the paper proves: no algorithm can keep B/m(B) below it."""

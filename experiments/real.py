@@ -17,18 +17,10 @@ from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 from sklearn.utils import Bunch
 from tables import verdict
 
-from budgetline import (
-    AnytimeClassifier,
-    AnytimeRegressor,
-    BudgetCurve,
-    FixedOrder,
-    GroupLassoPath,
-    RandomOrder,
-    compare,
-    plateau,
-    timeliness,
-)
+from budgetline import AnytimeClassifier, AnytimeRegressor, BudgetCurve, FixedOrder, GroupLassoPath, compare, timeliness
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
+from budgetline.evaluation import plateau
+from budgetline.sequencing import RandomOrder
 
 RULES: dict[str, dict[str, Any]] = {
     "CS-G-FR": {"rule": "fr"},

@@ -13,7 +13,8 @@ import reference
 from reference_shared import Shop, anything, arguments, doubling, greedy, linear_score, random_shop
 from scipy.linalg import LinAlgWarning
 
-from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder
+from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder
+from budgetline.sequencing import Doubling
 from fuzz.orders import Limits, check_greedy, condition
 from fuzz.sources import FROM_MOMENTS, SOURCES, STREAMED, Data, fit_from
 from fuzz.trials import Case

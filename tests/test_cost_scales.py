@@ -10,18 +10,16 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
     BudgetCurve,
-    Doubling,
     FeatureGroups,
     GroupLassoPath,
-    greedy_sequence,
-    oracle_curve,
-    plateau,
     stopping_cost,
     timeliness,
 )
 from budgetline.budgets import Demand, Rates
+from budgetline.evaluation import oracle_curve, plateau
 from budgetline.groups.prices import Prices
 from budgetline.optimality.all_subsets import best_order
+from budgetline.sequencing import Doubling, greedy_sequence
 
 FACTORS = (2.0**900, 2.0**-900)
 UNITS = [(cost, 2.0**power) for cost in FACTORS for power in (-400, 0, 400)]

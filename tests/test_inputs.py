@@ -19,13 +19,13 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    ConvexLoss,
-    Doubling,
     FeatureGroups,
     GroupLassoPath,
     Moments,
     open_source,
 )
+from budgetline.objectives import ConvexLoss
+from budgetline.sequencing import Doubling
 
 NAMES = ["a", "b", "c", "d"]
 POSITIONS = FeatureGroups({"cheap": [1], "mid": [0, 2], "big": [3]}, {"cheap": 1, "mid": 2, "big": 10})
@@ -1062,10 +1062,10 @@ HUGE = 10**400
         lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}).predict("x", deadline=HUGE),
         lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}, seconds={"0": HUGE}),
         lambda model: budgetline.Extractor(len, timeout=HUGE),
-        lambda model: budgetline.Doubling(c_min=HUGE),
+        lambda model: budgetline.sequencing.Doubling(c_min=HUGE),
         lambda model: budgetline.FeatureGroups({"a": [0]}, {"a": HUGE}),
         lambda model: budgetline.FeatureGroups({"a": [0]}, shared={"s": (HUGE, ["a"])}),
-        lambda model: budgetline.greedy_sequence(len, {"a": 1}, max_cost=HUGE),
+        lambda model: budgetline.sequencing.greedy_sequence(len, {"a": 1}, max_cost=HUGE),
         lambda model: model.set_params(alpha=HUGE).fit(np.eye(3)[:, :2], [1, 2, 3]),
         lambda model: model.set_params(max_cost=HUGE).fit(np.eye(3)[:, :2], [1, 2, 3]),
         lambda model: budgetline.AnytimeRegressorCV(alphas=[1, HUGE]).fit(np.eye(3)[:, :2], [1, 2, 3]),

@@ -5,8 +5,9 @@ from collections import OrderedDict, defaultdict
 import numpy as np
 import pytest
 
-from budgetline import AnytimeRegressor, FeatureGroups, greedy_sequence, make_report
+from budgetline import AnytimeRegressor, FeatureGroups, make_report
 from budgetline.messages import cut, printable, shown, some
+from budgetline.sequencing import greedy_sequence
 
 SHORT = [
     *("chol", "it's", 'say "no"', "größe", "", "a\x1b[2J", "a\nb", b"ab"),

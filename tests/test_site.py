@@ -9,6 +9,16 @@ import budgetline
 import budgetline.datasets
 
 ROOT = Path(__file__).parents[1]
+SPECIAL = (
+    "data.Source",
+    "evaluation.oracle_curve",
+    "evaluation.plateau",
+    "objectives.ConvexLoss",
+    "runtime.EarlyExit",
+    "sequencing.Doubling",
+    "sequencing.RandomOrder",
+    "sequencing.greedy_sequence",
+)
 ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 
 
@@ -18,8 +28,10 @@ def test_every_public_name_is_in_the_reference():
     expected = {f"budgetline.{n}" for n in budgetline.__all__} | {
         f"budgetline.datasets.{n}" for n in budgetline.datasets.__all__
     }
-    assert set(listed) == expected
-    assert len(listed) == len(expected)
+    # what only specialists need is imported from its package
+    special = {f"budgetline.{n}" for n in SPECIAL}
+    assert set(listed) == expected | special
+    assert len(listed) == len(expected | special)
 
 
 def test_the_site_builds_and_is_self_contained(tmp_path):

@@ -5,7 +5,8 @@ import pytest
 import reference
 from sklearn.base import clone
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, FixedOrder, RandomOrder, budget_curve, greedy_sequence
+from budgetline import AnytimeClassifier, AnytimeRegressor, FixedOrder, budget_curve
+from budgetline.sequencing import RandomOrder, greedy_sequence
 from budgetline.sequencing.schedules import CheapestFirst
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5, 6, 7]}

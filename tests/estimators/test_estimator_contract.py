@@ -26,10 +26,10 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    Doubling,
     FeatureGroups,
     GroupLassoPath,
 )
+from budgetline.sequencing import Doubling
 
 ESTIMATORS = [
     AnytimeRegressor(),

@@ -23,13 +23,11 @@ from budgetline import (
     budget_curve,
     compare,
     cross_val_budget_curve,
-    oracle_curve,
-    plateau,
     progress,
     stopping_cost,
     timeliness,
 )
-from budgetline.evaluation import NDCG, comparison
+from budgetline.evaluation import NDCG, comparison, oracle_curve, plateau
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}

@@ -16,12 +16,11 @@ from budgetline import (
     BudgetCurve,
     budget_curve,
     cross_val_budget_curve,
-    greedy_sequence,
-    oracle_curve,
-    plateau,
     stopping_cost,
     timeliness,
 )
+from budgetline.evaluation import oracle_curve, plateau
+from budgetline.sequencing import greedy_sequence
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6]}
 COSTS = {"a": 1.0, "b": 2.5, "c": 4.0, "d": 0.5}

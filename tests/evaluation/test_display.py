@@ -13,9 +13,9 @@ from budgetline import (
     BudgetCurveDisplay,
     budget_curve,
     cross_val_budget_curve,
-    oracle_curve,
     stopping_cost,
 )
+from budgetline.evaluation import oracle_curve
 
 
 @pytest.fixture(autouse=True)

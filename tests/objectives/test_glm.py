@@ -12,8 +12,9 @@ from seeds import seeds
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.metrics import log_loss
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss, FeatureGroups
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups
 from budgetline.datasets import load_heart
+from budgetline.objectives import ConvexLoss
 
 RULES = ["fr", "omp", "score", "no-whiten", "single"]
 FAMILIES = ["logistic", "softmax", "poisson"]

@@ -9,8 +9,9 @@ import pytest
 from engines import ENGINES, fit_with
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, ConvexLoss, FeatureGroups, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, open_source
 from budgetline.data.sources import ArrayPartition
+from budgetline.objectives import ConvexLoss
 
 RULES = ["score", "omp", "no-whiten", "single", "static"]
 LOSSES = ["logistic", "softmax", "poisson", "convex"]

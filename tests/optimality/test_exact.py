@@ -8,7 +8,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgetline import AnytimeRegressor, Doubling, FeatureGroups, FixedOrder, Moments
+from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, Moments
 from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
 from budgetline.groups.prices import Prices
@@ -16,6 +16,7 @@ from budgetline.objectives.gram import Gram
 from budgetline.optimality import all_subsets, best_sequence
 from budgetline.optimality.all_subsets import subset_values
 from budgetline.optimality.exact import best_values
+from budgetline.sequencing import Doubling
 
 INTERPOLATIONS = ("step", "linear")
 

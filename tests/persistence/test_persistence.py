@@ -29,19 +29,18 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    ConvexLoss,
-    Doubling,
     FeatureGroups,
     FixedOrder,
     GroupLassoPath,
     Moments,
-    RandomOrder,
     budget_curve,
     open_source,
 )
 from budgetline.codec import from_bytes, to_bytes
 from budgetline.files import MANIFEST, SCHEMA, decode, encode
+from budgetline.objectives import ConvexLoss
 from budgetline.persistence.settings import Setting
+from budgetline.sequencing import Doubling, RandomOrder
 
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [3]}, [2.0, 1.0, 3.5, 0.5])
 SHARING = FeatureGroups(

@@ -25,7 +25,6 @@ from budgetline import (
     FixedOrder,
     GroupLassoPath,
     Moments,
-    RandomOrder,
     Report,
     budget_curve,
     certify,
@@ -37,6 +36,7 @@ from budgetline import (
     timeliness,
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+from budgetline.sequencing import RandomOrder
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}

@@ -7,7 +7,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, EarlyExit, Extractor, FixedOrder
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, Extractor, FixedOrder
+from budgetline.runtime import EarlyExit
 
 GROUPS = [[0, 1], [2], [3, 4], [5]]
 

@@ -19,13 +19,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from budgetline import (
-    AnytimeClassifier,
-    AnytimeRegressor,
-    AnytimeRunner,
-    EarlyExit,
-    Extractor,
-)
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, Extractor
+from budgetline.runtime import EarlyExit
 from budgetline.runtime.clock import Estimate
 
 X0, Y0, X = data()

@@ -5,7 +5,8 @@ import pytest
 import reference
 from seeds import seeds
 
-from budgetline import AnytimeRegressor, Doubling, greedy_sequence
+from budgetline import AnytimeRegressor
+from budgetline.sequencing import Doubling, greedy_sequence
 
 RULES = ["fr", "omp", "no-whiten", "single"]
 SCHEDULES = {"greedy": "greedy", "doubling": "doubling", "doubling-literal": Doubling(literal=True)}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import theory_instances as ti
 
-from budgetline import AnytimeRegressor, Doubling
+from budgetline import AnytimeRegressor
+from budgetline.sequencing import Doubling
 
 INSTANCES = 40
 

@@ -79,7 +79,8 @@ class BudgetCurve:
 
         Examples
         --------
-        >>> from budgetline import BudgetCurve, greedy_sequence
+        >>> from budgetline import BudgetCurve
+        >>> from budgetline.sequencing import greedy_sequence
         >>> BudgetCurve.of(greedy_sequence(len, {"a": 1.0, "b": 2.0})).values.tolist()
         [0.0, 0.5, 1.0]
         """

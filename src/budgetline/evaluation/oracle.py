@@ -22,7 +22,8 @@ def oracle_curve(curve: object) -> BudgetCurve:
 
     Examples
     --------
-    >>> from budgetline import BudgetCurve, oracle_curve
+    >>> from budgetline import BudgetCurve
+    >>> from budgetline.evaluation import oracle_curve
     >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
     >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
     ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')

@@ -102,7 +102,8 @@ def plateau(curve: object) -> float:
 
     Examples
     --------
-    >>> from budgetline import BudgetCurve, plateau
+    >>> from budgetline import BudgetCurve
+    >>> from budgetline.evaluation import plateau
     >>> plateau(BudgetCurve([0, 1, 2, 5], [0.0, 0.5, 0.975, 1.0]))
     0.97
     """

@@ -245,7 +245,8 @@ class ConvexLoss(_Plain):
     Examples
     --------
     >>> import numpy as np
-    >>> from budgetline import AnytimeRegressor, ConvexLoss
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.objectives import ConvexLoss
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 4.0, 9.0])
     >>> own = AnytimeRegressor(loss=ConvexLoss(np.exp, np.exp), alpha=0).fit(X, y)
     >>> bool(np.allclose(own.coef_, AnytimeRegressor(loss="poisson", alpha=0).fit(X, y).coef_))

@@ -55,8 +55,8 @@ class Certificate:
     alpha : float
         The ridge constant.
     loss : str
-        "squared_error", "log_loss", "poisson", or "convex" for a :class:`budgetline.ConvexLoss`. For other losses than
-        squared error the only bound is that of all groups.
+        "squared_error", "log_loss", "poisson", or "convex" for a :class:`budgetline.objectives.ConvexLoss`. For losses
+        other than squared error the only bound is that of all groups.
     budgets, achieved, bounds : float arrays of shape (B,)
         Increasing budgets; F of the longest affordable prefix at each; the bound on F of any affordable set.
     everything : float

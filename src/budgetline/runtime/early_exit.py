@@ -41,7 +41,8 @@ class EarlyExit:
 
     Examples
     --------
-    >>> from budgetline import AnytimeClassifier, EarlyExit
+    >>> from budgetline import AnytimeClassifier
+    >>> from budgetline.runtime import EarlyExit
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)

@@ -36,7 +36,7 @@ class Greedy:
 
     Examples
     --------
-    >>> from budgetline import greedy_sequence
+    >>> from budgetline.sequencing import greedy_sequence
     >>> greedy_sequence(len, {"a": 2.0, "b": 1.0}, schedule="greedy").groups
     ('b', 'a')
     """
@@ -70,7 +70,7 @@ class Doubling:
     The paper's hard instance, F(S) = Σ_{x ∈ S} eˣ with cost x:
 
     >>> from math import exp
-    >>> from budgetline import Doubling, greedy_sequence
+    >>> from budgetline.sequencing import Doubling, greedy_sequence
     >>> F = lambda S: sum(exp(int(x)) for x in S)
     >>> greedy_sequence(F, {x: x for x in range(1, 13)}, schedule=Doubling(c_min=2), max_groups=5).groups
     (2, 1, 3, 6, 12)
@@ -156,7 +156,7 @@ class CheapestFirst:
 
     Examples
     --------
-    >>> from budgetline import greedy_sequence
+    >>> from budgetline.sequencing import greedy_sequence
     >>> greedy_sequence(len, {"a": 2.0, "b": 1.0}, schedule="cheapest").groups
     ('b', 'a')
     """
@@ -180,7 +180,7 @@ class RandomOrder:
 
     Examples
     --------
-    >>> from budgetline import RandomOrder, greedy_sequence
+    >>> from budgetline.sequencing import RandomOrder, greedy_sequence
     >>> greedy_sequence(len, {"a": 2.0, "b": 1.0, "c": 3.0}, schedule=RandomOrder(2)).groups
     ('c', 'a', 'b')
     """

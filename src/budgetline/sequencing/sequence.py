@@ -33,7 +33,7 @@ class GroupSequence:
 
     Examples
     --------
-    >>> from budgetline import greedy_sequence
+    >>> from budgetline.sequencing import greedy_sequence
     >>> print(greedy_sequence(lambda S: len(S) ** 0.5, {"a": 1.0, "b": 3.0}))
     step  group  cost  cumulative     gain  explained
        1  a         1           1        1      70.7%

@@ -107,7 +107,7 @@ def greedy_sequence(
 
     Examples
     --------
-    >>> from budgetline import greedy_sequence
+    >>> from budgetline.sequencing import greedy_sequence
     >>> covers = {"a": {1, 2}, "b": {2, 3, 4}, "c": {4}}
     >>> greedy_sequence(lambda S: len(set().union(*(covers[x] for x in S))), {"a": 1, "b": 2, "c": 3}).groups
     ('a', 'b', 'c')

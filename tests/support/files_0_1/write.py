@@ -12,7 +12,6 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    Doubling,
     FeatureGroups,
     GroupLassoPath,
     Moments,
@@ -20,6 +19,7 @@ from budgetline import (
     certify,
     open_source,
 )
+from budgetline.sequencing import Doubling
 
 FOLDER = Path(__file__).parent
 rng = np.random.default_rng(16)

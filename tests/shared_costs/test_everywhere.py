@@ -23,7 +23,6 @@ from budgetline import (
     best_set,
     budget_curve,
     compare,
-    greedy_sequence,
     load,
     make_report,
     save,
@@ -36,6 +35,7 @@ from budgetline.files import SCHEMA, decode, encode
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.optimality.all_subsets import complete_subsets, subset_costs
 from budgetline.optimality.exact import best_values
+from budgetline.sequencing import greedy_sequence
 
 NAMES = ["TSH", "T3", "TT4", "T4U", "FTI"]
 DRAW = {"blood draw": (2.10, ["TSH", "T3", "TT4", "T4U"])}

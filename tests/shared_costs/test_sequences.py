@@ -20,16 +20,14 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    Doubling,
     FeatureGroups,
     FixedOrder,
     GroupLassoPath,
     Moments,
-    RandomOrder,
-    greedy_sequence,
     open_source,
 )
 from budgetline.datasets import load_heart
+from budgetline.sequencing import Doubling, RandomOrder, greedy_sequence
 
 DECIDED = 1e-6  # decisions that were closer than this are left to rounding
 
