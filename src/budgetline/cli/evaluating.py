@@ -48,7 +48,7 @@ def curve(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show what each budget buys on other data; with --cv, learn anew on K folds of DATA and judge that.
+    """Show what each budget buys on other data; with --cv, cross-validate on K folds of DATA instead.
 
     For example:
     budgetline curve heart.budgetline new.csv -t ill --metric roc_auc
