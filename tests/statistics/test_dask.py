@@ -311,7 +311,7 @@ def test_errors_of_tasks_name_the_file_and_leave_the_model(client, tmp_path):
 
 
 def test_an_iterator_cannot_be_sent(client):
-    with pytest.raises(ValueError, match="an iterator can be read here only"):
+    with pytest.raises(ValueError, match="tasks cannot read an iterator"):
         AnytimeRegressor().fit(open_source(iter([(np.eye(3), np.ones(3))])), client=client)
 
 

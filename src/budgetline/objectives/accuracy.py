@@ -1,4 +1,4 @@
-"""Digits that the Gram matrix has lost, recovered from the data.
+"""Recovering from the data the digits that the Gram matrix has lost.
 
 Solving with C loses digits in proportion to cond(C) = cond(X)². Corrected seminormal equations (Björck 1987) recover
 them with residuals computed from the data, as long as cond(C)·eps is well below one; beyond that the data are reduced
@@ -35,7 +35,7 @@ def refine(
     -------
     W : array of shape (stages, P, T)
     offset : array of shape (stages, P)
-        What to add to the intercepts, because ``mean`` itself is rounded.
+        Correction of the intercepts, because ``mean`` itself is rounded.
     """
     stages, P, T = W.shape
     dtype: Any = np.longdouble if rows.n_rows * T * stages * P <= EXTENDED_WORK else np.float64
@@ -68,8 +68,8 @@ def triangle(rows: Rows, mean: Float, scale: Float, y_mean: Float, alpha: float)
     """Reduce [A, Y; √λ I, 0] to its triangular factor by QR, chunk after chunk.
 
     The triangle replaces the data: products of its columns with each other and with the targets are the same, and it
-    has only D + P rows. The roots of the weights come first, so that all other columns lose what the rounding of
-    ``mean`` has left of their means: it would look like one more direction, and hide that columns are dependent.
+    has only D + P rows. The roots of the weights come first. This removes what the rounding of ``mean`` has
+    left of the other columns' means, which would look like one more direction and hide that columns are dependent.
     """
     D = rows.n_columns
     R = np.zeros((0, 1 + D + rows.Y.shape[1]))

@@ -38,7 +38,7 @@ def size_classes(sizes: Positions, blocks_of: Callable[[Positions], Float]) -> l
 
 
 def columns_of(parts: Sequence[Sequence[int]], starts: Positions) -> tuple[Positions, Positions]:
-    """Return the columns of groups, part after part, and how many of them belong to the first 1, 2, … parts."""
+    """Return the columns of groups, part after part, and the number of columns in the first 1, 2, … parts."""
     columns = [[np.arange(starts[g], starts[g + 1]) for g in part] for part in parts]
     ends = np.cumsum([sum(c.size for c in part) for part in columns], dtype=np.intp)
     return np.concatenate([c for part in columns for c in part]), ends
@@ -79,7 +79,7 @@ def nested_squares(v: Float, ends: Positions) -> Float:
 
 
 def score_tests(blocks: Float, k: Float, r: Float) -> Float:
-    """Return r_g' (H_g − k_g k_g')⁻¹ r_g, shape (J,): twice what a Newton step gains with each group; see below."""
+    """Return r_g' (H_g − k_g k_g')⁻¹ r_g, shape (J,): twice the gain of a Newton step with each group; see below."""
     return np.asarray((whitened_gradients(blocks, k, r) ** 2).sum(axis=(1, 2)))
 
 

@@ -14,7 +14,7 @@ def stage_coefficients(factor: Factor) -> Float:
 
     On the columns that were kept, U is square and W_j = W_{j−1} + U⁻¹[:, block j] z_j, all from one triangular inverse.
     Columns N that depend on them (λ = 0) are combinations X_N = X_B R, R = U_B⁻¹ U_N, and the solution is not unique.
-    Of all w_B − Rv, v the one of minimum norm is taken, which is the limit of λ → 0: (I + R'R) v = R'w_B. Later stages
+    Of all solutions (w_B − Rv, v), the one of minimum norm is the limit of λ → 0: (I + R'R) v = R'w_B. Later stages
     only append to R, so one Cholesky factor serves all.
 
     Returns
@@ -58,7 +58,7 @@ def subset_coefficients(factor: Factor, chosen: Mask) -> Float:
     if not chosen.any() or U.shape[0] == 0:
         return w.T
     if factor.kept.all():
-        # the columns before the first one that is missing are triangular already: solve for those after it alone
+        # the columns before the first missing one are triangular already: solve only for those after it
         first = chosen.size if chosen.all() else int(np.argmin(chosen))
         rest = np.flatnonzero(chosen[first:]) + first
         w[rest], rank = _least_squares(U[first:, rest], z[first:])

@@ -94,7 +94,7 @@ class BlockCholesky(_Chosen):
     def rounding(self) -> Float:
         """Estimate the rounding error of the gradient of every column, shape (D,), for targets of deviation one.
 
-        It is the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, where p was the pivot.
+        It is the error of C times the coefficients of y, 1/p, and of column d, √left_d/p, for the pivot p.
         """
         return self._error
 
@@ -145,7 +145,7 @@ class GramSchmidt(_Chosen):
     targets : array of shape (n, P)
     alpha : float
     noise : array of shape (D,)
-        What is left of a column of A after orthogonalisation is rounding noise if its norm is below this.
+        The remainder of a column of A after orthogonalisation is rounding noise if its norm is below this.
     """
 
     def __init__(self, A: StandardisedColumns, order: Ints, targets: Float, alpha: float, noise: Float) -> None:
@@ -172,7 +172,7 @@ class GramSchmidt(_Chosen):
         return blocks
 
     def rounding(self) -> Float:
-        """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, as far as V_d reaches."""
+        """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, times the norm of V_d."""
         return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivots.min(initial=1.0)))
 
     def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
@@ -180,7 +180,7 @@ class GramSchmidt(_Chosen):
         size, T, k = columns.size, self._T, self._k
         # 1. orthogonalise against what was chosen
         upper, lower, above = self._orthogonal(columns)
-        # 2. make what is left orthonormal, without the columns that are only noise
+        # 2. make the remainders orthonormal, without those that are only noise
         q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise_of(columns, above))
         self._pivots = np.append(self._pivots, np.abs(np.diag(corner[:, kept])))
         q_upper, q_lower = q[: len(upper)], q[len(upper) :]
@@ -203,7 +203,7 @@ class GramSchmidt(_Chosen):
         return rows, z
 
     def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
-        """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of what is left of columns after those chosen."""
+        """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of the remainders of columns after those chosen."""
         upper, lower, above = self._orthogonal(columns)
         size = np.sqrt((upper**2).sum(axis=0) + (lower**2).sum(axis=0))
         r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
@@ -211,22 +211,22 @@ class GramSchmidt(_Chosen):
         return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise_of(columns, above), size, 0.0)
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
-        """Return V'V and V'Y of what is left of columns, in units of its size: it counts, however little it is."""
+        """Return V'V and V'Y of the remainders of columns, in units of their norms: even tiny remainders count."""
         block, own, size = self.residual(columns)
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
 
     def _noise_of(self, columns: Positions, above: Float) -> Float:
-        """Return the norms below which what is left of columns is noise, given what was taken away, ``above`` (k, s).
+        """Return the norms below which remainders of columns are noise, given the parts removed, ``above`` (k, s).
 
         A direction of norm p is known to eps/p, so a component u along it leaves an error of u·eps/p.
         """
         return np.asarray(self._noise[columns] * (np.abs(above) / self._pivots[:, None]).max(axis=0, initial=1.0))
 
     def _orthogonal(self, columns: Ints) -> tuple[Float, Float, Float]:
-        """Orthogonalise columns against those chosen, twice: once is not enough when little is left.
+        """Orthogonalise columns against those chosen, twice: once is not enough if little is left.
 
-        Returns what is left, over the rows of A and of √λ I, and the coordinates (k, s) of what was taken away.
+        Returns the remainders, over the rows of A and of √λ I, and the coordinates (k, s) of the parts removed.
         """
         size, T, k = columns.size, self._T, self._k
         Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
@@ -248,7 +248,7 @@ Factorisation = BlockCholesky | GramSchmidt
 
 
 def _grown(array: Float, rows: int, columns: int) -> Float:
-    """Return the array in a larger one of zeros, unless it has that many rows and columns already."""
+    """Return the array padded with zeros, unless it already has that many rows and columns."""
     have = array.shape
     room = tuple(h if need <= h else max(need, 2 * h) for need, h in zip((rows, columns), have, strict=True))
     if room == have:

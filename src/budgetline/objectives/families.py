@@ -14,7 +14,7 @@ ConvexLoss     1    given                                 given                 
 =============  ===  ====================================  =======================  =======================
 
 Softmax over P classes has one direction too many: adding a constant to all scores changes nothing. B, P × (P−1) with
-orthonormal columns that sum to zero, takes it out without changing ‖W‖² = ‖V‖² of W = BV, so the problem stays the
+orthonormal columns that sum to zero, removes it without changing ‖W‖² = ‖V‖² of W = BV, so the problem stays the
 ridge problem in W and its solution is unique.
 """
 
@@ -32,7 +32,7 @@ from budgetline.statistics.engines import Loss
 
 
 class Family(Loss, Protocol):
-    """What the objective and the model need of a loss."""
+    """What the objective and the model need from a loss."""
 
     loss: str
     """Name of the loss."""
@@ -238,7 +238,7 @@ class ConvexLoss(_Plain):
     phi, derivative : callable
         φ and φ' of an array of scores, elementwise.
     second : callable, optional
-        φ''; without it differences of φ' are taken, which costs a few iterations and no accuracy.
+        φ''; default: differences of φ', which cost a few iterations but no accuracy.
     start : float
         A score at which φ and φ' are finite.
 
@@ -294,14 +294,14 @@ class ConvexLoss(_Plain):
         with np.errstate(all="ignore"):
             for _ in range(100):
                 middle = (low + high) / 2
-                outside = ~np.isfinite(np.asarray(self.phi(middle), dtype=np.float64))  # φ may end somewhere
+                outside = ~np.isfinite(np.asarray(self.phi(middle), dtype=np.float64))  # φ may have a bounded domain
                 below = np.where(outside, middle < self.at, np.asarray(self.derivative(middle)) < y)
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             return np.asarray(self.value(low[:, None]) - y * low)
 
 
 LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}
-"""Losses that the regressor knows by name."""
+"""Losses that can be given to the regressor by name."""
 
 
 def _log_sum_exp(scores: Float) -> Float:

@@ -36,13 +36,13 @@ from budgetline.statistics.engines import Engine, Ints, Point
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
 SCREEN = 10.0
-"""Beyond, a candidate that would have to gain so many times its one-step gain to win is not refitted."""
+"""Beyond that, a candidate that needs more than this many times its one-step gain to win is not refitted."""
 EXPANSION_WIDTH = 4000
 """With more parameters than this, the quadratic model is kept around the last stage only."""
 EXPANSION_WORK = 10**9
 """Quadratic models are kept around every stage while they take fewer multiplications than this."""
 EXPANSION_NUMBERS = 10**7
-"""Where Hessians come with every point, those of all stages are kept if they hold no more numbers than this."""
+"""If every point comes with its Hessian, those of all stages are kept if they hold at most this many numbers."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class GeneralisedLinear:
 
     @property
     def columns(self) -> Ints:
-        """The chosen columns of X, in order, shape (T,); they count group after group."""
+        """The chosen columns of X, in order, shape (T,); columns are numbered group after group."""
         return self._fit.columns[1:] - 1
 
     def scores(self, allowed: Mask, costs: Float) -> Float:
-        """Return the merit of the allowed groups, shape (J,); ``fr`` looks at the costs to know which can win."""
+        """Return the merit of the allowed groups, shape (J,); ``fr`` uses the costs to find those that can win."""
         if self._rule is not None:
             return self._rule.scores(self._gradient())
         one_step = self._one_step()
@@ -174,7 +174,7 @@ class GeneralisedLinear:
         return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient().ravel())
 
     def _gradient(self) -> Float:
-        """Return r, shape (D, Q); what the tolerance of the refits cannot tell from zero is zero."""
+        """Return r, shape (D, Q); entries within the tolerance of the refits are zero."""
         r = self._fit.slopes
         return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
@@ -185,7 +185,7 @@ class GeneralisedLinear:
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
     def _refit(self, groups: Sequence[int], start: Fit) -> Fit:
-        """Refit with groups added, from a fit of what was chosen and the first of them, or none."""
+        """Refit with groups added, starting from a fit of the chosen groups and the first of those added, or none."""
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol)
 
@@ -220,7 +220,7 @@ class GeneralisedLinear:
         lowest, highest = self._fit.point.curvature_range() if self._fit.alpha == 0 else (1.0, 1.0)
         if self._warned or (lowest > 1e-7 * highest and highest > 1e-7):
             return
-        # A sample far out is saturated, too; the optimum is at infinity only if the curvature has gone in a direction.
+        # Outliers are saturated, too; the optimum is at infinity only if the curvature vanishes in some direction.
         before, now = (fit.widened(self._fit.columns).hessian() for fit in (self.null, self._fit))
         values, vectors = np.linalg.eigh(before)
         there = values > 1e-10 * values[-1]  # columns that repeat others have no curvature from the start

@@ -24,7 +24,7 @@ class Gram:
     target_variance : array of shape (P,)
         Σ w y²/Σ w of each centred target.
     eps : float
-        Unit roundoff of C and b: that of float32 where products were taken in float32.
+        Unit roundoff of C and b: that of float32 if products were taken in float32.
     """
 
     C: Float
@@ -40,7 +40,7 @@ class Gram:
         C = moments.scatter[np.ix_(columns, columns)]
         C /= moments.weight * scale
         C /= scale[:, None]
-        # A constant column is zero after standardisation; a one on the diagonal makes it no special case.
+        # A constant column is zero after standardisation; a one on the diagonal avoids a special case.
         C[diagonal, diagonal] += np.where(np.isfinite(scale), 0.0, 1.0) + alpha
         b = moments.scatter[columns, D:] / (moments.weight * scale)[:, None]
         return cls(C, b, np.maximum(np.diag(moments.scatter)[D:], 0.0) / moments.weight, moments.eps)

@@ -22,11 +22,11 @@ from budgetline.objectives.factors import Factor, Factorisation, GramSchmidt
 from budgetline.objectives.rules import RULES, ForwardRegression
 
 RENEW = 1e-6
-"""A Schur block that has shrunk to this share of its columns' variance has few digits left."""
+"""A Schur block that has shrunk to this share of its columns' variance has few accurate digits."""
 
 
 class LeastSquares:
-    """State of a least-squares sequence for the greedy loop: scores, gains, and what a choice changes.
+    """State of a least-squares sequence for the greedy loop: scores, gains, and updates after a choice.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ class LeastSquares:
         return self._factorisation.factor()
 
     def _renew(self) -> None:
-        """Recompute Schur blocks that have lost most digits to subtraction from the data, where they are at hand.
+        """Recompute from the data, if they are available, the Schur blocks that subtraction has left with few digits.
 
-        A group that turns out to be spanned by those chosen stays so and is not recomputed again.
+        A group that turns out to be spanned by the chosen ones is not recomputed again.
         """
         if self._forward is None or not isinstance(self._factorisation, GramSchmidt):
             return
@@ -106,6 +106,6 @@ class LeastSquares:
                 self._dependent[g] = not spread.any()
 
     def _gradient(self) -> Float:
-        # what is below its own rounding error is zero
+        # gradients below their own rounding error are zero
         rounding = np.outer(self._factorisation.rounding(), self._deviation)
         return np.where(np.abs(self._r) <= rounding, 0.0, self._r)

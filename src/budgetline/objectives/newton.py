@@ -3,7 +3,7 @@
 An engine gives risk, gradient and Hessian for parameters θ of some columns (see ``statistics/engines.py``); the ridge
 λ/2 ‖θ_{1:}‖², which leaves out the intercept, is added here.
 
-Where a Hessian takes time, its factor is kept as long as steps with it reduce the gradient quickly: a gradient costs
+If a Hessian is expensive, its factor is kept as long as steps with it reduce the gradient quickly: a gradient costs
 two products with the rows, a Hessian k of them. Large systems of several scores are solved by conjugate gradients,
 preconditioned by the blocks of H that belong to one score.
 """
@@ -30,14 +30,14 @@ MAX_STEPS, MAX_HALVINGS = 200, 40
 DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
 CHEAP = 10**7
-"""Below this many multiplications a Hessian costs next to nothing."""
+"""Below this many multiplications a Hessian is cheap."""
 STALE = 0.2
 """A step must bring the gradient down to this share, or the next one gets a fresh Hessian."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; what the engine knows at θ; risk with the ridge."""
+    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ; risk with the ridge."""
 
     columns: Ints
     theta: Float
@@ -84,7 +84,7 @@ def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
     classes and λ = 0.
     """
     fit = start.widened(columns)
-    # Newton's method squares what is left: with a Hessian at hand, one step from here ends well below tol
+    # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
     solver: Solver | None = None
     fresh, size, previous = False, np.inf, np.inf
@@ -125,7 +125,7 @@ def _search(engine: Engine, fit: Fit, gradient: Float, step: Float) -> Fit | Non
 
 
 def _polished(engine: Engine, fit: Fit, gradient: Float, solver: Solver | None) -> Fit:
-    """Take one more step: a gradient at the tolerance leaves digits that Newton's method gives for nothing."""
+    """Take one more step: at the tolerance, Newton's method still gains digits at almost no cost."""
     if solver is None or engine.eager or engine.n_rows * fit.columns.size**2 <= CHEAP:
         solver = _solver(engine, fit)
     theta = fit.theta - solver(gradient)
@@ -141,7 +141,7 @@ def _solver(engine: Engine, fit: Fit) -> Solver:
 
 
 def _conjugate_gradients(fit: Fit) -> Solver:
-    """Return a solver that leaves a small part of the gradient, the smaller the nearer the optimum."""
+    """Return a solver that leaves a small part of the gradient, smaller near the optimum."""
     shape, size = fit.theta.shape, fit.theta.size
     factors = [factored(fit.hessian(q)) for q in range(shape[1])]
 

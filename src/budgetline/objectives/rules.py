@@ -1,7 +1,7 @@
 """Selection rules: r_g' M_g⁻¹ r_g for every group, where only M_g differs.
 
-A rule is made from the groups' diagonal blocks C_g, told of every choice (``absorb``) and asked for scores. To add
-one, subclass :class:`Rule` and enter it in :data:`RULES`.
+A rule is made from the groups' diagonal blocks C_g, updated after every choice (``absorb``), and asked for scores. To
+add one, subclass :class:`Rule` and enter it in :data:`RULES`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rule:
         self.n_groups = sum(c.groups.size for c in classes)
 
     def absorb(self, rows: Float) -> None:
-        """Take note of a choice that appended ``rows``, shape (m, D), to the factor P."""
+        """Update after a choice that appended ``rows``, shape (m, D), to the factor P."""
 
     def scores(self, r: Float) -> Float:
         """Return one score per group, shape (J,)."""
@@ -60,7 +60,7 @@ class ForwardRegression(Rule):
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
         self.schur = [c.blocks.copy() for c in classes]
-        # Blocks that were replaced are scored in units of their own columns, however little is left of them.
+        # Replaced blocks are scored in units of their own columns, even if little is left of them.
         self.unit = [np.ones(c.columns.shape) for c in classes]
 
     def absorb(self, rows: Float) -> None:
@@ -70,7 +70,7 @@ class ForwardRegression(Rule):
             schur -= new @ new.transpose(0, 2, 1)
 
     def faded(self, share: float) -> Positions:
-        """Return the groups of which a column has shrunk below ``share`` of its variance."""
+        """Return the groups with a column that has shrunk below ``share`` of its variance."""
         found = [c.groups[np.einsum("jaa->ja", s).min(axis=1) < share]
                  for c, s in zip(self.classes, self.schur, strict=True)]  # fmt: skip
         return np.concatenate(found)
@@ -113,13 +113,13 @@ class Static(OrthogonalMatchingPursuit):
     _first: Float | None = None
 
     def scores(self, r: Float) -> Float:
-        """Return the scores at the first gradient that is seen, that of the empty set."""
+        """Return the scores at the first gradient seen, which is that of the empty set."""
         if self._first is None:
             self._first = super().scores(self._at_start(r))
         return self._first
 
     def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores at the first gradient that is seen."""
+        """Return nested scores at the first gradient seen."""
         return super().joint_scores(columns, ends, self._at_start(r), block)
 
     def _at_start(self, r: Float) -> Float:

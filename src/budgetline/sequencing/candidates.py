@@ -1,4 +1,4 @@
-"""What may be bought next where costs are shared or groups require others: single groups and bundles.
+"""Candidates for the next purchase if costs are shared or groups require others: single groups and bundles.
 
 A candidate is a set A of groups that, together with S, holds everything it requires. It is scored as one merged group,
 and costs c(S ∪ A) − c(S). There are two kinds:
@@ -132,7 +132,7 @@ def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bo
 
 
 def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> Positions:
-    """Return the allowed groups that tie for the highest score per cost, or of the free ones for the highest score."""
+    """Return the allowed groups that tie for the highest score per cost; if some are free, for their highest score."""
     candidates = np.flatnonzero(allowed)
     free = costs[candidates] <= 0
     if cost_sensitive and not free.any():
@@ -142,6 +142,6 @@ def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -
         rates = scores[candidates]
     top = rates.max()
     if np.isnan(top):
-        raise ValueError("the objective gave a score that is not a number")
+        raise ValueError("the objective returned a score that is not a number")
     tied = rates >= top - TIE * abs(top) if np.isfinite(top) else rates == top
     return np.asarray(candidates[tied])

@@ -1,4 +1,4 @@
-"""The one greedy loop. Every sequence in the library, whatever its objective, comes from here."""
+"""The one greedy loop, which makes every sequence in the library, whatever its objective."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Objective(Protocol):
     def scores(self, allowed: Mask, costs: Float) -> Float:
         """Return the merit of every group, shape (J,); entries of groups that are not allowed are ignored.
 
-        ``costs`` (J,) are what scores will be divided by, ones if costs do not count; objectives may ignore them.
+        ``costs`` (J,) are the divisors of the scores, all ones if costs do not count; objectives may ignore them.
         """
         ...
 
@@ -98,7 +98,7 @@ def greedy_order(
         allowed = schedule.allowed(costs, fits, loop.spent)
         if not allowed.any():
             break
-        # 2. stop if nothing that is left brings enough
+        # 2. stop if no remaining group gains enough
         if limits.min_gain > 0:
             enough = limits.min_gain * objective.null_value
             if enough <= 0 or objective.gains()[fits].max() < enough:
@@ -112,7 +112,7 @@ def greedy_order(
 
 
 class _Loop:
-    """The state of one run: what was bought, for how much, and how the next candidate is found."""
+    """The state of one run: the groups bought, the cost spent, and the search for the next candidate."""
 
     def __init__(
         self, objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, cost_sensitive: bool, most: int
@@ -125,7 +125,7 @@ class _Loop:
         self.spent = 0.0
 
     def costs(self) -> Float:
-        """Return what every group would cost now, shape (J,), with the groups that it requires."""
+        """Return the current cost of every group with the groups that it requires, shape (J,)."""
         return self._prices.own if self.additive else self._prices.marginal(self._chosen)
 
     def fitting(self, costs: Float) -> Mask:
@@ -155,7 +155,7 @@ class _Loop:
                     prices = np.append(prices, [bundle.costs[k] for k in kept])
                     every = np.append(every, np.ones(len(kept), dtype=bool))
                     found += [bundle.union(k) for k in kept]
-        # the same groups may have been added up in another order, hence the slack
+        # costs of the same groups may have been summed in another order, hence the slack
         best = best_group(scores, prices, every, cost_sensitive=self._cost_sensitive, slack=SLACK)
         return self._prices.missing(best, self._chosen) if best < costs.size else found[best - costs.size]
 
@@ -180,7 +180,7 @@ class _Loop:
     def _allows(self, bundle: Bundle, k: int, fits: Mask, costs: Float) -> bool:
         """Return whether union k of a bundle fits the limits, and its last group is allowed at the price of the union.
 
-        Each member may come next on its own, so a schedule that looks at costs is asked again, at that price.
+        Each member may come next on its own, so a schedule is asked again only at the price of the union.
         """
         cost, last = bundle.costs[k], bundle.last[k]
         if sum(map(len, bundle.parts[: k + 1])) > self._most - len(self.order):
@@ -192,7 +192,7 @@ class _Loop:
         return bool(self._schedule.allowed(instead, fits, self.spent)[last])
 
     def take_all(self, groups: list[int]) -> None:
-        """Buy groups one after another: of those whose requirements are met, the best first."""
+        """Buy groups one after another, always the best of those whose requirements are met."""
         pending = np.zeros_like(self._chosen)
         pending[groups] = True
         while pending.any():

@@ -18,8 +18,8 @@ from budgetline.messages import shown, some
 class Schedule(Protocol):
     """Says which of the remaining groups may be chosen next.
 
-    A bundle (``candidates``) may be chosen if each of its members may, and one of them at the price of the whole
-    bundle; a schedule with an attribute ``bundles = False`` is never offered any.
+    A bundle (``candidates``) may be chosen if each of its members may, and the last one still may at the price of the
+    whole bundle; a schedule with an attribute ``bundles = False`` is never offered any.
     """
 
     def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
@@ -150,7 +150,7 @@ class FixedOrder:
 
 @dataclass(frozen=True)
 class CheapestFirst:
-    """The cheapest remaining group comes next, of several the one with the highest score: a baseline.
+    """The cheapest remaining group comes next; ties go to the highest score. A baseline.
 
     The cost of a group is its current cost, including the groups that it requires, which then come before it.
 

@@ -25,7 +25,7 @@ class GroupSequence:
     groups : tuple of str
         Names of the groups; for a user's set function the elements themselves.
     costs : float array
-        Cost of each stage as paid: a shared cost is paid by the first group that needs it.
+        Cost actually paid at each stage: the first group that needs a shared cost pays it.
     gains : float array
         F(S ∪ g) − F(S) on the training data.
     null_value : float

@@ -95,7 +95,7 @@ def greedy_sequence(
         Elements that must come before an element.
     schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
     cost_sensitive : bool
-        False: by marginal gain alone.
+        False: order by marginal gain alone.
     max_cost, max_groups, min_gain
         When to stop, as in :class:`budgetline.AnytimeRegressor`; ``min_gain`` is relative to
         F(everything) − F(∅).
@@ -103,7 +103,7 @@ def greedy_sequence(
     Returns
     -------
     GroupSequence
-        Its costs are those of each step as paid; ``explained`` is relative to F(everything) − F(∅).
+        Its costs are those actually paid at each step; ``explained`` is relative to F(everything) − F(∅).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Statistics of (X, y): all that a linear sequence needs to know about the data, wherever they are."""
+"""Statistics of (X, y): all that a linear sequence needs from the data, wherever they are."""
 
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.moments import Moments

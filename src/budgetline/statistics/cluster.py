@@ -18,7 +18,7 @@ def sum_with_dask(
     """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
     dask = _dask()
     if source.once:
-        raise ValueError("an iterator can be read here only, not by tasks: give files, arrays or dask data")
+        raise ValueError("tasks cannot read an iterator: give files, arrays or dask data")
     leaf, add = dask.delayed(_leaf, pure=True), dask.delayed(_add, pure=True)
     sums = []
     parts = source.partitions
@@ -47,7 +47,7 @@ def _leaf(
     memory: Checkpoint,
     name: str | None,
 ) -> S | None:
-    """Return the sum over one partition, which holds ``data`` if it is dask's."""
+    """Return the sum over one partition; a dask partition holds ``data``."""
     found: S | None = memory.load(name)
     if found is None:
         whole = replace(partition, data=data) if isinstance(partition, DaskPartition) else partition

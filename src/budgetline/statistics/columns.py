@@ -74,7 +74,7 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
         X = X.astype(np.float64)
     rows, _ = rows.rescaled()
     total, weight = rows.total_weight, rows.weights
-    with np.errstate(all="ignore"):  # what is not finite is found in the result
+    with np.errstate(all="ignore"):  # values that are not finite show up in the result
         if sparse.issparse(X):
             X = X.tocsc()
             mean, variance = _sparse_mean_variance(X, weight, total)
@@ -92,7 +92,7 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
 
 
 def scale_of(mean: Float, variance: Float) -> Float:
-    """Return standard deviations; inf for columns whose spread is nothing but the rounding of their mean.
+    """Return standard deviations; inf for columns whose spread is only the rounding of their mean.
 
     Dividing by inf makes such a column, and its coefficient in the user's units, an exact zero.
     """
@@ -118,7 +118,7 @@ def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float,
     width = X.shape[1]
     mean = np.bincount(column, X.data * entry_weight, width) / total
     zeros = _weight_of_zeros(X, weight, total, np.bincount(column, entry_weight, width))
-    # a long sum is rounded many times: what it is off by is added up about it
+    # a long sum is rounded many times: its error is summed about it
     offset = np.bincount(column, entry_weight * (X.data - mean[column]), width) - zeros * mean
     mean = mean + offset / total
     variance = np.bincount(column, entry_weight * (X.data - mean[column]) ** 2, width)

@@ -1,13 +1,13 @@
-"""What a generalised linear model asks of the data, wherever they are.
+"""What a generalised linear model needs from the data, wherever they are.
 
 Z = [1, X standardised], n × (1 + D), holds the intercept as column 0 and then the columns of X, group after group. An
-*engine* holds the data. For parameters θ (k, Q) of some columns of Z, and scores η = Zθ, it makes a *point* that knows
+*engine* holds the data. For parameters θ (k, Q) of some columns of Z, and scores η = Zθ, it makes a *point* with
 
     risk = Σ ω (φ(η) − y'η),    gradient = Z'ω(y − ∇φ(η)),    H = Σ ω ∇²φ(η) ⊗ zz'.
 
 Weights ω sum to one; there is no ridge. Rows of H are ordered as ``θ.ravel()``. ``None`` in place of columns means all
-columns of X, without the intercept. A gradient is asked for at every point, a Hessian only where it is needed, so an
-engine may put off what is expensive.
+columns of X, without the intercept. A gradient is needed at every point, a Hessian only at some, so an engine may
+defer expensive work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ints = Positions
 
 
 class Loss(Protocol):
-    """A convex φ of Q scores, and the targets that go with it."""
+    """A convex φ of Q scores, and the targets it accepts."""
 
     def check(self, Y: Float, weight: Float) -> None:
         """Raise an error if targets (n, P) with weights (n,) are not of this family."""
@@ -67,7 +67,7 @@ class Point(Protocol):
         """Return the smallest and the largest trace of ∇²φ(η) among samples of positive weight."""
 
     def near(self, columns: Ints, theta: Float) -> Point:
-        """Return the point at a θ so close that the quadratic model of the risk holds; engines may rely on that."""
+        """Return the point at a nearby θ, where engines may rely on the quadratic model of the risk."""
 
 
 class Engine(Protocol):
@@ -76,7 +76,7 @@ class Engine(Protocol):
     Attributes
     ----------
     eager : bool
-        Whether every point comes with its Hessian; otherwise a Hessian takes time of its own.
+        Whether every point comes with its Hessian; otherwise computing a Hessian takes extra time.
     n_rows : int
     x_mean, x_scale : arrays of shape (D,)
         Standardisation of X, in the order of the table.

@@ -48,7 +48,7 @@ def _positions(index: Array) -> Positions:
 
 
 def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[Mask, list[Positions]] | None:
-    """Return which sides each cell is on, and its rows; None if cells do not pay."""
+    """Return which sides each cell is on, and its rows; None if cells would not save time."""
     side = np.zeros((rows.n_rows, 2 * len(sides)), dtype=bool)
     for k, split in enumerate(sides):
         for s, index in enumerate(split):

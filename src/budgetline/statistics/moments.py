@@ -34,7 +34,7 @@ SPARSE_DENSITY = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted means and scatter of V = [X, Y]: all that a linear sequence needs to know about the data.
+    """Weighted means and scatter of V = [X, Y]: all that a linear sequence needs from the data.
 
     With weights w_i (1 if not given) and v_i = (x_i, y_i),
 
@@ -119,7 +119,7 @@ class Moments:
             scatter += np.outer(step * (self.weight * share), step)
         if not (np.isfinite(weight) and np.isfinite(scatter).all()):
             raise ValueError(
-                f"moments of weights {self.weight:.3g} and {other.weight:.3g} add up to more than float64 holds: "
+                f"moments of weights {self.weight:.3g} and {other.weight:.3g} add up beyond the range of float64: "
                 "divide the weights of all samples by the same number"
             )
         n_samples, eps = self.n_samples + other.n_samples, max(self.eps, other.eps)
@@ -127,13 +127,13 @@ class Moments:
         return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
 
     def __radd__(self, other: object) -> Moments:
-        """Let ``sum`` start from its zero."""
+        """Return the moments themselves for 0, the start of ``sum``."""
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Moments) -> Moments:
-        """Take a part of the sample away again: a day that leaves a window, or rows that must be forgotten.
+        """Remove a part of the sample: a day that leaves a window, or rows that must be forgotten.
 
-        The part must have been added before. Digits cancel where little is left of a column. ``eps`` grows accordingly,
+        The part must have been added before. Digits cancel if little is left of a column. ``eps`` grows accordingly,
         so that fits from the result account for it.
         """
         if not isinstance(other, Moments):
@@ -141,7 +141,7 @@ class Moments:
         self._check_compatible(other)
         n_samples, weight = self.n_samples - other.n_samples, self.weight - other.weight
         if n_samples < 1 or weight <= 0:
-            raise ValueError(f"cannot take {other.n_samples} of {self.n_samples} samples away: nothing is left")
+            raise ValueError(f"cannot remove {other.n_samples} of {self.n_samples} samples: nothing would be left")
         step = (other.mean - self.mean) + (other.mean_low - self.mean_low)
         shift = step * (other.weight / weight)
         scatter = self.scatter - other.scatter
@@ -311,7 +311,7 @@ def moments_of(
     """
     n_samples = rows.n_rows if rows.weight is None else int(np.count_nonzero(rows.weights))
     rows, exponent = rows.rescaled()
-    with np.errstate(all="ignore"):  # what is not finite is found in the result
+    with np.errstate(all="ignore"):  # values that are not finite show up in the result
         dtype = _product_dtype(rows, single)
         light = sparse.issparse(rows.X) and rows.X.nnz < SPARSE_DENSITY * np.prod(rows.X.shape)
         mean, mean_low, scatter = (sparse_scatter(rows) if light else None) or dense_scatter(rows, dtype)
@@ -329,11 +329,11 @@ def moments_of(
 
 
 def _product_dtype(rows: Rows, single: bool) -> DType:
-    """Return the precision of products: that of float32 data, extended where it costs next to nothing."""
+    """Return the precision of products: that of float32 data, extended if that is cheap."""
     if rows.n_rows * (rows.n_columns + rows.Y.shape[1]) ** 2 <= EXTENDED_WORK:
         return np.dtype(np.longdouble)
     if not single or rows.X.dtype != np.float32:
         return np.dtype(np.float64)
     if rows.weight is not None and rows.weights.min(where=rows.weights > 0, initial=np.inf) < 1e-6 * rows.weights.max():
-        return np.dtype(np.float64)  # light rows would lose their digits in float32
+        return np.dtype(np.float64)  # rows of small weight would lose digits in float32
     return np.dtype(np.float32)

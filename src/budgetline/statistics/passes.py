@@ -48,7 +48,7 @@ def sum_over(
     ----------
     source : Source
     statistic : callable
-        Maps a chunk to anything that can be added, or to None.
+        Maps a chunk to something that can be added, or to None.
     columns : int array, or None
         The columns to read.
     client : dask.distributed.Client, optional
@@ -95,7 +95,7 @@ def _sums(
 
 @dataclass
 class Passes:
-    """Passes over a source, all of which must see the same data.
+    """Passes over a source; all must see the same data.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Passes:
     client, progress
         As in :func:`sum_over`.
     count : int
-        How many were made.
+        Number of passes made.
     """
 
     source: Source
@@ -136,12 +136,12 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
 
 @dataclass(frozen=True)
 class ChunkMoments:
-    """The statistic whose sum are the moments of a source.
+    """The statistic that sums to the moments of a source.
 
     Attributes
     ----------
     names : tuple of str, or None
-        Of the columns read.
+        Names of the columns read.
     target_shape : () or (P,)
     classes : array, or None
         Targets that are labels become indicators of these classes, one column for two of them.
@@ -166,8 +166,8 @@ class ChunkMoments:
 class InFold(Generic[S]):
     """A statistic of the rows of a chunk that are in a fold, or of the others.
 
-    Rows are dealt to folds by a hash of their values: wherever and in whatever chunks a row is read, it is in the same
-    fold, and so are its copies.
+    Rows are assigned to folds by a hash of their values: a row and its copies are always in the same fold, wherever and
+    in whatever chunks they are read.
     """
 
     statistic: Statistic[S]
@@ -193,7 +193,7 @@ class PartsOfFolds:
 
 @dataclass(frozen=True)
 class MomentsOfFolds:
-    """The statistic whose sum is the moments of every fold."""
+    """The statistic that sums to the moments of every fold."""
 
     names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
@@ -228,7 +228,7 @@ class Labels:
 
 
 class ChunkLabels:
-    """The statistic whose sum are the labels of a source."""
+    """The statistic that sums to the labels of a source."""
 
     def __call__(self, chunk: Chunk) -> Labels:
         """Return the labels of a chunk."""
@@ -251,7 +251,7 @@ def targets_of(chunk: Chunk, classes: Array | None) -> Float:
 
 @contextmanager
 def located(chunk: Chunk) -> Iterator[None]:
-    """Say in every error where the chunk comes from."""
+    """Add to every error where the chunk comes from."""
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -16,13 +16,13 @@ WIDE = 1024
 
 
 def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
-    """Return mean (D + P,), what its rounding lost, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
+    """Return mean (D + P,), its rounding error, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
 
     Weights must be of order one: they are multiplied in the precision of ``dtype``.
     The products are taken about a point near the data. float32 data are multiplied in float32 and added up in float64.
 
     Narrow products are spread over threads by rows, with BLAS kept to one thread each: filling the buffers runs in
-    parallel too, and nothing waits. That takes hardly longer than ``X.T @ X`` alone.
+    parallel too. That takes hardly longer than ``X.T @ X`` alone.
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
@@ -46,7 +46,7 @@ def _products(rows: Rows, slices: list[slice], shift: Array, dtype: DType) -> Fl
     buffer = np.zeros((longest, width), dtype, order="F" if by_column else "C")
     part = np.empty((width, width), dtype)
     total = np.zeros((width, width))
-    with np.errstate(all="ignore"):  # of this thread; what is not finite is found in the result
+    with np.errstate(all="ignore"):  # of this thread; values that are not finite show up in the result
         for index in slices:
             chunk = buffer[: index.stop - index.start]
             np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")

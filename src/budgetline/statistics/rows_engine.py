@@ -1,4 +1,4 @@
-"""The engine of rows in memory: scores are kept, and rows are dealt to threads."""
+"""The engine of rows in memory: scores are kept, and rows are split among threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from budgetline.statistics.engines import Ints, Loss
 from budgetline.threads import in_threads
 
 LARGEST_BUFFER = 1 << 32
-"""Bytes up to which room for all columns is set aside at once."""
+"""Memory for all columns is reserved at once if it takes at most this many bytes."""
 
 
 class RowsEngine:
@@ -40,7 +40,7 @@ class RowsEngine:
         self.y_mean, counted = np.asarray(self.weight @ targets), targets[self.weight > 0]
         varies = bool(np.any(counted != counted[:1]))
         self.y_spread = float(np.sqrt(self.weight @ (targets - self.y_mean) ** 2).max()) if varies else 0.0
-        # Columns that are not written yet take no memory, and a buffer that need not grow is never copied.
+        # Columns not written yet take no memory, and a buffer that never grows is never copied.
         room = order.size + 1 if 8 * self.n_rows * order.size <= LARGEST_BUFFER else 1
         self._Z = np.empty((self.n_rows, room), order="F")
         self._Z[:, 0] = 1.0
@@ -81,7 +81,7 @@ class RowsEngine:
             return _RowsPoint(self, eta, float(self.weight @ loss))
 
     def design(self, columns: Ints) -> Float:
-        """Return columns of Z (n, k), the first being 0; leading ones that were asked for before are not made again."""
+        """Return columns of Z (n, k), the first being 0; leading columns made earlier are reused."""
         if columns is self._held:
             return self._Z[:, : columns.size]
         common = min(columns.size, self._held.size)
@@ -166,7 +166,7 @@ def _by_scores(of: Callable[[Float], Float], curvature: Float, shape: tuple[int,
 
 
 def product(Z: Float, V: Float) -> Float:
-    """Return Z·V, rows dealt to threads."""
+    """Return Z·V, with rows split among threads."""
     out = np.empty((len(Z), V.shape[1]))
 
     def lane(slices: list[slice]) -> None:
@@ -178,12 +178,12 @@ def product(Z: Float, V: Float) -> Float:
 
 
 def transposed_product(Z: Float, E: Float) -> Float:
-    """Return Z'·E, rows dealt to threads."""
+    """Return Z'·E, with rows split among threads."""
     return np.asarray(sum(in_threads(lambda slices: sum(Z[s].T @ E[s] for s in slices), _slices(Z))))
 
 
 def weighted_square(Z: Float, weight: Float) -> Float:
-    """Return Z' diag(weight) Z, rows dealt to threads; weights may be of either sign."""
+    """Return Z' diag(weight) Z, with rows split among threads; weights may have either sign."""
     positive = bool(np.all(weight >= 0))
 
     def lane(slices: list[slice]) -> Float:

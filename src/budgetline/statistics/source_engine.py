@@ -1,4 +1,4 @@
-"""The engine of sources: every point is one pass, which adds up risk, gradient and Hessian of all columns.
+"""The engine of sources: every point takes one pass, which sums risk, gradient and Hessian of all columns.
 
 So the last pass of a refit also scores the next group and starts its refit. Memory does not depend on the number of
 rows. A cluster runs the same passes.
@@ -77,7 +77,7 @@ class _ModelSums:
         return self.lowest, self.highest
 
     def near(self, columns: Ints, theta: Float) -> _ModelSums:
-        """Foretell risk and gradient from the Hessian, without a pass."""
+        """Predict risk and gradient from the Hessian, without a pass."""
         step = theta - self.theta[columns]
         moved = np.tensordot(self.H[:, :, columns], step, axes=2)
         risk = self.risk + float(np.sum(step * (moved / 2 - self.descent)[columns]))
@@ -86,7 +86,7 @@ class _ModelSums:
 
 @dataclass(frozen=True)
 class _ChunkSums:
-    """The statistic whose sum are the model sums at θ (1 + D, Q)."""
+    """The statistic that sums to the model sums at θ (1 + D, Q)."""
 
     loss: Loss
     theta: Float
@@ -122,11 +122,11 @@ class SourceEngine:
     Parameters
     ----------
     total : callable
-        Makes one pass and returns the sum of a statistic over the rows that ``moments`` are of.
+        Makes one pass and returns the sum of a statistic, over the same rows as ``moments``.
     moments : Moments
-        Of the columns read, from an earlier pass.
+        Moments of the columns read, from an earlier pass.
     order : int array of shape (D,)
-        Columns of those read, group after group.
+        Positions among the columns read, group after group.
     loss : Loss
     classes : array, or None
         Targets that are labels become indicators of these classes.

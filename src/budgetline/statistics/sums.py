@@ -1,4 +1,4 @@
-"""Sums of a statistic over chunks and partitions, and a folder that remembers them."""
+"""Sums of a statistic over chunks and partitions, and a folder that stores them."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from budgetline.statistics.moments import Moments
 
 
 class Addable(Protocol):
-    """Anything that can be added to its like."""
+    """A type whose values can be added."""
 
     def __add__(self, other: Self, /) -> Self: ...
 
 
 S = TypeVar("S", bound=Addable)
 Statistic = Callable[[Chunk], S | None]
-"""What a chunk adds to a sum; None for nothing."""
+"""Maps a chunk to what it adds to a sum; None for nothing."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder that remembers the moments of partitions, one file each, with its name inside; None for no memory."""
+    """A folder that stores the moments of partitions, one file each, with its name inside; None: nothing is stored."""
 
     folder: Path | None
 
     def name(
         self, source: Source, partition: Partition, columns: Positions | None, statistic: Statistic[Any]
     ) -> str | None:
-        """Return the name of a sum; None if it cannot be remembered."""
+        """Return the name of a sum; None if it cannot be stored."""
         return None if self.folder is None else source.fingerprint(partition, columns, statistic)
 
     def load(self, name: str | None) -> Any:
-        """Return what is remembered under a name; a damaged file is ignored, with a warning."""
+        """Return the moments stored under a name; a damaged file is ignored, with a warning."""
         if name is None or not (path := self._path(name)).exists():
             return None
         try:
@@ -53,7 +53,7 @@ class Checkpoint:
             return None
 
     def save(self, name: str | None, moments: Any) -> None:
-        """Remember moments, in full or not at all."""
+        """Store moments, in full or not at all."""
         if name is not None and moments is not None:
             path = self._path(name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class Checkpoint:
 
 
 def add_up(parts: Iterable[S | None]) -> S | None:
-    """Return the sum from left to right, without what is None."""
+    """Return the sum from left to right; None is skipped."""
     total: S | None = None
     for part in parts:
         total = part if total is None else total if part is None else total + part

@@ -1,8 +1,8 @@
-"""Tallies: what a pass saw of the data, to check later passes against.
+"""Tallies: a record of the data that a pass saw, to compare with later passes.
 
 Every row has a hash of its features, target and weight; a tally adds them up modulo 2⁶⁴. The sum is exact and depends
-neither on the order of the rows nor on the chunks. So every change of a source between two passes is noticed, be it a
-function that starts another iterator, a query, a task that is computed again, or an array that is mapped from a file.
+neither on the order of the rows nor on the chunks. So every change between two passes is noticed, whatever the source:
+a function that starts another iterator, a query, a recomputed task, or an array mapped from a file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ADVICE = "the data must not change while they are read"
 
 @dataclass(frozen=True)
 class Tallied(Generic[S]):
-    """What a pass saw, by the place that errors name, and what else it added up (None for nothing)."""
+    """What a pass saw, by the place that errors name, and its other sum (None if there is none)."""
 
     seen: dict[str, Seen]
     value: S | None
@@ -64,7 +64,7 @@ class Tallied(Generic[S]):
         return _sum(self.seen.values()).table is not None
 
     def _place(self, now: Tallied[Any]) -> str:
-        """Return the first place that is not the same."""
+        """Return the first place that differs."""
         places = (*self.seen, *now.seen)
         return next((p for p in places if not _alike(self.seen.get(p), now.seen.get(p))), "the source")
 
@@ -83,7 +83,7 @@ def _alike(a: Seen | None, b: Seen | None) -> bool:
 
 @dataclass(frozen=True)
 class WithTally(Generic[S]):
-    """The statistic that tallies what another one sees."""
+    """A statistic together with a tally of the rows it sees."""
 
     statistic: Statistic[S]
 
