@@ -150,7 +150,7 @@ def test_long_names_and_many_names_are_bounded():
     assert len(str(raised.value)) < 1000
     names = [f"group {k}" for k in range(300)]
     requires = dict(zip(names, [*names[1:], names[0]], strict=True))
-    with pytest.raises(ValueError, match="in a circle: 'group 0' -> 'group 1'") as raised:
+    with pytest.raises(ValueError, match="in a cycle: 'group 0' -> 'group 1'") as raised:
         FeatureGroups({name: [k] for k, name in enumerate(names)}, requires=requires)
     assert len(str(raised.value)) < 1200
 

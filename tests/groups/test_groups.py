@@ -373,9 +373,9 @@ CHAIN = "\n".join(["a0: &a0 [x]", *(f"a{k}: &a{k} [*a{k - 1}]" for k in range(1,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{BOMB}\ngroups: {{a: {{columns: *a29}}}}", "its aliases stand for more than 1000000 entries"),
-        (f"{BOMB}\n? *a29\n: 1", "its aliases stand for more than 1000000 entries"),
-        (f"{MERGES}\ngroups: *a19", "its aliases stand for more than 1000000 entries"),
+        (f"{BOMB}\ngroups: {{a: {{columns: *a29}}}}", "its aliases expand to more than 1000000 entries"),
+        (f"{BOMB}\n? *a29\n: 1", "its aliases expand to more than 1000000 entries"),
+        (f"{MERGES}\ngroups: *a19", "its aliases expand to more than 1000000 entries"),
         (f"{CHAIN}\ngroups: {{a: {{columns: *a299}}}}", "more than 50 levels of nested lists and mappings"),
         ("groups: " + "[" * 10_000, "more than 50 levels of nested lists and mappings"),
         ("groups: " + "[" * 10_000 + "]" * 10_000, "more than 50 levels of nested lists and mappings"),

@@ -114,7 +114,7 @@ def test_costs_of_sets_against_sets():
         (
             {"requires": {"FTI": "T3", "T3": ["TT4", "TSH"], "TSH": "FTI"}},
             ValueError,
-            "groups require each other in a circle: 'TSH' -> 'FTI' -> 'T3' -> 'TSH'",
+            "groups require each other in a cycle: 'TSH' -> 'FTI' -> 'T3' -> 'TSH'",
         ),
     ],
 )
@@ -529,5 +529,5 @@ def test_measured_costs_keep_what_is_shared(tmp_path, monkeypatch, capsys):
 def test_names_of_elements_in_errors():
     with pytest.raises(ValueError, match="shared cost 's': there is no group 'z'"):
         greedy_sequence(len, {"a": 1.0}, shared={"s": (1.0, ["z"])})
-    with pytest.raises(ValueError, match="groups require each other in a circle: 'a' -> 'b' -> 'a'"):
+    with pytest.raises(ValueError, match="groups require each other in a cycle: 'a' -> 'b' -> 'a'"):
         greedy_sequence(len, {"a": 1.0, "b": 1.0}, requires={"a": ["b"], "b": ["a"]})

@@ -77,7 +77,7 @@ def _columns(files: Files, target: str | None, printer: Printer) -> tuple[Column
     """Return the columns to group, by name or position, and those that hold no numbers."""
     if not files.named:
         if target is not None:
-            raise Refused("--target names a column, and the columns of svmlight files have no names")
+            raise Refused("--target names a column, but the columns of svmlight files have no names")
         return list(range(files.source(()).n_features)), []
     files.check_columns({"--target": target})
     if target is None:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CSV_BLOCK = 1 << 24
-"""Bytes of text that are parsed at once."""
+"""Bytes of text parsed at once."""
 
 
 @dataclass(frozen=True)
 class CsvPartition(FilePartition):
     """A CSV file, read from start to end. Features must be numbers; the first block decides the type of the targets.
 
-    A field without text is missing, also where the column holds text.
+    An empty field is missing, also in a column of text.
     """
 
     roles: Roles
@@ -37,7 +37,7 @@ class CsvPartition(FilePartition):
         return rows_about(self.path)
 
     def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and what is read of it."""
+        """Return a text that identifies the contents of the file, and the parts that are read."""
         return f"{self.mark.text(self.where)} {self.roles}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
@@ -67,13 +67,13 @@ class CsvPartition(FilePartition):
 
 
 def csv_schema(path: Path) -> pa.Schema:
-    """Return the Arrow schema of a file: the names in its first line, with types by its first block."""
+    """Return the Arrow schema of a file: the names in its first line, with types from its first block."""
     with _reader(path, None, []) as reader:
         return reader.schema
 
 
 def _line(path: Path, row: int) -> int:
-    """Return the number of the line of a row: lines count from 1, empty ones are no rows, the first holds the names."""
+    """Return the line number of a row: lines count from 1, empty lines are skipped, the first line holds the names."""
     with path.open("rb") as file:
         filled = (number for number, line in enumerate(file, start=1) if line.strip(b"\r\n"))
         return next(islice(filled, row + 1, None))

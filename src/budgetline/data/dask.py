@@ -27,7 +27,7 @@ def is_dask(data: object) -> bool:
 
 
 def is_distributed(source: Source) -> bool:
-    """Tell whether the partitions of a source are dask's, to be read where they are."""
+    """Tell whether a source has dask partitions, which are read where they are."""
     parts = source.partitions
     return isinstance(parts, DaskFrame) or (
         isinstance(parts, list) and any(isinstance(part, DaskPartition) for part in parts)
@@ -36,7 +36,7 @@ def is_distributed(source: Source) -> bool:
 
 @dataclass(frozen=True)
 class DaskPartition(Partition):
-    """A partition of dask collections: delayed here, at hand where the task runs.
+    """A partition of dask collections: delayed here, loaded where the task runs.
 
     ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
     """
@@ -48,7 +48,7 @@ class DaskPartition(Partition):
     roles: Roles | None = None
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows; only where ``data`` is at hand."""
+        """Yield the rows; only where ``data`` is loaded."""
         where = f"partition {self.number}"
         if self.roles is None:
             given = self.data if self.data[2] is not None else self.data[:2]
@@ -60,7 +60,7 @@ class DaskPartition(Partition):
 
 @dataclass(frozen=True)
 class DaskFrame:
-    """The partitions of a dask data frame, of which a pass reads only the columns that it needs."""
+    """The partitions of a dask data frame; a pass reads only the columns that it needs."""
 
     frame: Collection
     roles: Roles
@@ -101,7 +101,7 @@ def _delayed_like(X: Collection, part: Collection, name: str) -> list[Collection
         return [None] * X.npartitions
     if not is_dask(part) or part.npartitions != X.npartitions:
         raise ValueError(f"{name} must be a dask collection with the {X.npartitions} partitions of X")
-    # optimised on their own, collections from the same files may be cut differently
+    # if optimised separately, collections from the same files may be split differently
     return list(part.to_delayed(optimize_graph=False))
 
 

@@ -13,17 +13,17 @@ from typing import Self
 from budgetline.data.sources import Partition
 
 BLOCK = 1 << 14
-"""Bytes that are compared in one place."""
+"""Size of a compared block in bytes."""
 BLOCKS = 8
-"""Places that are compared: of up to 128 kB every byte is."""
+"""Number of compared blocks: up to 128 kB every byte is compared."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a file was when it was opened: its size, its time, and a checksum of some of its blocks.
+    """The state of a file when it was opened: its size, its time, and a checksum of some of its blocks.
 
     The blocks are spread over the bytes from ``start`` to ``stop`` (None: the end of the file), and one is at the end.
-    A change within one tick of the clock that keeps the size shows if it touches one of them.
+    A change within one tick of the clock that keeps the size is noticed if it touches one of them.
     """
 
     path: Path
@@ -74,7 +74,7 @@ class Mark:
 
 
 def _places(start: int, stop: int, size: int) -> list[int]:
-    """Return where the blocks begin: evenly from start to stop, and one at the end, where formats keep their tables."""
+    """Return where the blocks begin: evenly from start to stop, and one at the end, where formats keep metadata."""
     last = max(start, stop - BLOCK)
     spread = {start + (last - start) * k // (BLOCKS - 1) for k in range(BLOCKS)}
     return sorted({*spread, max(0, size - BLOCK)})
@@ -97,12 +97,12 @@ class FilePartition(Partition):
         return str(self.path)
 
     def anew(self) -> Self:
-        """Return the partition of the file as it is now, cut as before."""
+        """Return the partition of the current file, split as before."""
         return replace(self, mark=self.mark.anew())
 
 
 def rows_about(path: Path, size: int | None = None) -> int | None:
-    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, by its first lines."""
+    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, from its first lines."""
     if not path.exists():
         return None  # reading it raises the error
     size = path.stat().st_size if size is None else size

@@ -1,4 +1,4 @@
-"""open_source: from whatever holds the data to a source."""
+"""open_source: make a source from any kind of data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUFFIXES = {
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
     ".csv": "csv",
 }
-OWN_PIECES = "has no effect: these data come in pieces of their own"
+OWN_PIECES = "has no effect: these data have chunks of their own"
 FOR_FILES = "is for files"
 
 
@@ -61,12 +61,12 @@ def open_source(
     features : list of str, optional
         Default: all other columns. Estimators read only the columns that their groups use.
     chunk_rows : int, optional
-        Rows read at once; default: about 64 MB. Not for data that come in pieces of their own: svmlight files (32 MB of
-        text), iterators and dask.
+        Rows read at once; default: about 64 MB. Not for data with chunks of their own: svmlight files (32 MB of text),
+        iterators and dask.
     file_format : {"parquet", "csv", "svmlight"}, optional
-        Needed if the suffixes do not tell.
+        Needed if the suffixes do not determine it.
     n_features, zero_based
-        For svmlight files: the number of features (found by reading them once more), and whether indices start at 0.
+        For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def open_source(
 
 
 def _open_files(data: Paths, asked: Asked) -> Source:
-    """Open files; the first file decides which named columns there are."""
+    """Open files; the first file determines the named columns."""
     paths, kind = files_of(data, asked.file_format)
     if kind == "svmlight":
         asked.refuse_names("target", "weight", "features")

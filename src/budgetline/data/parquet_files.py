@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 READ_BUFFER = 1 << 14
-"""Bytes read ahead of a column of a row group, so that a large row group is not read in full."""
+"""Bytes read ahead per column of a row group, so that a large row group is not read in full."""
 PAGE_BYTES = 1 << 20
-"""Usual limit of writers for a page, and for the dictionary, of a column of a row group."""
+"""Usual size limit that writers set for a page, and for a dictionary, of a column of a row group."""
 DECODER_BYTES = 1 << 28
 """A reader of all columns holds a page of each and all dictionaries. Beyond this, a few columns are read at a time."""
 COLUMNS_AT_ONCE = 32
@@ -52,7 +52,7 @@ class ParquetPartition(FilePartition):
         return f"{self.path}, {groups}"
 
     def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and what is read of it."""
+        """Return a text that identifies the contents of the file, and the parts that are read."""
         return f"{self.mark.text(self.where)} {self.first} {self.last} {self.roles}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
@@ -104,7 +104,7 @@ class ParquetPartition(FilePartition):
 
 @dataclass(frozen=True)
 class _ColumnFile:
-    """A table of one type in a file, column after column: so columns are turned into rows outside of memory."""
+    """A table of one type in a file, column after column: it turns columns into rows outside of memory."""
 
     file: IO[bytes]
     n_rows: int
@@ -155,12 +155,12 @@ def _start(group: pa.parquet.RowGroupMetaData) -> int:
 
 
 def _decoder_bytes(group: pa.parquet.RowGroupMetaData, wanted: list[str]) -> int:
-    """Return about how much memory it takes to decode columns of a row group together, beside the rows."""
+    """Estimate the memory needed to decode columns of a row group together, besides the rows."""
     names, total = set(wanted), 0
     for k in range(group.num_columns):
         column = group.column(k)
         if column.path_in_schema in names:
-            # of a page and of a dictionary there are two copies each, as in the file and unpacked
+            # a page and a dictionary take two copies each, packed as in the file and unpacked
             total += min(column.total_uncompressed_size, PAGE_BYTES) * (4 if column.has_dictionary_page else 2)
     return total
 

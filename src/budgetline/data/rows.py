@@ -1,4 +1,4 @@
-"""Rows of a table in memory, read a few thousand at a time: no second copy of the table is made."""
+"""Rows of a table in memory, read a few thousand at a time, without a second copy of the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetline.arrays import Array, DType, Float, Positions, Table
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
 EXTENDED_WORK = 10**6
-"""Below this many multiplications products are taken in extended precision, where the machine has it."""
+"""Below this many multiplications products use extended precision, if the machine has it."""
 DOUBLE = np.dtype(np.float64)
 
 
@@ -107,7 +107,7 @@ class Rows:
         return np.array([d for d, column in values if np.any(column != column[0])], dtype=np.intp)
 
     def labels(self, names: Sequence[str] | None) -> Sequence[str]:
-        """Return what errors call the columns read: their names, or their positions in X."""
+        """Return labels of the columns read, for errors: their names, or their positions in X."""
         if names is not None:
             return names
         return [str(d) for d in (range(self.n_columns) if self.columns is None else self.columns)]
@@ -140,7 +140,7 @@ class Rows:
     ) -> Iterator[tuple[Array, Array, Array]]:
         """Yield chunks of root·(X − mean)/scale, root·(Y − y_mean) and root = √(w/Σw), in a reused buffer.
 
-        Their shapes are (m, D), (m, P) and (m, 1), with m at least ``least`` but for the last.
+        Their shapes are (m, D), (m, P) and (m, 1), with m at least ``least`` except for the last.
         """
         size = self.chunk_rows(dtype.itemsize, least)
         buffer = np.empty((size, self.n_columns), dtype)
@@ -156,7 +156,7 @@ class Rows:
 def shift_of(rows: Rows) -> tuple[Float, Float]:
     """Return a point near the mean, (D,) and (P,): the mean of one chunk of the heaviest rows.
 
-    Sums of squares are taken about it. About a point far from the mean, light rows would lose their digits.
+    Sums of squares are taken about it. About a point far from the mean, rows of small weight would lose digits.
     """
     index = rows.heaviest(rows.chunk_rows())
     weight = None if rows.weight is None else rows.weights[index]
@@ -166,7 +166,7 @@ def shift_of(rows: Rows) -> tuple[Float, Float]:
 def mean_of(values: Array, weight: Float | None) -> Float:
     """Return the weighted mean of rows (n, k), taken about the heaviest of them.
 
-    So it is exact for constant columns, whose variance is then exactly zero, and if one row outweighs all others.
+    It is exact for constant columns, whose variance is then exactly zero, and also if one row outweighs all others.
     """
     centre = values[0 if weight is None else int(np.argmax(weight))].astype(np.float64)
     away = values - centre

@@ -22,7 +22,7 @@ from budgetline.inputs import check_table, check_weight, column_names, numbers_o
 from budgetline.messages import some
 
 SOURCE_BYTES = 1 << 26
-"""Size of a chunk when the user gives none: large enough to keep BLAS busy, small beside any machine's memory."""
+"""Size of a chunk when the user gives none: large enough to keep BLAS busy, small for any machine's memory."""
 NO_TARGET = "requires y to be passed, but the target y is None"
 
 
@@ -34,11 +34,11 @@ class Chunk:
     ----------
     X : array or CSR matrix of shape (m, D')
     y : array of shape (m,) or (m, P)
-        As they are in the data: numbers or labels.
+        As in the data: numbers or labels.
     weight : array of shape (m,), or None
     qid : array of shape (m,), or None
     where : str
-        Where the rows come from, for errors: a file and its row group, say.
+        Where the rows come from, for errors, such as a file and its row group.
     """
 
     X: Table
@@ -217,7 +217,7 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
         raise ValueError(NO_TARGET)
     n, D = X.shape
     if isinstance(y, list | tuple):
-        raise_missing(y)  # an array may no longer show it
+        raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
     check_lengths(n, y=y, weight=weight)
     size = chunk_rows or chunk_rows_for(D, X.dtype.itemsize)

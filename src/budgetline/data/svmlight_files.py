@@ -17,7 +17,7 @@ from budgetline.messages import cut
 TEXT_BYTES = 1 << 25
 """Bytes of text that make a chunk."""
 LARGEST_INDEX = 2**31 - 1
-"""Stands for the number of features while it is not known."""
+"""The number of features while it is not known."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class SvmlightPartition(FilePartition):
         return f"{self.path}, bytes {self.start} to {self.stop - 1}"
 
     def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and what is read of it."""
+        """Return a text that identifies the contents of the file, and the parts that are read."""
         read = (self.start, self.stop, self.n_features, self.ranked, self.zero_based)
         return f"{self.mark.text(self.where)} {read}"
 
     def anew(self) -> SvmlightPartition:
-        """Return the partition of the file as it is now; it was cut by its size, which must be the same."""
+        """Return the partition of the file as it is now; it was split by size, so the size must be the same."""
         found = super().anew()
         if found.mark.size != self.mark.size:
             raise ValueError(f"{self.where}: the file has changed since it was opened, and has another size")
@@ -92,7 +92,7 @@ def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool,
 def _lines(path: Path, start: int, stop: int) -> bytes:
     """Return the lines that begin between two positions.
 
-    The ``offset`` of scikit-learn's reader would read lines that are longer than the distance twice.
+    The ``offset`` of scikit-learn's reader would read twice lines that are longer than the distance.
     """
     with path.open("rb") as file:
         if start > 0:

@@ -58,7 +58,7 @@ class Roles:
 
     @property
     def others(self) -> list[str]:
-        """Names of the columns that are read whatever the features: targets, weight and query."""
+        """Names of the columns that are always read: targets, weight and query."""
         return [*self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
     def features_at(self, columns: Positions | None) -> list[str]:
@@ -125,10 +125,10 @@ class Asked:
     def refuse_names(self, *roles: str) -> None:
         """Raise an error if columns are named: those of the data have no names."""
         if given := [role for role in roles if getattr(self, role) is not None]:
-            raise ValueError(f"{given[0]}= names a column, and the columns of these data have no names")
+            raise ValueError(f"{given[0]}= names a column, but the columns of these data have no names")
 
     def roles(self, names: Iterable[str]) -> Roles:
-        """Give every column its role; all that are not target, weight or query are features unless named."""
+        """Give every column its role; features default to all columns but target, weight and query."""
         if self.target is None:
             raise ValueError("say which column is the target: target='…'")
         known = Counter(names)
@@ -162,7 +162,7 @@ def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> Array:
         kind = column.type
         if types.is_boolean(kind) or types.is_null(kind):
             column = column.cast(pa.float64())
-        elif types.is_float16(kind):  # Arrow hardly computes with it
+        elif types.is_float16(kind):  # Arrow has few functions for it
             column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
         elif not (types.is_floating(kind) or types.is_integer(kind)):
             raise ValueError(
@@ -211,7 +211,7 @@ class TablePartition(Partition):
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield slices of the table."""
-        arrow()  # before narwhals imports it, whose error names no extra
+        arrow()  # before narwhals imports it, because its error would not name the extra
         table = self.frame.select(self.roles.wanted(columns)).to_arrow()
         for start in range(0, table.num_rows, self.roles.chunk_rows):
             [batch] = table.slice(start, self.roles.chunk_rows).combine_chunks().to_batches()

@@ -40,7 +40,7 @@ Remainder = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups resolved against one table: the positions of every group's columns.
+    """Groups resolved against a table: the positions of every group's columns.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Layout:
     n_features : int
         Number of columns of X, including those in no group.
     groups : FeatureGroups
-        What was resolved.
+        The groups that were resolved.
     names : tuple of str, or None
         Names of all columns of X, if it has any.
     """
@@ -95,21 +95,21 @@ class FeatureGroups:
         A mapping gives ``name -> columns``; a list of lists gives groups named ``"0"``, ``"1"``, …; a flat
         sequence gives one group label per column of X. Columns are names (for data frames) or positions.
     costs : mapping name -> cost, sequence in group order, or None
-        Non-negative, in any one unit (seconds, dollars, …); all together 1e300 at most. None: every group costs 1.
+        Non-negative, all in the same unit (seconds, dollars, …), at most 1e300 in all. None: every group costs 1.
         A group of cost 0 is free and comes first in every cost-sensitive sequence.
     remainder : {"error", "drop"}
         What to do with columns of X that are in no group.
     shared : mapping name -> (cost, groups), optional
-        Costs that several groups share, such as that of drawing blood: paid once, by the first of the groups.
+        Costs that several groups share, such as a blood draw: paid once, by the first of the groups.
     requires : mapping group -> groups, optional
-        Groups that must be bought before a group can be.
+        Groups that must be bought before a given group.
 
     Attributes
     ----------
     names : tuple of str
         In the order given.
     columns : tuple of tuples of str or int
-        Of each group, as given: names or positions.
+        Columns of each group, as given: names or positions.
     costs : float array of shape (J,), read-only
         Own cost of each group, without shared costs and required groups.
     remainder : {"error", "drop"}
@@ -182,7 +182,7 @@ class FeatureGroups:
         ----------
         columns : data frame or iterable of str
         sep : str
-            A name without it is a group of its own.
+            A column whose name lacks it is a group of its own.
         costs, **settings : as in the constructor
 
         Examples
@@ -323,7 +323,7 @@ class FeatureGroups:
     # -- use -------------------------------------------------------------------------------------------------
 
     def cost_of(self, groups: Iterable[Name]) -> float:
-        """Return the cost of buying these groups, given by name, and all that they require, shared costs once.
+        """Return the cost of these groups, given by name, with all that they require; shared costs count once.
 
         Examples
         --------
@@ -373,7 +373,7 @@ class FeatureGroups:
         return self.names, self.columns, tuple(self.costs.tolist()), *extra
 
     def __reduce__(self) -> tuple[Callable[[], FeatureGroups], tuple[()]]:
-        return partial(FeatureGroups, **self._arguments()), ()  # made anew, so that costs stay read-only
+        return partial(FeatureGroups, **self._arguments()), ()  # a new object, so that costs stay read-only
 
     def __repr__(self) -> str:
         n_columns, total = sum(map(len, self.columns)), self.prices.total

@@ -22,7 +22,7 @@ Costs = Mapping[str, float] | Mapping[int, float] | ArrayLike | None
 Shared = Mapping[str, tuple[float, Iterable[Name]]]
 Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
 MOST_REQUIRED = 10**7
-"""Groups that all groups together require: a chain of them takes memory of the square of its length."""
+"""Limit on required groups, summed over all groups: a chain takes memory quadratic in its length."""
 
 
 def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
@@ -46,7 +46,7 @@ def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, .
 
 
 def _named(groups: object) -> tuple[tuple[str, ...], Collection[object]]:
-    """Return the names of groups, and their columns as they are given."""
+    """Return the names of groups, and their columns as given."""
     if isinstance(groups, Mapping):
         return tuple(map(str, groups)), groups.values()
     if isinstance(groups, str | bytes | Set) or not isinstance(groups, Iterable):
@@ -100,7 +100,7 @@ def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
     if hasattr(costs, "to_dict") and list(costs.to_dict()) != list(range(len(names))):
         costs = costs.to_dict()  # a series labelled by group
     if hasattr(costs, "to_pylist"):
-        costs = costs.to_pylist()  # before version 21 the entries of an Arrow array are no numbers
+        costs = costs.to_pylist()  # before version 21 the entries of an Arrow array are not Python numbers
     if isinstance(costs, Mapping):
         given = {str(name): cost for name, cost in costs.items()}
         if missing := [name for name in names if name not in given]:
@@ -146,7 +146,7 @@ def parse_shared(shared: object, names: tuple[str, ...]) -> tuple[SharedCost, ..
 
 
 def parse_requires(requires: object, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return for every group those that it requires directly, from a mapping group -> groups; () if none does."""
+    """Return the groups that each group requires directly, from a mapping group -> groups; () if none requires any."""
     if not isinstance(requires, Mapping | None):
         raise TypeError(f"requires must be a mapping group -> groups, got {shown(requires)}")
     place = places_of(names)
@@ -177,7 +177,7 @@ def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) ->
         first = around.index(min(around))
         around = [*around[first:], *around[: first + 1]]
         chain = cut(" -> ".join(shown(names[g]) for g in around))
-        raise ValueError(f"groups require each other in a circle: {chain}") from None
+        raise ValueError(f"groups require each other in a cycle: {chain}") from None
     known: dict[int, tuple[int, ...]] = {}
     total = 0
     for g in order:
@@ -194,7 +194,7 @@ def places_of(names: tuple[str, ...]) -> dict[str, int]:
 
 
 def positions_of(what: str, groups: object, place: Mapping[str, int]) -> tuple[int, ...]:
-    """Return positions of groups given by name, in the order of the groups; a single name will do."""
+    """Return positions of groups given by name, in the order of the groups; a single name is accepted."""
     if isinstance(groups, str | Integral):
         groups = [groups]
     if not isinstance(groups, Iterable) or isinstance(groups, Mapping | bytes):
@@ -268,5 +268,5 @@ def names_of(columns: Iterable[object]) -> tuple[str, ...]:
 
 
 def plain_number(value: float) -> int | float:
-    """Return a number as a person would write it: whole ones without a point."""
+    """Return a number as a person would write it: whole numbers without a decimal point."""
     return int(value) if value.is_integer() else value

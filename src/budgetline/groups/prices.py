@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 from budgetline.arrays import Float, Mask, Positions
 
 LARGEST_TOTAL = 1e300
-"""All groups together cost at most this, so that sums and products of costs stay within the range of float64."""
+"""The largest total cost, so that sums and products of costs stay within the range of float64."""
 
 
 @dataclass(frozen=True)
 class SharedCost:
-    """A cost that is paid once, by the first of its members: the draw of a blood panel.
+    """A cost that is paid once, by the first of its members, such as a blood draw.
 
     Attributes
     ----------
@@ -47,8 +47,8 @@ class Prices:
     own : float array of shape (J,)
     shared : tuple of SharedCost
     requires : tuple of J tuples of int
-        For every group all groups that it requires, directly or not, each after those that it requires itself. Empty
-        if no group requires any.
+        All groups that each group requires, directly or not, each after those that it requires itself. Empty if no
+        group requires any.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Prices:
         """The cost of all groups."""
         return float(self.own.sum()) + sum(s.cost for s in self.shared)
 
-    # -- who needs what --------------------------------------------------------------------------------------
+    # -- needs and requirements --------------------------------------------------------------------------------------
 
     @cached_property
     def demanding(self) -> list[int]:
@@ -142,7 +142,7 @@ class Prices:
         return found
 
     def out_of_order(self, order: Sequence[int]) -> tuple[int, int] | None:
-        """Return the first group of an order that comes before one that it requires, and the latter; None if none."""
+        """Return the first group of an order that precedes a group it requires, and the latter; None if none does."""
         before: set[int] = set()
         for g in order if any(self.requires) else ():
             if lacking := [h for h in self.requires[g] if h not in before]:
@@ -150,7 +150,7 @@ class Prices:
             before.add(g)
         return None
 
-    # -- what it costs ---------------------------------------------------------------------------------------
+    # -- costs ---------------------------------------------------------------------------------------
 
     def cost(self, mask: Mask) -> float:
         """Return c(S) of the groups of a mask (J,), with all that they require."""
@@ -214,7 +214,7 @@ class Prices:
 
     @cached_property
     def _shares(self) -> dict[int, list[int]]:
-        """For every group that shares costs, their positions, in order."""
+        """Positions of the shared costs of every group that has any, in order."""
         found: dict[int, list[int]] = {}
         for k, item in enumerate(self.shared):
             for g in item.members:

@@ -1,4 +1,4 @@
-"""Groups in files: their plain form, and a check of orders that files hold."""
+"""Groups in files: their plain form, and a check of the orders in files."""
 
 from __future__ import annotations
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from yaml import Node, SafeDumper, SafeLoader
 
 MOST_BYTES = 2**25
-"""Of a file."""
+"""Largest size of a file."""
 MOST_REPEATED = 10**6
-"""Entries that aliases may add to those that are written out."""
+"""Number of entries that aliases may add."""
 MOST_LEVELS = 50
-"""Of nested lists and mappings; groups need four."""
+"""Depth of nested lists and mappings; groups need four."""
 TOO_DEEP = f"it has more than {MOST_LEVELS} levels of nested lists and mappings"
 NO_NUMBER = re.compile(r".*:|[-+]?0[0-7_]+$")
-"""YAML 1.1 reads 1:30 as ninety and 010 as eight. Nobody who writes a cost or a name means that: they stay texts."""
+"""YAML 1.1 reads 1:30 as ninety and 010 as eight. Costs and names never mean that: they stay text."""
 TAG = "tag:yaml.org,2002:"
 
 
 def write_yaml(content: object) -> str:
-    """Return plain content as YAML, texts that would be read as something else in quotes."""
+    """Return plain content as YAML; texts that would be read as something else are quoted."""
     yaml = _yaml("writing")
     style = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 100}
     text: str = yaml.dump(content, None, _dumper(yaml), **style)
@@ -69,7 +69,7 @@ def _read_yaml(path: Path) -> object:
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise ValueError(f"too large for a file of groups, which may have {MOST_BYTES} bytes")
+        raise ValueError(f"too large for a file of groups, which may have at most {MOST_BYTES} bytes")
     try:
         return _loader(yaml)(data.decode("utf-8")).get_single_data()
     except yaml.YAMLError as error:
@@ -109,7 +109,7 @@ def _loader(yaml: Any) -> type[SafeLoader]:
             if levels > MOST_LEVELS:
                 raise ValueError(TOO_DEEP)
             if size - len(self.extents) > MOST_REPEATED:
-                raise ValueError(f"its aliases stand for more than {MOST_REPEATED} entries")
+                raise ValueError(f"its aliases expand to more than {MOST_REPEATED} entries")
             return root
 
         def compose_node(self, parent: Node, index: object) -> Node:
@@ -135,7 +135,7 @@ def _loader(yaml: Any) -> type[SafeLoader]:
             keys = [self.construct_object(key, deep=True) for key, _ in own]
             for (_, value), key in zip(own, keys, strict=True):
                 if key == "cost" and value.tag in (f"{TAG}bool", f"{TAG}timestamp"):
-                    value.tag = f"{TAG}str"  # the error shows it as it is written
+                    value.tag = f"{TAG}str"  # the error shows the key as written
             counts = Counter(key for key in keys if isinstance(key, Hashable))
             if repeated := [key for key, count in counts.items() if count > 1]:
                 raise ValueError(f"duplicate key {shown(repeated[0])} (line {node.start_mark.line + 1})")

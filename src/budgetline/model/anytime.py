@@ -1,4 +1,4 @@
-"""AnytimeModel: everything that a fitted model is, and :func:`as_model`, which finds it inside estimators."""
+"""AnytimeModel: the record of a fitted model, and :func:`as_model`, which finds it inside estimators."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class AnytimeModel:
     family : Family
         The loss that was minimised.
     target_shape : () or (P,)
-        Shape of one target; of a classifier of more than two classes (P,).
+        Shape of one target; (P,) for a classifier of more than two classes.
     alpha : float
         The ridge constant.
     classes : array of shape (P,), or None
-        The labels, of a classifier.
+        The labels of a classifier.
     moments : Moments, or None
         The moments that a model of squared error was learned from, of the columns ``layout.read``.
     estimator : str
@@ -127,7 +127,7 @@ class AnytimeModel:
         return prediction_table(self.columns, X, self.last.columns)
 
     def respond(self, scores: Float, method: str) -> Array:
-        """Turn scores (n, P) into what an estimator's method of this name returns."""
+        """Turn scores (n, P) into the result of the estimator's method of this name."""
         if self.classes is None:
             return self._shaped(self.family.prediction(scores))
         answers: dict[str, Callable[[Float], Array]] = {
@@ -169,7 +169,7 @@ def as_model(fitted: object) -> AnytimeModel:
 
 
 def model_and_table(fitted: object, X: object) -> tuple[AnytimeModel, Any]:
-    """Return the model, and X as it arrives there: transformed by the steps of the pipelines around the model."""
+    """Return the model, and X transformed by the steps of the pipelines around the model."""
     return _unwrapped(fitted, X)
 
 

@@ -20,7 +20,7 @@ from budgetline.threads import one_blas_thread
 
 
 def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float) -> StagedModel:
-    """Run the greedy loop for a family, every stage refitted to a gradient below ``tol`` · deviation of the targets.
+    """Run the greedy loop for a family; refit every stage to a gradient below ``tol`` · deviation of the targets.
 
     The columns of the engine are those of ``recipe.by_group``.
     """
@@ -48,13 +48,13 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float) 
 
 
 def _warn_if_drowned(objective: GeneralisedLinear, engine: Engine) -> None:
-    """Warn if there is little to explain beside the terms of the risk, Σω(φ(η) − y'η): its changes are rounding."""
+    """Warn if the terms of the risk, Σω(φ(η) − y'η), are so large that changes of the risk are mostly rounding."""
     null = objective.null
     terms = abs(null.risk) + 2 * float(np.abs(engine.y_mean) @ np.abs(null.theta[0]))
     doubt = 16 * EPS * terms / max(objective.null_value, 1e-300)
     if doubt > 1e-6:
         warnings.warn(
-            f"there is little to explain beside the size of the risk: about {max(0, int(-np.log10(doubt)))} digits of "
+            f"the gains are tiny compared with the size of the risk: about {max(0, int(-np.log10(doubt)))} digits of "
             "the gains can be trusted. If a few samples outweigh all others, make the weights less unequal.",
             LinAlgWarning,
             stacklevel=4,

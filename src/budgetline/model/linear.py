@@ -48,7 +48,7 @@ class _Run:
 
 
 def fit_rows(rows: Rows, recipe: Recipe, names: Sequence[str] | None = None) -> tuple[StagedModel, Moments | None]:
-    """Fit from data in memory: from moments, or from columns on demand where X is wide; and return the moments."""
+    """Fit from data in memory: from moments, or from columns on demand where X is wide; also return the moments."""
     rows, exponent = rows.rescaled()
     model, moments = _fit_rescaled(rows, recipe, names)
     return model, None if moments is None else moments.scaled(exponent)
@@ -68,7 +68,7 @@ def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tu
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
         return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments
-    if moments.eps > EPS:  # means of float32 products are not good enough to start from
+    if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
         A, _, y_mean = standardised_columns(rows, names)
         mean, scale = A.mean, A.scale
     if doubt > moments.eps ** (1 / 3):
@@ -91,7 +91,7 @@ def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
 
 
 def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
-    """Warn where moments do not determine the coefficients to about half the digits."""
+    """Warn if moments do not determine the coefficients to about half the digits."""
     if doubt > min(eps, FLOAT32_EPS) ** 0.5:  # eps grows when moments are subtracted
         digits = max(0, int(-np.log10(doubt)))
         warnings.warn(
@@ -112,7 +112,7 @@ def gram_fits(rows: Rows, recipe: Recipe) -> bool:
 
 
 def _run(factorisation: Factorisation, recipe: Recipe) -> _Run:
-    # Many small products: a second BLAS thread only gets in the way. Wide data stream all of X at every step.
+    # For many small products a second BLAS thread does not help. Wide data stream all of X at every step.
     with one_blas_thread() if isinstance(factorisation, BlockCholesky) else nullcontext():
         objective = LeastSquares(factorisation, recipe.sizes, recipe.rule, track_gains=recipe.limits.min_gain > 0)
         order, gains = greedy_order(
@@ -129,7 +129,7 @@ def _doubt(run: _Run, eps: float) -> float:
 
 
 def _noise(mean: Float, scale: Float) -> Float:
-    """Return the rounding error of standardised columns: a copy of another column is off by that of its mean."""
+    """Return the rounding error of standardised columns: copies of a column differ by the rounding of its mean."""
     spread = np.where(np.isfinite(scale), scale, 1.0)
     return np.asarray(256 * EPS * (1 + np.abs(mean) / spread))
 

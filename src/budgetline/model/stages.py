@@ -19,7 +19,7 @@ from budgetline.statistics.moments import Moments
 RowFunction = Callable[[Float, slice], Array]
 
 SCORE_BYTES = 1 << 22
-"""Scores of several stages are computed by one matrix product, as many as fit into this."""
+"""One matrix product computes the scores of as many stages as fit into this."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LinearModel:
 
 @dataclass(frozen=True)
 class StagedModel:
-    """Linear models of every stage, and what is needed to solve for any subset of groups.
+    """The linear models of all stages, and a solver for any other subset of groups.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class StagedModel:
         return np.asarray(total / (table.shape[0] if weight is None else weight.sum()))
 
     def mean_squared_errors(self, moments: Moments) -> Float:
-        """Return mean squared errors (1 + stages, P) on the sample that the moments are of."""
+        """Return mean squared errors (1 + stages, P) on the sample of the moments."""
         coef = np.concatenate([np.zeros((1, *self.coef_path.shape[1:])), self.coef_path])
         return moments.mean_squared_error(coef, np.vstack([self.null_intercept, self.intercept_path]))
 
@@ -131,7 +131,7 @@ class StagedModel:
         return flat.reshape(table.shape[0], len(coef), self.null_intercept.size) + self.intercept_path[stages]
 
     def of_groups(self, available: Collection[str]) -> LinearModel:
-        """Return the model of exactly these groups, whatever the order; groups not in the sequence add nothing."""
+        """Return the model of exactly these groups, in any order; groups not in the sequence add nothing."""
         wanted = {str(name) for name in available}
         if left_out := sorted(wanted - set(self.sequence.groups)):
             warnings.warn(

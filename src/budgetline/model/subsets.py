@@ -1,4 +1,4 @@
-"""Models of any subset of the chosen columns, from what a fit leaves behind."""
+"""Models of any subset of the chosen columns, without the data."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class LinearSubset:
 class QuadraticSubset:
     """A GLM: the minimiser, over the subset, of a quadratic model of the risk around a fitted stage.
 
-    Around the last stage groups are taken away, around the longest kept prefix that the subset contains groups are
-    added; of the two, the step that is shorter in the metric of its Hessian is believed. Exact for the whole sequence
-    and for squared error, otherwise an approximation.
+    Two models are tried: one removes groups from the last stage, the other adds groups to the longest kept prefix that
+    the subset contains. The one with the shorter step in the metric of its Hessian is used. It is exact for the whole
+    sequence and for squared error, otherwise an approximation.
     """
 
     expansions: tuple[Expansion, ...]

@@ -34,10 +34,10 @@ from budgetline.statistics.sums import Statistic
 
 
 class Fitted(NamedTuple):
-    """Staged models and what they were fitted on; the moments they follow from, if there are any.
+    """Staged models, and the moments that they were fitted on, if there are any.
 
-    ``doubt`` estimates the relative error of the coefficients. It is zero where the data were at hand, so that the
-    coefficients are as good as the data allow. ``learned`` are further fitted attributes of the estimator, by name.
+    ``doubt`` estimates the relative error of the coefficients. It is zero if the data were available, so that the
+    coefficients are as accurate as the data allow. ``learned`` are further fitted attributes of the estimator, by name.
     """
 
     stages: StagedModel
@@ -50,7 +50,7 @@ class Fitted(NamedTuple):
 class Fold(NamedTuple):
     """Training data of a fold, and the mean held-out losses (1 + stages,) of models fitted on them.
 
-    ``held`` are the moments of the held-out rows, where there are any.
+    ``held`` are the moments of the held-out rows, if there are any.
     """
 
     training: Training
@@ -93,10 +93,10 @@ class RowsTraining:
     layout : Layout
     family : Family
     tol : float
-        Of the gradient, for losses other than squared error.
+        Tolerance of the gradient, for losses other than squared error.
     target_shape : () or (P,)
     classes : array, or None
-        Of a classifier; the targets of the rows are their indicators.
+        Classes of a classifier; the targets of the rows are their indicators.
     """
 
     rows: Rows
@@ -107,7 +107,7 @@ class RowsTraining:
     classes: Array | None = None
 
     def fit(self, recipe: Recipe) -> Fitted:
-        """Fit from the data, by moments where they fit the job."""
+        """Fit from the data, by moments where these suffice."""
         if isinstance(self.family, SquaredError):
             stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
@@ -161,11 +161,11 @@ class MomentsTraining:
     ----------
     layout : Layout
     parts : tuple of Moments
-        Of the columns that the layout reads.
+        Moments of the columns that the layout reads.
     rows : RowsTraining, or None
-        The rows that the moments are of, if they are at hand: fitted on where the moments are too ill conditioned.
+        The rows of the moments, if available: used if the moments are too ill conditioned.
     n_passes : int or None
-        How often a source was read for the moments.
+        Number of passes over a source for the moments.
     """
 
     layout: Layout
@@ -240,7 +240,7 @@ class SourceTraining:
         return Fitted(stages, found, learned={"n_passes_": self.passes.count})
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
-        """Deal the rows to folds by a hash of their values."""
+        """Assign the rows to folds by a hash of their values."""
         n_folds = number_of_folds(cv)
         for k in range(n_folds):
             training = replace(self, fold=(n_folds, k))
@@ -272,7 +272,7 @@ class StageLoss:
 
 @dataclass(frozen=True)
 class StageLosses:
-    """The statistic whose sum is the losses of all stages, less those of the saturated model."""
+    """The statistic that sums to the losses of all stages, less those of the saturated model."""
 
     stages: StagedModel
     family: Family
@@ -313,7 +313,7 @@ def source_moments(
     )
     for k, part in enumerate(found.parts):
         if part is None:
-            raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
+            raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: use fewer folds")
     return MomentsTraining(layout, found.parts, n_passes=1)
 
 
@@ -323,7 +323,7 @@ def held_out(test: Moments) -> Callable[[StagedModel], Float]:
 
 
 def number_of_folds(cv: object) -> int:
-    """Return the number of folds into which rows of a source are dealt; None is 5."""
+    """Return the number of folds for the rows of a source; None is 5."""
     if cv is None:
         return 5
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
