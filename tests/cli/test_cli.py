@@ -249,7 +249,7 @@ def test_models_that_know_too_little_are_not_certified(run):
     for arguments in (["certify", "m"], ["report", "m", "--certify", 1, "-o", "new.html"]):
         found = run(*arguments)
         assert (found.code, found.out) == (2, "")
-        assert found.err.startswith("error: the sequence was ended early")
+        assert found.err.startswith("error: the sequence ended early")
         assert len(found.err.splitlines()) == 1
     assert not Path("new.html").exists()
 

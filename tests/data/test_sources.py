@@ -452,7 +452,7 @@ def test_what_is_not_a_source_is_refused():
         AnytimeRegressor().fit((np.eye(3), np.ones(3)))
     source = open_source((np.eye(3), np.ones(3)))
     for more in ({"y": np.ones(3)}, {"sample_weight": np.ones(3)}):
-        with pytest.raises(ValueError, match="a source holds targets and weights itself"):
+        with pytest.raises(ValueError, match="a source holds its own targets and weights"):
             AnytimeRegressor().fit(source, **more)
     for option in ("client", "checkpoint"):
         with pytest.raises(ValueError, match="client and checkpoint are for sources"):

@@ -99,7 +99,7 @@ def test_errors():
     problem = make(1003, "plain", J=3, alpha=1e-3)
     moments, groups = moments_of(problem), problem.feature_groups
     model = AnytimeRegressor(groups, alpha=1e-3).fit(problem.X, problem.Y[:, 0])
-    with pytest.raises(TypeError, match="feature_groups goes with moments"):
+    with pytest.raises(TypeError, match="feature_groups is for moments"):
         best_sequence(model, feature_groups=groups)
     with pytest.raises(TypeError, match="ndarray"):
         best_sequence(np.eye(3))

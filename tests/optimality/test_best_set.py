@@ -190,7 +190,7 @@ def test_errors():
             found_for(problem, 1.0, **{argument: 1.5})
         one, listed = (found_for(problem, 100.0, **{argument: given})[1] for given in ("g0", ["g0"]))
         assert one.groups == listed.groups
-    with pytest.raises(ValueError, match="'g1' must be in and must not"):
+    with pytest.raises(ValueError, match="'g1' must be both in and out"):
         found_for(problem, 100.0, include=["g0", "g1"], exclude=["g1"])
     with pytest.raises(ValueError, match=r"must be in cost .*more than the budget of"):
         found_for(problem, 0.0, include=["g0"])

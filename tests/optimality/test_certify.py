@@ -146,7 +146,7 @@ def test_what_is_no_fitted_model_is_refused():
 def test_groups_go_with_moments():
     model = AnytimeRegressor().fit(X, y)
     for given in ({"feature_groups": [[0]]}, {"costs": [1]}, {"sequence": ["0"]}):
-        with pytest.raises(TypeError, match="goes with moments"):
+        with pytest.raises(TypeError, match="is for moments"):
             certify(model, **given)
 
 

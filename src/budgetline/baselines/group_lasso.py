@@ -22,21 +22,21 @@ from budgetline.statistics.moments import moments_of
 
 
 class GroupLassoPath(AnytimeRegressor):
-    """Feature groups in the order in which a cost-weighted group lasso lets them in: the paper's Sparse baseline.
+    """Feature groups in the order in which they enter a cost-weighted group lasso: the paper's Sparse baseline.
 
     Solves, for a decreasing grid of λ, on standardised X and centred y,
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖² + λ Σ_g cost_g ‖w_g‖,
 
-    from moments alone, whatever the number of rows. The groups are ordered by the first λ at which they are not zero;
-    of those that enter at the same λ, the one comes first that was nearest to entering at the λ before (the gradient
-    of highest norm per cost). Groups that never enter come last, by the same measure at the end of the path. Free
-    groups are not penalised and come first, by what they gain on their own. See ``docs/design.md`` for the
+    from moments alone, whatever the number of rows. The groups are ordered by the first λ at which they are nonzero;
+    of those that enter at the same λ, the one that was closest to entering at the previous λ comes first (the gradient
+    with the highest norm per cost). Groups that never enter come last, by the same measure at the end of the path. Free
+    groups are not penalised and come first, by their gains on their own. See ``docs/design.md`` for the
     mathematics.
 
-    A cost that groups share is divided evenly among them in the penalty, and what a group requires counts as shared by
-    those that require it and itself. The path may let a group in before one that it requires: the required group is
-    then moved before it.
+    In the penalty, a shared cost is divided evenly among its groups, and the cost of a required group is shared by that
+    group and those that require it. If a group enters the path before one that it requires, the required group is moved
+    before it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class GroupLassoPath(AnytimeRegressor):
     costs : mapping name -> cost, sequence, or None
         Costs of the groups; None: those of ``feature_groups``, else 1 each.
     cost_sensitive : bool
-        Whether the costs weigh the penalty; if not, all groups weigh 1, free ones too.
+        Whether costs are the weights of the penalty; if not, all weights are 1, also of free groups.
     alpha : float
         Ridge constant, as in :class:`AnytimeRegressor`.
     refit : bool
@@ -53,7 +53,7 @@ class GroupLassoPath(AnytimeRegressor):
         solution at the smallest λ before the next group enters, and at the end of the path after the last. Stages
         between groups that enter at the same λ then repeat the one before.
     n_lambdas : int
-        Number of values of λ, in equal ratios from the largest that matters.
+        Number of values of λ, evenly spaced on a log scale from the largest that matters.
     lambda_ratio : float
         The smallest λ as a fraction of the largest.
     tol : float
@@ -65,8 +65,8 @@ class GroupLassoPath(AnytimeRegressor):
     feature_groups_ : FeatureGroups
         The groups as they were used, with their costs.
     sequence_ : GroupSequence
-        ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``; of the shrunken models
-        the gains are without the penalty.
+        ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``; for the shrunken
+        models the gains are without the penalty.
     order_ : int array
         Positions of the groups, in order.
     coef_path_ : array of shape (stages, D) or (stages, P, D)
@@ -75,8 +75,8 @@ class GroupLassoPath(AnytimeRegressor):
     coef_, intercept_
         Those of the last stage.
     model_ : AnytimeModel
-        As in :class:`AnytimeRegressor`. ``predict(available=...)`` of groups that are no prefix of the sequence is
-        answered by least squares, also with ``refit=False``.
+        As in :class:`AnytimeRegressor`. If the groups of ``predict(available=...)`` are not a prefix of the sequence,
+        least squares answers, also with ``refit=False``.
     lambdas_ : array of shape (n_lambdas,)
         In the units of y per unit of cost.
     path_coef_ : array of shape (n_lambdas, D) or (n_lambdas, P, D)
@@ -85,7 +85,7 @@ class GroupLassoPath(AnytimeRegressor):
     dual_gaps_ : array of shape (n_lambdas,)
         Duality gaps of the objective above.
     entry_lambdas_ : array of shape (groups,)
-        The first λ at which each group, as given, is not zero; infinite for free groups, NaN for those that never
+        The first λ at which each group, as given, is nonzero; infinite for free groups, NaN for those that never
         enter.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
@@ -113,7 +113,7 @@ class GroupLassoPath(AnytimeRegressor):
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
-    # The path orders all groups: what would choose among them, or end the sequence, is not a parameter.
+    # The path orders all groups, so there are no parameters that choose groups or end the sequence.
     rule = "fr"
     schedule = "greedy"
     max_cost = None
@@ -153,7 +153,7 @@ class GroupLassoPath(AnytimeRegressor):
 
 @dataclass(frozen=True)
 class LassoTraining:
-    """Moments that the path is solved from, and the rows that they are of, if these are at hand.
+    """Moments that the path is solved from, and their rows, if these are available.
 
     ``exponent`` is the power of two by which the weights of the rows were divided.
     """
@@ -206,5 +206,5 @@ class LassoTraining:
         return Fitted(found.model, self.rows, moments.scaled(self.exponent), learned=learned)
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
-        """Have none: the path has no constant to choose."""
+        """Return no folds: the path has no constant to choose."""
         raise NotImplementedError

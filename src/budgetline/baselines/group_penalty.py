@@ -33,7 +33,7 @@ SHORTEST = 1e-12
 SETTLED = 0.01
 """After a shortened step, groups may enter when the others violate their conditions by less than this share of it."""
 DAMPING = (1e-10, 1e-7, 1e-4)
-"""Share of the rank-one parts that is left out of H: enough to keep it definite where C is singular."""
+"""Share of the rank-one parts that is left out of H, to keep it definite if C is singular."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Penalised:
     group : int array of shape (K,)
         Group of each column.
     spread : array of shape (K,)
-        Diagonal of C, which is all there is of its blocks.
+        Diagonal of C: its blocks are diagonal.
     floor : array of shape (G,)
         Rounding error of ‖r_g‖: no group enters below it.
     offset, back : arrays of shape (D, P) and (D, K)
@@ -158,7 +158,7 @@ class Penalised:
 
 @dataclass(frozen=True)
 class Solution:
-    """The minimiser at one λ: w and r (K, P), the gap, the largest violation relative to κ, and whether it is good."""
+    """The minimiser at one λ: w and r (K, P), the gap, the largest violation relative to κ, and if it converged."""
 
     w: Float
     r: Float
@@ -178,7 +178,7 @@ def minimise(problem: Penalised, kappa: Float, w: Float, tol: float) -> Solution
         converged = bool(np.all(violations <= allowed)) and gap <= tol * problem.total / 2
         if converged:
             break
-        # 1. single groups. A group that has just left must not come back before the others have found their place.
+        # 1. single groups. A group that has just left must not return before the others have converged.
         inside = problem.norms(w) > 0
         leaving = problem.norms(r + problem.spread[:, None] * w) <= kappa
         entering = violations > allowed
@@ -207,8 +207,8 @@ def _block_steps(problem: Penalised, kappa: Float, w: Float, r: Float, groups: P
 def _joint_step(problem: Penalised, kappa: Float, w: Float, r: Float) -> tuple[Float, bool]:
     """Take a Newton step in the nonzero groups; return w and whether the step had to be shortened.
 
-    A group that a full step would turn round blocks the way for all others when it is small. Then it is tried whether
-    they get further without it.
+    A small group that a full step would reverse limits the step of all others. Then a step without that group is tried
+    as well.
     """
     step = _newton_step(problem, kappa, w, r)
     length = _line_search(problem, kappa, w, r, step)

@@ -25,7 +25,7 @@ from budgetline.objectives.rules import OrthogonalMatchingPursuit
 from budgetline.threads import one_blas_thread
 
 LARGEST_PENALTY = 1e100
-"""No gradient of targets of order one comes near this: a group with this penalty, or a larger one, stays out."""
+"""Gradients of targets of order one stay far below this: a group with at least this penalty never enters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class LassoPath:
     violations : array of shape (L,)
         Largest error of the optimality conditions, relative to λ c_g.
     entries : int array of shape (J,)
-        Position in ``lambdas`` at which each group is first nonzero; −1 for free groups, L for those that never are.
+        Position in ``lambdas`` at which each group is first nonzero; −1 for free groups, L for groups that never enter.
     order : int array of shape (J,)
         Groups in the order of first entry: free groups first, by their gains ½ tr(b_g'C_g⁻¹b_g) on their own, then by
         ``entries``. Groups that enter at the same λ, and those that never do, are sorted by how close they were to
@@ -58,12 +58,12 @@ class LassoPath:
 
     @property
     def entry_lambdas(self) -> Float:
-        """The first λ at which each group is nonzero, shape (J,); infinite for free groups, NaN if it never is."""
+        """The first λ at which each group is nonzero, shape (J,); infinite for free groups, NaN if it never enters."""
         return np.concatenate([self.lambdas, [np.nan, np.inf]])[self.entries]
 
 
 def lambda_grid(largest: float, number: int, ratio: float) -> Float:
-    """Return ``number`` values from ``largest`` down to ``ratio · largest``, in equal ratios."""
+    """Return ``number`` values from ``largest`` down to ``ratio · largest``, evenly spaced on a log scale."""
     return np.asarray(largest * ratio ** (np.arange(number) / max(number - 1, 1)))
 
 
@@ -109,7 +109,7 @@ def lasso_path(
 
 
 def _middle(weights: Float) -> float:
-    """Return a power of two in the middle of the positive weights: in this unit none of them is very large or small."""
+    """Return a power of two in the middle of the positive weights, a unit in which they are of moderate size."""
     _, exponents = np.frexp(weights[weights > 0])
     return math.ldexp(1.0, (int(exponents.min()) + int(exponents.max())) // 2) if exponents.size else 1.0
 

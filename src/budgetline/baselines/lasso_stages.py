@@ -33,7 +33,7 @@ class LassoFit:
     coef, intercept : arrays of shape (L, P, D) and (L, P)
         The path in the user's units.
     doubt : float
-        Estimated relative error of the coefficients that least squares takes from these moments.
+        Estimated relative error of the least-squares coefficients from these moments.
     """
 
     model: StagedModel
@@ -48,9 +48,9 @@ def fit_lasso(
 ) -> LassoFit:
     """Solve the path for ``grid`` = (number of λ, smallest over largest) and fit all prefixes of its order.
 
-    ``rows`` are the data of the moments, if they are at hand: they are read only if the moments are too ill conditioned
-    to refit the prefixes from. The weights of the penalty are the costs, or 1 if the recipe is not cost sensitive; what
-    groups share is divided among them. Groups that another requires are moved before it.
+    ``rows`` are the data of the moments, if available: they are read only if the moments are too ill conditioned to
+    refit the prefixes. The weights of the penalty are the costs, or 1 if the recipe is not cost sensitive; shared costs
+    are divided among their groups. Groups that another group requires are moved before it.
     """
     gram = Gram.of(moments, recipe.by_group, recipe.alpha)
     weights = recipe.prices.spread() if recipe.cost_sensitive else np.ones_like(recipe.prices.own)
@@ -69,7 +69,7 @@ def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Fl
     """Give stage j the solution at the smallest λ before another group enters; after the last entry, the path's end.
 
     Stages between groups that enter at the same λ repeat the last. Free groups are in from the start and not penalised:
-    the stages of some of them are the refitted ones.
+    stages before the last of them are the refitted ones.
     """
     # a group that was moved before one that requires it enters later than those that follow
     later = np.append(path.entries[refitted.sequence.order[1:]], path.lambdas.size)

@@ -36,7 +36,7 @@ from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
 
 Constraints: TypeAlias = dict[str, list[Any]]
-"""What scikit-learn checks the parameters of an estimator against."""
+"""Constraints that scikit-learn checks the parameters of an estimator against."""
 
 
 class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
@@ -52,7 +52,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
     }
-    # How a source is read is no metadata of samples.
+    # Options for reading a source are not sample metadata.
     __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
 
     feature_groups: object
@@ -103,27 +103,27 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     def _answer(
         self, method: str, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
     ) -> Array:
-        """Return what a method answers at a budget, at a stage, or from available groups."""
+        """Return the result of a method at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
         return self.model_.respond(self.model_.scores(X, budget=budget, stage=stage, available=available), method)
 
     def _predicted(
         self, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
     ) -> Array:
-        """Return what ``predict`` does, of a subclass of the user's too: keywords that are not given are left out."""
+        """Return the result of ``predict``, without keywords that are not given: subclasses may not have them."""
         choice = {"budget": budget, "stage": stage, "available": available}
         found: Array = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
         return found
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
-        """Yield what a method answers after each group."""
+        """Yield the result of a method after each group."""
         check_is_fitted(self)
         yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
 
     # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        """Choose the ridge constant, fit, warn of what cannot be trusted, and keep the model."""
+        """Choose the ridge constant, fit, warn if digits cannot be trusted, and keep the model."""
         recipe, learned = self._with_alpha(training, recipe)
         fitted, layout = training.fit(recipe), training.layout
         if fitted.doubt and fitted.moments is not None:
@@ -146,11 +146,11 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
-        """Return the recipe with its ridge constant, and what was learned in choosing it."""
+        """Return the recipe with its ridge constant, and the attributes learned when choosing it."""
         return replace(recipe, alpha=float(self.alpha)), {}
 
     def _adopt(self, model: AnytimeModel) -> None:
-        """Hold a model, and copy it into the attributes that users read; forget those of an earlier fit."""
+        """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         single, last = not model.target_shape, model.last
@@ -171,7 +171,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             setattr(self, name, value)
 
     def _warn_if_rounded(self, fitted: Fitted, layout: Layout) -> None:
-        """Warn of columns that count as constant in a model, though their values in the data differ."""
+        """Warn about columns that count as constant in a model although their values in the data differ."""
         found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))].tolist()
         if not found:
             return
@@ -187,7 +187,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     # -- checks ----------------------------------------------------------------------------------------------
 
     def _recipe(self, names: tuple[str, ...] | None, n_features: int) -> tuple[Recipe, Layout]:
-        """Resolve the groups against a table; the recipe counts columns among those that are read."""
+        """Resolve the groups against a table; the recipe numbers the columns that are read."""
         groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
         layout = groups.resolve(names, n_features)
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
@@ -197,7 +197,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         ), layout
 
     def _check(self, X: object, y: object, sample_weight: object) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
-        """Check the data and read the grouped columns; nothing of the estimator is changed."""
+        """Check the data and read the grouped columns; the estimator is not changed."""
         table = check_table(X, estimator=self)
         recipe, layout = self._recipe(column_names(X), table.shape[1])
         Y, target_shape = self._target(y, table.shape[0])
@@ -216,10 +216,10 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     def _source_of(
         self, X: object, y: object, sample_weight: object, client: object, checkpoint: str | PathLike[str] | None
     ) -> Source | None:
-        """Return X as a source, if it is one or dask's; None for tables, which take no options of sources."""
+        """Return X as a source if it is one or a dask collection; None for tables, which take no source options."""
         if isinstance(X, Source):
             if y is not None or sample_weight is not None:
-                raise ValueError("a source holds targets and weights itself: give neither y nor sample_weight")
+                raise ValueError("a source holds its own targets and weights: give neither y nor sample_weight")
             return X
         if is_dask(X):
             return dask_source(X, y, sample_weight)
@@ -230,11 +230,11 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         return None
 
     def _check_many_passes(self, source: Source) -> None:
-        """Raise an error, before the first pass, if a source cannot be read several times or would be far too often."""
+        """Raise an error, before the first pass, if a source cannot be read several times, or would be too often."""
         if self.rule == "fr":
             raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
         if source.once:
-            raise ValueError("several passes are needed, an iterator can be read once: give a function that starts one")
+            raise ValueError("several passes are needed, an iterator allows one: give a function that starts one")
 
     def _validate_params(self) -> None:
         try:

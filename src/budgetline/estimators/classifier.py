@@ -28,7 +28,7 @@ from budgetline.statistics.passes import ChunkLabels, Passes
 
 
 class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
-    """Classification whose feature groups are computed one after another, best value for money first.
+    """Classification with feature groups that are computed one after another, best value for money first.
 
     Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
 
@@ -39,12 +39,12 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups
         As in :class:`AnytimeRegressor`.
     rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
-        "fr" refits the candidates that can win; "score" takes the gain of one Newton step; "omp" the whitened gradient
-        (the paper's Algorithm 3), which is the cheapest.
+        "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
+        (the paper's Algorithm 3), which is the fastest.
     alpha : float
         Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data.
     min_gain : float
-        Stop when no group would explain at least this fraction of the deviance more, by one Newton step.
+        Stop when no group would explain at least this additional fraction of the deviance, by one Newton step.
     class_weight : dict, "balanced" or None
     tol : float
         Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
@@ -56,7 +56,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
         As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
     n_passes_ : int
-        How often the data of a source were read.
+        Number of passes over a source.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         stage: int | None = None,
         available: Collection[str] | None = None,
     ) -> Float:
-        """Return scores: log odds of the second class, or one score per class, softmax of which is the probability.
+        """Return scores: log odds of the second class, or one score per class whose softmax is the probability.
 
         Parameters
         ----------
@@ -241,17 +241,17 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         stage: int | None = None,
         available: Collection[str] | None = None,
     ) -> float:
-        """Return the share of labels predicted; keywords as in :meth:`decision_function`."""
+        """Return the share of labels predicted correctly; keywords as in :meth:`decision_function`."""
         return float(accuracy_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
     def _fit_source(self, source: Source, passes: Passes) -> Self:
         recipe, layout = self._recipe(source.feature_names, source.n_features)
         self._check_many_passes(source)
         if self.class_weight is not None:
-            raise ValueError("class_weight is not for sources: give the weights as a column")
+            raise ValueError("class_weight cannot be used with a source: give the weights as a column")
         if source.target_shape:
             raise ValueError(
-                f"a classifier needs one target, as a vector, the source has a matrix of {source.target_shape[0]}"
+                f"a classifier needs one target, as a vector; the source has a matrix of {source.target_shape[0]}"
             )
         labels = passes.total(ChunkLabels(), np.empty(0, dtype=np.intp))
         if labels is None:

@@ -17,7 +17,7 @@ class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
     """AnytimeClassifier with ``alpha`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out log loss, 1 − loss/loss(training frequencies). It can do what :class:`AnytimeClassifier` can.
+    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of :class:`AnytimeClassifier`.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
         As in :class:`AnytimeClassifier`.
     alphas : sequence of float
     cv : int, splitter, iterable or None
-        As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are dealt to a number of folds
-        by a hash of their values.
+        As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are assigned to folds by a
+        hash of their values.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
 

@@ -33,13 +33,13 @@ def _of_squared_error(estimator: object) -> bool:
 
 
 class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # type: ignore[misc]
-    """Linear regression whose feature groups are computed one after another, best value for money first.
+    """Linear regression with feature groups that are computed one after another, best value for money first.
 
     Learns an order of the groups and one ridge model per prefix of it,
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y,
 
-    so that a prediction is at hand at every budget. See ``docs/design.md`` for the mathematics.
+    so that there is a prediction at every budget. See ``docs/design.md`` for the mathematics.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     costs : mapping name -> cost, sequence, or None
         Costs of the groups; None: those of ``feature_groups``, else 1 each.
     rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
-        How a group's merit is measured: by its exact gain (forward regression), by the gain of one Newton step (the
-        same for squared error), or by its gradient, whitened within the group (orthogonal matching pursuit), plain, of
-        its best column, or by its gain on its own, whatever was chosen before. The last three are for comparison.
+        How a group's merit is measured: "fr" by its exact gain (forward regression), "score" by the gain of one Newton
+        step (the same for squared error), "omp" by its gradient, whitened within the group (orthogonal matching
+        pursuit). For comparison: the plain gradient, that of the best column, the gain of the group on its own.
     cost_sensitive : bool
         Whether merit is divided by cost.
     schedule : {"greedy", "doubling", "cheapest", "random"} or a schedule such as ``Doubling(c_min=2)``
-        "doubling" never lets the next group cost more than all before it, which gives a guarantee at every budget.
+        With "doubling" no group costs more than all before it, which gives a guarantee at every budget.
         ``FixedOrder([...])`` is an order of your own; "cheapest" first and "random" are for comparison.
     alpha : float
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
@@ -62,15 +62,15 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     max_cost : float or None
         Leave out groups that would bring the total cost above this.
     max_groups : int or None
-        Stop after so many groups.
+        Stop after this many groups.
     min_gain : float
-        Stop when no group would explain at least this fraction of the variance more.
+        Stop when no group would explain at least this additional fraction of the variance.
     loss : {"squared_error", "poisson"} or ConvexLoss
         "poisson" is for counts, with a log link; a :class:`ConvexLoss` brings its own φ. They are fitted by Newton's
-        method, and what is explained is deviance.
+        method, and ``explained`` is a share of deviance.
     tol : float or None
         Largest entry of the gradient, in units of the deviation of y, at which a stage of such a loss counts as fitted;
-        None is 1e-10. Squared error is solved exactly and takes none.
+        None is 1e-10. Squared error is solved exactly and accepts only None.
 
     Attributes
     ----------
@@ -88,10 +88,10 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     model_ : AnytimeModel
         All of this as one record, which files, curves, certificates, runners and reports work with.
     moments_ : Moments
-        What was learned from, of the columns that are in groups; what ``partial_fit`` adds to. Only for squared error,
-        and not where X is too wide for them.
+        Moments of the columns in groups that the model was fitted on; ``partial_fit`` adds to them. Only for squared
+        error, and not if X is too wide for them.
     n_passes_ : int
-        How often the data of a source were read.
+        Number of passes over a source.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -161,8 +161,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         Parameters
         ----------
         X : array, sparse matrix, data frame or Source
-            A table has shape (n, D); pandas, polars and pyarrow frames are welcome, and it is not copied. Dask arrays
-            and frames are read where they are. A source comes from :func:`budgetline.open_source`, with its targets.
+            A table has shape (n, D) and is not copied; pandas, polars and pyarrow frames are accepted. Dask arrays and
+            frames are read where they are. A source comes from :func:`budgetline.open_source`, with its targets.
         y : array of shape (n,) or (n, P)
         sample_weight : array of shape (n,), optional
         client : dask.distributed.Client, optional
@@ -170,7 +170,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         progress : bool or None
             Whether to show a progress bar for a source; None: on a terminal, where tqdm is installed.
         checkpoint : path, optional
-            A folder for the moments of partitions of files: a pass that was interrupted goes on where it stopped. Files
+            A folder for the moments of partitions of files: an interrupted pass continues where it stopped. Files
             that have changed, and those whose moments are damaged (with a warning), are read again.
 
         Returns
@@ -250,7 +250,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
             check_table(X, self.model_.columns)
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
         if known is not None and not np.array_equal(self.model_.layout.read, layout.read):
-            raise ValueError("the groups use other columns than those that moments_ are of: fit again from the start")
+            raise ValueError("the groups use other columns than those of moments_: fit again from the start")
         more = [moments_of(part, shape, layout.names_read, single=False) for part in self._dealt(rows)]
         parts = more if known is None else [a + b for a, b in zip(known, more, strict=True)]
         return self._learn(MomentsTraining(layout, tuple(parts)), recipe)
@@ -277,7 +277,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         available : collection of group names, optional
             Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
             exact for every subset; for other losses the prefixes are exact, and any other subset is answered from a
-            quadratic model of the risk around a fitted stage. Groups that are not in the sequence add nothing.
+            quadratic model of the risk around a fitted stage. Groups not in the sequence add nothing.
 
         Returns
         -------
@@ -342,11 +342,11 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return (self.model_.moments,)
 
     def _dealt(self, rows: Rows) -> list[Rows]:
-        """Return rows as the parts that they belong to."""
+        """Return the rows as parts: one, or one per fold."""
         return [rows]
 
     def _n_folds(self) -> int | None:
-        """Return the number of folds to which the rows of a source are dealt, None if there are none."""
+        """Return the number of folds for the rows of a source, None if there are none."""
         return None
 
     def _need_squared_error(self) -> None:
@@ -358,7 +358,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
 
     def _tol(self) -> float:
-        """Return the tolerance of losses other than squared error, which takes none."""
+        """Return the tolerance of losses other than squared error, which has none."""
         if self.loss == "squared_error" and self.tol is not None:
             raise ValueError(f"loss='squared_error' is solved exactly: tol={shown(self.tol)} would be ignored")
         return 1e-10 if self.tol is None else self.tol

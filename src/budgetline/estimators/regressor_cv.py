@@ -26,8 +26,8 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     computed in one pass over the data; each training set is a sum of folds and each held-out error is a function of
     the moments, so trying another ``alpha`` never touches the data.
 
-    It can do what :class:`AnytimeRegressor` can. The rows of a source are dealt to ``cv`` folds by a hash of their
-    values; ``fit_moments`` takes a list of moments, one per fold; ``partial_fit`` deals the rows of every call to
+    Has all methods of :class:`AnytimeRegressor`. The rows of a source are assigned to ``cv`` folds by a hash of their
+    values; ``fit_moments`` takes a list of moments, one per fold; ``partial_fit`` splits the rows of every call into
     ``cv`` folds.
 
     Parameters
@@ -50,7 +50,7 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
     fold_moments_ : tuple of Moments
-        Those of every fold, to which ``partial_fit`` adds; only for squared error, and not where X is too wide.
+        The moments of every fold, to which ``partial_fit`` adds; only for squared error, and not if X is too wide.
 
     Examples
     --------

@@ -20,11 +20,11 @@ from budgetline.model.training import Fold, Training
 from budgetline.sequencing.sequence import GroupSequence
 
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""Values to try if the user names none."""
+"""Values to try by default."""
 
 
 class ChoosesAlpha(AnytimeEstimator):
-    """Tries several ridge constants on folds, and takes the one of the best mean score over all budgets."""
+    """Tries several ridge constants on folds, and takes the one with the best mean score over all budgets."""
 
     _parameter_constraints: ClassVar[Constraints] = {
         "alphas": ["array-like"],
@@ -68,7 +68,7 @@ def check_alphas(alphas: ArrayLike) -> Float:
 def mean_explained(recipe: Recipe, sequence: GroupSequence, losses: Float) -> float:
     """Return the mean over budgets of 1 − loss/loss_0, for held-out losses (1 + stages,) from stage 0 on.
 
-    Sequences that end early keep their last value up to the largest budget anyone could have.
+    Sequences that end early keep their last value up to the largest budget considered.
     """
     total = recipe.prices.total
     if recipe.limits.max_cost is not None:
@@ -78,7 +78,7 @@ def mean_explained(recipe: Recipe, sequence: GroupSequence, losses: Float) -> fl
 
 
 def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:
-    """Return which alpha has the best mean score (n_alphas, n_folds), or is the largest within one standard error."""
+    """Return the position of the alpha with the best mean score, or of the largest within one standard error of it."""
     means = scores.mean(axis=1)
     best = int(np.argmax(means))
     if not one_standard_error or scores.shape[1] < 2:

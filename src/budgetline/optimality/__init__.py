@@ -1,4 +1,4 @@
-"""How close a sequence is to optimal, proven; best sets for known budgets; the best order of a few groups."""
+"""Proofs of how close a sequence is to optimal; best sets for known budgets; the best order of a few groups."""
 
 from budgetline.optimality.best_set import BestSet, best_set
 from budgetline.optimality.certificate import Certificate

@@ -26,9 +26,9 @@ from budgetline.sequencing.candidates import TIE, best_group
 Ints = Positions
 
 MOST_GROUPS = 18
-"""2^18 subsets take seconds; every further group doubles that."""
+"""2^18 subsets take seconds; each additional group doubles the time."""
 BATCH_BYTES = 2**22
-"""A batch above this is split in two halves. A dozen may wait at a time; together they stay below 64 MB."""
+"""A larger batch is split into halves. About a dozen wait at a time; together they stay below 64 MB."""
 
 
 def subset_values(gram: Gram, sizes: Ints) -> Float:
@@ -81,8 +81,8 @@ def subset_values(gram: Gram, sizes: Ints) -> Float:
 def _eliminate(A: Float, size: int) -> tuple[Float, Float]:
     """Leave out, and choose, the first ``size`` columns of A = [M | r] of B subsets, shape (B, d, d + P).
 
-    Returns A without them, left out and then chosen, shape (2B, d − size, d − size + P), and what choosing them adds
-    to F, shape (B,).
+    Returns A without them, left out and then chosen, shape (2B, d − size, d − size + P), and the increase of F if
+    they are chosen, shape (B,).
     """
     B, d = A.shape[:2]
     left = d - size
@@ -96,7 +96,7 @@ def _eliminate(A: Float, size: int) -> tuple[Float, Float]:
 
 
 def subset_costs(prices: Prices) -> Float:
-    """Return the cost of every subset, shape (2^J,), without what it requires and lacks."""
+    """Return the cost of every subset, shape (2^J,), without required groups that it lacks."""
     total = np.zeros(1)
     for cost in prices.own:
         total = np.concatenate([total, total + cost])
@@ -106,7 +106,7 @@ def subset_costs(prices: Prices) -> Float:
 
 
 def complete_subsets(prices: Prices) -> Mask:
-    """Return which subsets hold what they require, shape (2^J,)."""
+    """Return which subsets contain all groups that they require, shape (2^J,)."""
     subsets = np.arange(2**prices.own.size)
     complete = np.ones(subsets.size, dtype=bool)
     for g, required in enumerate(prices.requires):
@@ -123,8 +123,8 @@ def best_order(values: Float, prices: Prices, demand: Demand) -> Ints:
 
         A(S) = max_g  (F(S ∪ g) − F(S)) h(c(S), c(S ∪ g)) + A(S ∪ g),    A(everything) = 0,
 
-    is solved by dynamic programming over subsets, O(J 2^J), all subsets of one size at a time. Only sets that hold what
-    they require are passed through.
+    is solved by dynamic programming over subsets, O(J 2^J), all subsets of one size at a time. Only sets that contain
+    all groups that they require are visited.
 
     Where several groups lead to the same mean (to 1e-12 of max |F|), as all do beyond the largest budget, the one with
     the highest gain per cost comes first; free groups before others, then the cheaper, then the first.
@@ -132,7 +132,7 @@ def best_order(values: Float, prices: Prices, demand: Demand) -> Ints:
     Parameters
     ----------
     values : array of shape (2^J,)
-        F of every subset; need not be monotone.
+        F of every subset; it need not be monotone.
     prices : Prices
     demand : Demand
         The expected budgets, and how the curve is interpolated.
@@ -166,7 +166,7 @@ def best_order(values: Float, prices: Prices, demand: Demand) -> Ints:
 
 
 def _best_means(values: Float, total: Float, demand: Demand, complete: Mask) -> Float:
-    """Return A(S), the most that can be gained from S on, for every subset; −∞ if it is not complete."""
+    """Return A(S), the largest sum of gains from S on, for every subset; −∞ if S lacks a required group."""
     best = np.full(values.size, -np.inf)
     best[-1] = 0.0
     everything = np.arange(values.size)

@@ -93,10 +93,10 @@ def best_set(
     time_limit: float = 5.0,
     progress: Progress = None,
 ) -> BestSet | tuple[BestSet, ...]:
-    """Find the set of groups that explains most for a known budget: which tests for 200 dollars.
+    """Find the set of groups that explains most for a known budget, such as the best tests for 200 dollars.
 
-    Where the budget is known, a set is better than a prefix of a sequence. Greedy sets are filled up with what still
-    fits, groups are exchanged, and branch and bound goes on until the set is proven optimal, or the time is over.
+    If the budget is known, a set is better than a prefix of a sequence. Greedy sets are filled up with groups that
+    still fit, groups are exchanged, and branch and bound runs until the set is proven optimal or the time is over.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def best_set(
         As in :class:`budgetline.AnytimeRegressor`.
     budget : float or sequence of floats
     include, exclude : names of groups
-        Groups that must be in the set (with what they require), or must not be (nor what requires them).
+        Groups that must be in the set (with those that they require), or must not be (nor those that require them).
     alpha : float
         Ridge constant, as there.
     time_limit : float
@@ -149,7 +149,7 @@ def _amount(budget: object) -> float:
 
 
 def _conditions(problem: Quadratic, include: Iterable[str], exclude: Iterable[str]) -> tuple[Mask, Mask]:
-    """Return the masks of the groups that must and must not be in, with all that follows from requirements."""
+    """Return the masks of the included and excluded groups, with all that follows from requirements."""
     names, prices = problem.groups.names, problem.prices
     place = places_of(names)
     included = prices.closure(positions_of("include", include, place))
@@ -157,7 +157,7 @@ def _conditions(problem: Quadratic, include: Iterable[str], exclude: Iterable[st
     for g in positions_of("exclude", exclude, place):
         excluded[[g, *prices.dependents.get(g, ())]] = True
     if both := np.flatnonzero(included & excluded).tolist():
-        raise ValueError(f"group {shown(names[both[0]])} must be in and must not: see include, exclude and requires")
+        raise ValueError(f"group {shown(names[both[0]])} must be both in and out: see include, exclude and requires")
     return included, excluded
 
 
@@ -175,7 +175,7 @@ class _OnlyAllowed:
 
 @dataclass(frozen=True, eq=False)
 class _SetSearch:
-    """The search for the best set with some groups and without others, for one budget."""
+    """The search for the best set for one budget, with some groups included and others excluded."""
 
     problem: Quadratic
     included: Mask
@@ -187,7 +187,7 @@ class _SetSearch:
             raise ValueError(f"the groups that must be in cost {cost:.6g}, more than the budget of {self.budget:.6g}")
 
     def solve(self, separation: Separation, deadline: float, clock: TimeLimit) -> BestSet:
-        """Start from what greedy and exchanges find, and prove it optimal, or find a better set."""
+        """Start from the set that greedy steps and exchanges find, and prove it optimal or find a better one."""
         problem = self.problem
         search = Search(problem, np.array([self.budget]), self.included, self.excluded, separation)
         for cost_sensitive in (True, False):
@@ -206,7 +206,7 @@ class _SetSearch:
         return BestSet(names, problem.prices.cost(chosen), value, explained, bound, optimal, certificate)
 
     def _exchanged(self, chosen: Mask, deadline: float) -> Mask:
-        """Exchange one group for another, and fill up, while that explains more."""
+        """Exchange one group for another, and fill up, as long as that explains more."""
         value = self.problem.value(chosen)
         while time.monotonic() < deadline:
             for tried in self._neighbours(chosen):

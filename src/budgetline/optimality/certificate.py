@@ -26,9 +26,9 @@ HEADER = ("budget", "achieved", "bound", "certified")
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Shares of the total cost that a printed certificate shows."""
 MOST_NAMES = 3
-"""Where there is little room, this many groups are named, and the others counted."""
+"""In short texts this many groups are named, and the others counted."""
 FORMER_LOSSES = {"Logistic": "log_loss", "Softmax": "log_loss", "Poisson": "poisson", "ConvexLoss": "convex"}
-"""Losses in files of earlier versions, which had the names of classes."""
+"""Losses in files of earlier versions, which stored class names."""
 
 
 class Certified(NamedTuple):
@@ -60,14 +60,14 @@ class Certificate:
     budgets, achieved, bounds : float arrays of shape (B,)
         Increasing budgets; F of the longest affordable prefix at each; the bound on F of any affordable set.
     everything : float
-        F of all groups that are not excluded; R(∅) where the columns are too nearly dependent to tell.
+        F of all groups that are not excluded; R(∅) if the columns are too nearly dependent to compute it.
     null_value : float
         R(∅), the risk without any group.
     gamma : float
         γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
-        Groups that must or must not be in a set; none for a sequence. Where there are any, all bounds are about sets
-        that hold all of the first and none of the second; other sets may explain more.
+        Groups that must or must not be in a set; none for a sequence. If there are any, all bounds are about sets that
+        contain all of the first and none of the second; other sets may explain more.
     proof : Proof
 
     Examples
@@ -141,7 +141,7 @@ class Certificate:
     def timeliness(self, stop: float | None = None, interpolation: Interpolation = "step") -> Certified:
         """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
 
-        Where groups are excluded, the bound is about sequences without them. Where groups must be included, this is an
+        If groups are excluded, the bound is about sequences without them. If groups must be included, this is an
         error: the bounds then say nothing about the first groups of a sequence.
 
         Parameters
@@ -159,7 +159,7 @@ class Certificate:
         value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / self._scale
         bound = self.curve()
         most = timeliness(bound if interpolation == "step" else _concave(bound), T, interpolation=interpolation)
-        # on the last billionth before a group the bound is that of the group
+        # just before the cost of a group, by a billionth, the bound is that of the group
         nothing = most <= 1e-6 * self.everything / self._scale
         return Certified(value, most, 1.0 if nothing else float(_ratios(value, most)))
 
@@ -217,7 +217,7 @@ class Certificate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know about the bounds, and what the theorems promise."""
+        """Limitations of the bounds, and what the theorems promise."""
         if self.loss != "squared_error":
             return (f"For loss {shown(self.loss)} the only known bound is what all groups explain.",)
         found = []

@@ -1,4 +1,4 @@
-"""Certificates in files: everything is checked when it is read, and nothing is believed before it is verified."""
+"""Certificates in files: everything is checked when it is read; only ``verify`` checks the bounds themselves."""
 
 from __future__ import annotations
 

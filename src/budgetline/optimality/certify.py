@@ -29,7 +29,7 @@ JUST_BELOW = 1 - 1e-9
 CLOSED = 1e-4
 """A gap below this share of what all groups explain is small enough."""
 SEPARATING = 0.5
-"""The share of the time that the search for Δ may take."""
+"""The share of the time limit for the search for Δ."""
 
 
 def certify(
@@ -46,8 +46,8 @@ def certify(
     """Prove how close a sequence is to optimal at every budget.
 
     Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation and from branch
-    and bound, until the gaps are below 1e-4 of what all groups explain or the time is over; they are valid whenever it
-    ends. They are about the training data and squared error: for other losses the only bound is that of all groups.
+    and bound, until the gaps are below 1e-4 of what all groups explain or the time is over. They are always valid.
+    They are about the training data and squared error: for other losses the only bound is that of all groups.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _certified(problem: Quadratic, order: list[int], grid: Float, limit: float, 
 
 
 def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic) -> list[int]:
-    """Return a sequence as positions of groups; None: the one that greedy ``fr`` finds."""
+    """Return a sequence as positions of groups; None: that of greedy ``fr``."""
     groups = problem.groups
     if isinstance(sequence, str):
         raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
@@ -139,7 +139,7 @@ def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     """Return the certificate of a generalised linear model: F of all groups is the only bound."""
     sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
-        raise ValueError("the sequence was ended early, so what all groups explain is not known: fit all of them")
+        raise ValueError("the sequence ended early, so what all groups explain is not known: fit all of them")
     J = len(groups)
     values = np.cumsum(sequence.gains)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]

@@ -1,4 +1,4 @@
-"""The truth for at most 18 groups: the best of all orders, and the value of the best set at any budget."""
+"""Exact search over at most 18 groups: the best of all orders, and the value of the best set at any budget."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def best_sequence(
         Instead of ``stop``: a sample of the budgets that you expect, and how much each counts.
     interpolation : {"step", "linear"}
         How the curve is read between two stages: it keeps the value of the earlier one, or is a straight line; "linear"
-        goes with ``stop``.
+        cannot be combined with ``budgets``.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def best_sequence(
 
     Examples
     --------
-    A sensor and its background, of little use apart, against a proxy that greedy falls for:
+    A sensor and its background, of little use separately, and a proxy that greedy prefers:
 
     >>> import numpy as np
     >>> from budgetline import AnytimeRegressor, FixedOrder, Moments, best_sequence
@@ -104,7 +104,7 @@ def best_values(
 def _sequence(problem: Quadratic, values: Float, order: Positions) -> GroupSequence:
     names, costs = tuple(problem.groups.names[g] for g in order), problem.prices.steps(order)
     F = values[np.cumsum(np.concatenate([[0], 1 << order]))]
-    gains = np.maximum(np.diff(F), 0.0)  # a group reduces F by rounding only
+    gains = np.maximum(np.diff(F), 0.0)  # a group can reduce F only by rounding
     return GroupSequence(order, names, costs, gains, problem.null_value)
 
 

@@ -1,9 +1,9 @@
-"""The most value that a budget can buy, if groups could be bought in part: one sort.
+"""The largest value that a budget can buy if groups may be bought in part: one sort.
 
 Group g is worth v_g. The cost of a set is at least the sum of its groups' *rests* and of the *hubs* that they need:
-a shared cost, or the own cost of a group that others require (of several, the dearest; leaving the others out makes
-the set look cheaper, so that the value stays an upper bound). A hub opens with the members that together are worth most
-per cost; they are one item, and the other members are items of their own. Items are then taken by value per cost.
+a shared cost, or the own cost of a group that others require (of several, the most expensive; leaving the others out
+makes the set look cheaper, so that the value stays an upper bound). A hub opens with the members that together have the
+highest value per cost, as one item; the other members are items of their own. Items are then taken by value per cost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def filled(prices: Prices, chosen: Mask, excluded: Mask, budget: float, order: I
 
 
 class Knapsack:
-    """What budgets can buy in addition to the included groups, without the excluded ones.
+    """The groups that budgets can buy in addition to the included ones, without the excluded ones.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ class Knapsack:
             if needing:
                 found.append((float(prices.own[h]), [h, *needing]))
                 self.rest[h] = 0.0
-        found.sort(key=lambda hub: hub[0])  # of several the dearest counts
+        found.sort(key=lambda hub: hub[0])  # the most expensive one counts
         for k, (_, members) in enumerate(found):
             self.hub[members] = k
         self.hub_costs = np.array([cost for cost, _ in found])
 
     def left(self, budgets: Float) -> Float:
-        """Return what budgets leave for the free groups."""
+        """Return the part of each budget that is left for the free groups."""
         return np.asarray(budgets * (1 + SLACK) - self.spent)
 
     def fitting(self, budget: float) -> Mask:
@@ -89,7 +89,7 @@ class Knapsack:
         return np.asarray(self.free & (self.single <= self.left(np.array([budget]))[0]))
 
     def most(self, v: Float, budgets: Float) -> Float:
-        """Return the most value at every budget, with that of the included groups; −inf where these cost more.
+        """Return the largest value at every budget, with that of the included groups; −inf if these cost more.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ def _bought(costs: Float, values: Float, left: Float) -> Float:
     paid = np.concatenate([[0.0], np.cumsum(costs)])
     gained = np.concatenate([[0.0], np.cumsum(values)])
     k = np.searchsorted(paid, left, side="right") - 1
-    # a share is at most 1; a value per cost may be beyond what a float holds
+    # a share is at most 1; a value per cost may overflow a float
     following, cost = np.append(values, 0.0)[k], np.append(costs, 0.0)[k]
     share = np.divide(left - paid[k], cost, out=np.zeros(k.shape), where=cost > 0)
     return np.asarray(gained[k] + np.minimum(share, 1.0) * following)

@@ -1,4 +1,4 @@
-"""What the bounds of a certificate follow from."""
+"""The proof of the bounds of a certificate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetline.arrays import Float, Mask, Positions
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What the bounds follow from; see ``docs/design.md``.
+    """The blocks, duals and leaves that prove the bounds; see ``docs/design.md``.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class Proof:
     leaf_budget, leaf_dual : int arrays of shape (L,)
         The budget that a leaf belongs to, and its dual.
     leaf_included, leaf_excluded : bool arrays of shape (L, J)
-        The leaf is about the sets that hold all of the first and none of the second.
+        The leaf is about the sets that contain all of the first and none of the second.
     """
 
     blocks: tuple[Float, ...]

@@ -1,4 +1,4 @@
-"""What sets of groups explain, F(S) = ½ tr(b_S' C_S⁻¹ b_S), and what they cost: the problem that bounds are about."""
+"""What sets of groups explain, F(S) = ½ tr(b_S' C_S⁻¹ b_S), and what they cost: the problem behind the bounds."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from budgetline.statistics.moments import Moments
 Ints = Positions
 
 ALPHA = 1e-5
-"""The ridge constant of estimators that are given none."""
+"""The default ridge constant of estimators."""
 RANK = 1e-13
 """Eigenvalues of C_S below this are rounding noise: columns are standardised."""
 ROUNDINGS = 16
 """C is off by at most this many roundings of its entries, times its width."""
 LEAST_ROUNDING, MOST_ROUNDING = 1e-9, 1e-2
-"""Bounds are raised by this share at least; where more than the second would be needed, C says too little."""
+"""Bounds are raised by at least the first share; if more than the second were needed, C is too inaccurate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Quadratic:
             return cls.of_moments(subject, feature_groups, costs, alpha)
         model = model_of(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
         if not model.squared_error:
-            raise ValueError("only squared error can be searched exactly: for other losses every set takes a refit")
+            raise ValueError("only squared error can be searched exactly: for other losses every set needs a refit")
         return cls.of_model(model)
 
     @classmethod
@@ -89,7 +89,7 @@ class Quadratic:
         factor = subset.factor
         if factor.columns.size < layout.read.size or not factor.kept.all():
             raise ValueError(
-                "the model does not know the covariance of all groups (it was ended early, or columns are dependent): "
+                "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
         _check_width(layout.read.size)
@@ -100,7 +100,7 @@ class Quadratic:
 
     @classmethod
     def _from(cls, moments: Moments, columns: tuple[Ints, ...], groups: FeatureGroups, alpha: float) -> Quadratic:
-        """Return the problem of columns of moments; warn where these do not determine the coefficients."""
+        """Return the problem of columns of moments; warn if these do not determine the coefficients."""
         _check_width(sum(c.size for c in columns))
         gram = Gram.of(moments, np.concatenate(columns), alpha)
         problem = cls(gram, np.array([c.size for c in columns], dtype=np.intp), groups, alpha)
@@ -135,7 +135,7 @@ class Quadratic:
 
     @cached_property
     def rounding(self) -> float | None:
-        """The share by which rounding may change F of any set; None where that is more than a percent.
+        """The share by which rounding may change F of any set; None if that is more than a percent.
 
         An error of E in C changes F by ½ tr w'Ew ≤ ‖E‖ F/λ_min(C).
         """
@@ -189,9 +189,9 @@ class Quadratic:
 
 
 def model_of(subject: object, **of_moments: object) -> AnytimeModel:
-    """Return a fitted model; nothing may be given that goes with moments."""
+    """Return a fitted model; arguments for moments must not be given."""
     if given := [name for name, value in of_moments.items() if value is not None]:
-        raise TypeError(f"{given[0]} goes with moments; a model has its own")
+        raise TypeError(f"{given[0]} is for moments; a model has its own")
     return as_model(subject)
 
 

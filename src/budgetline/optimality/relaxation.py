@@ -32,17 +32,17 @@ MOST_ROUNDS = 60
 MARGINS = (1e-7, 1e-4, 0.1)
 """Δ is reduced by the first of these shares at which M ⪰ 0 survives rounding."""
 WORST_BLOCK = 1e10
-"""A Δ_g with a larger condition number cannot be told from a singular one."""
+"""A Δ_g with a larger condition number counts as singular."""
 SINGULAR = 1e-10
 """Below this smallest eigenvalue of the whitened C no useful Δ exists."""
 LEAST_WEIGHT = 1e-3
-"""Weights start at this at least: zero weights stay zero, and small ones grow slowly."""
+"""Weights start at least at this: zero weights stay zero, and small ones grow slowly."""
 POWER = 0.85
 """½ climbs at every step; powers up to 1 are faster and, as the best dual is kept, as safe."""
 
 
 class Separation(NamedTuple):
-    """Blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, none where there is no useful Δ; and γ, as far as it is known."""
+    """Blocks Δ_g with C − blockdiag(Δ_g) ≻ 0, none if there is no useful Δ; and γ, as far as it is known."""
 
     blocks: tuple[Float, ...]
     gamma: float
@@ -74,7 +74,7 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
 
 
 def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> tuple[Float, ...]:
-    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than its eigenvalues are rounded; () if none is."""
+    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than rounding of eigenvalues; () if none is."""
     C = problem.gram.C
     for share in MARGINS:
         shrunk = tuple((1 - share) * block for block in blocks)
@@ -137,7 +137,7 @@ def _mean_with_inverse(D: Float, X: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """One u, and what follows for all budgets: the bound is ``constant`` + the knapsack of ``v``.
+    """One u, and its bound for all budgets: ``constant`` + the knapsack of ``v``.
 
     Attributes
     ----------

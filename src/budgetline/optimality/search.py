@@ -26,7 +26,7 @@ from budgetline.optimality.relaxation import Dual, Relaxation, Separation
 
 ROOT_ROUNDS, LEAF_ROUNDS = 40, 15
 QUICK = 500
-"""Up to this many columns a dual takes next to no time."""
+"""Up to this many columns a dual takes almost no time."""
 MOST_PREFIXES = 64
 """The models of this many prefixes are tried as duals."""
 
@@ -57,7 +57,7 @@ class Search:
     Attributes
     ----------
     everything : float
-        F of all groups that are not excluded, or R(∅) where C is too nearly singular to tell: no bound is above it.
+        F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it: no bound is above it.
     sets, values
         At every budget the best set known, as a mask, and its F.
     """
@@ -90,14 +90,14 @@ class Search:
         return np.minimum(np.minimum.accumulate(own[::-1])[::-1], self.everything)
 
     def follow(self, order: list[int], deadline: float) -> None:
-        """Learn from an order: the sets of its prefixes and, while there is time, the duals of their models."""
+        """Use an order: the sets of its prefixes and, while there is time, the duals of their models."""
         prefix = np.zeros(self._problem.sizes.size, dtype=bool)
         for g, value in zip(order, self._problem.prefix_values(order).tolist(), strict=True):
             prefix = prefix.copy()
             prefix[g] = True
             self.know(prefix, value)
         if self._leaves and order:
-            # some of many are enough: neighbours give nearly the same bounds
+            # if there are many, some are enough: neighbours give nearly the same bounds
             stages = np.unique(np.linspace(1, len(order), min(len(order), MOST_PREFIXES)).round().astype(int)).tolist()
             for w in self._problem.prefix_solutions(order, stages):
                 self._offer(self._relaxation.from_solution(w))
@@ -113,7 +113,7 @@ class Search:
 
     def run(self, deadline: float, gap: float, tick: Callable[[], object] = lambda: None) -> None:
         """Work on the budget with the largest gap until all are below ``gap``, or until ``deadline``."""
-        closed = np.zeros(self._grid.size, dtype=bool)  # what is left there is rounding
+        closed = np.zeros(self._grid.size, dtype=bool)  # budgets whose remaining gap is rounding
         while self._leaves and time.monotonic() < deadline:
             tick()
             gaps = np.where(closed, -np.inf, self.bounds() - self.values)
@@ -183,7 +183,7 @@ class Search:
         self._round(z, amount, *self._root)
 
     def _split(self, k: int, gap: float) -> bool:
-        """Split the worst leaf of a budget; return whether it could be."""
+        """Split the worst leaf of a budget; return whether that was possible."""
         leaf, amount, grid = self._worst(k), float(self._grid[k]), self._grid[k : k + 1]
         g = self._group_to_split(leaf, amount)
         if g is None:

@@ -25,7 +25,7 @@ CONSTANT = 10
 SINGULAR = 1e-11
 """A smallest eigenvalue of a Δ_g below this share of its largest one may be rounding."""
 ROUNDINGS, MOST_ROUNDING = 16, 1e-2
-"""C is off by this many roundings times its width; where F may change by more than a percent, it says too little."""
+"""C is off by this many roundings times its width; if F may change by more than a percent, it is too inaccurate."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -60,7 +60,7 @@ def _need(holds: object, why: str) -> None:
 
 
 def _raised(claimed: float, found: float, near: float, null_value: float) -> bool:
-    """Tell whether a bound is what was found and not below it: bounds are raised by what rounding may take away."""
+    """Tell whether a claimed bound agrees with the one found and is not below it: bounds are raised for rounding."""
     return bool(-TOLERANCE * null_value <= claimed - found <= near)
 
 
@@ -136,7 +136,7 @@ class _Price:
         return float(self.own[all_of_it].sum() + sum(c for c, members in self.shared if all_of_it[members].any()))
 
     def best(self, v: Float, budget: float, inside: Mask, outside: Mask) -> float:
-        """Return the most value that sets with ``inside`` and without ``outside`` have, bought in fractions."""
+        """Return the largest value of sets with ``inside`` and without ``outside``, bought in fractions."""
         left = budget * (1 + SLACK) - self.of(inside)
         if left < -SLACK * budget:
             return -np.inf
@@ -168,7 +168,7 @@ class _Price:
 
 
 def _rate(cost: float, value: float) -> tuple[float, float]:
-    """Return value per cost for comparisons, as exponent and mantissa: no float may hold the quotient."""
+    """Return value per cost for comparisons, as exponent and mantissa: the quotient may overflow."""
     if cost <= 0 or value <= 0:
         return (np.inf if cost <= 0 else -np.inf), 0.0
     (above, up), (below, down) = np.frexp(value), np.frexp(cost)
@@ -267,7 +267,7 @@ def _dual_terms(certificate: Any, C: Float, b: Float, label: Positions, largest:
 
 
 def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Price, near: float) -> None:
-    """Check that the leaves of every budget hold all sets, and that its bound is that of the worst leaf."""
+    """Check that the leaves of every budget cover all sets, and that its bound is that of the worst leaf."""
     proof, own = certificate.proof, np.empty(certificate.budgets.size)
     for k, budget in enumerate(certificate.budgets):
         leaves = np.flatnonzero(proof.leaf_budget == k)
