@@ -68,7 +68,8 @@ def of_model(model: Any, X: Any) -> Results:
 
 def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
     """All rules and schedules, with costs that add up and that do not."""
-    from budgetline import AnytimeRegressor, AnytimeRegressorCV, Doubling, FeatureGroups, GroupLassoPath
+    from budgetline import AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, GroupLassoPath
+    from budgetline.sequencing import Doubling
 
     for seed in range(3):
         X, score, rng, groups, costs = table(seed)
@@ -99,7 +100,8 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
 
 def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
     """Counts, two classes, three classes, a loss of the user's."""
-    from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, ConvexLoss, FeatureGroups
+    from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups
+    from budgetline.objectives.families import ConvexLoss
 
     for seed in range(2):
         X, score, rng, groups, costs = table(seed, n=200)
