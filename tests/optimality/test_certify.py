@@ -112,7 +112,7 @@ def test_other_estimators(make_model):
     [
         (AnytimeRegressor(), y, "squared_error"),
         (AnytimeRegressor(loss="poisson"), np.abs(y), "poisson"),
-        (AnytimeRegressor(loss=bl.ConvexLoss(np.exp, np.exp)), np.abs(y), "convex"),
+        (AnytimeRegressor(loss=ConvexLoss(np.exp, np.exp)), np.abs(y), "convex"),
         (AnytimeClassifier(), np.digitize(y, [-1, 1]), "log_loss"),
         (bl.AnytimeClassifierCV(), y > 0, "log_loss"),
     ],
