@@ -227,7 +227,7 @@ def _checked(hint: Hint, name: str, found: Array, lengths: Lengths) -> Array:
     for length, n in zip(wanted, found.shape, strict=True):
         known, owner = (n, name) if length == "*" else lengths.setdefault(length, (n, name))
         if n != known:
-            raise ValueError(f"{name} has the shape {found.shape}, which does not go with {owner}: {length} is {known}")
+            raise ValueError(f"{name} has the shape {found.shape}, which does not match {owner}: {length} is {known}")
     if found.dtype.kind == "f" and notes[Shape].finite and not np.isfinite(found).all():
         raise ValueError(f"{name} holds numbers that are not finite")
     if found.dtype.kind == "b" and np.any(found.view(np.uint8) > 1):

@@ -60,7 +60,7 @@ def curve(
     source = _source_for(found.model_, files, target, printer, weight, qid)
     measure = metric or "explained"
     if cv is None:
-        printer.note("judging the model on these rows: they should not be those it learned from")
+        printer.note("evaluating the model on these rows: they should not be its training rows")
         with refusing():
             judged = budget_curve(found, source, metric=measure)
     else:

@@ -43,5 +43,5 @@ Metric = Annotated[
     str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, ndcg@5, or a scikit-learn scorer.")
 ]
 Folds = Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")]
-Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

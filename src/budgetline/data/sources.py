@@ -227,7 +227,7 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
 
 @dataclass(frozen=True)
 class GivenPartition(Partition):
-    """A chunk (X, y) or (X, y, weight) that a user's iterator gave."""
+    """A chunk (X, y) or (X, y, weight) from a user's iterator."""
 
     given: object
     where: str
@@ -281,7 +281,7 @@ def iterator_source(chunks: Any) -> Source:
 
 
 def split_given(given: object, where: str) -> tuple[Any, Any, Any]:
-    """Return X, y and weight of a chunk that a user gave."""
+    """Return X, y and weight of a chunk given by a user."""
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
         raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}{size}")

@@ -245,12 +245,12 @@ def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
     """Return the family of the loss, if estimator, classes and targets can have it."""
     P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
     if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
-        raise ValueError(f"target_shape {shape} does not go with {P} targets")
+        raise ValueError(f"target_shape {shape} does not match {P} targets")
     if issubclass(ESTIMATORS[record.estimator], AnytimeClassifier):
         if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not 2 <= labels.size == len(set(labels.tolist())):
             raise ValueError("classes is not an array of two or more different labels")
         if shape != (() if labels.size == 2 else (labels.size,)):
-            raise ValueError(f"{labels.size} classes do not go with target_shape {shape}")
+            raise ValueError(f"{labels.size} classes do not match target_shape {shape}")
         if record.stored_bytes < 8 * (labels.size - 2) ** 2:  # a family is a matrix of them
             raise ValueError(f"{labels.size} classes are too many for the arrays")
         family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
@@ -260,7 +260,7 @@ def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
         known = {type(make()).__name__: make for make in LOSSES.values()} if takes_loss and not shape else {}
         family = known.get(record.family, SquaredError)()
     if type(family).__name__ != record.family:
-        raise ValueError(f"family {shown(record.family)} does not go with {record.estimator} and its targets")
+        raise ValueError(f"family {shown(record.family)} does not match {record.estimator} and its targets")
     return family
 
 

@@ -51,7 +51,7 @@ class Doubling:
     """The next group may not cost more than all spent so far, so that the total at most doubles (Algorithm 2).
 
     The algorithm as printed stops as soon as no remaining group is affordable; with distinct costs, that is at the
-    second step. This version takes the cheapest remaining group instead and goes on. For every C0 > 4, every budget B
+    second step. This version takes the cheapest remaining group instead and continues. For every C0 > 4, every budget B
     and every set S, under the rules ``fr`` and ``omp``, it guarantees
 
         F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),

@@ -278,7 +278,7 @@ class Moments:
     def _check_compatible(self, other: Moments) -> None:
         if self.target_shape != other.target_shape or self.n_features != other.n_features:
             raise ValueError(
-                f"moments of {self.n_features} features and target shape {self.target_shape} do not go with "
+                f"moments of {self.n_features} features and target shape {self.target_shape} do not match "
                 f"moments of {other.n_features} features and target shape {other.target_shape}"
             )
         if self.feature_names != other.feature_names:
@@ -296,7 +296,7 @@ def _whole(found: Moments) -> Moments:
     if not (found.weight > 0 and found.eps > 0):
         raise ValueError("weight and eps must be positive")
     if len(shape) > 1 or not all(0 < p <= found.mean.size for p in shape) or found.n_features < 0:
-        raise ValueError(f"target_shape {shape} does not go with mean, of {found.mean.size} entries")
+        raise ValueError(f"target_shape {shape} does not match mean, which has {found.mean.size} entries")
     if names is not None and len(names) != found.n_features:
         raise ValueError(f"feature_names has {len(names)} entries, there are {found.n_features} features")
     return found
