@@ -10,12 +10,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
+from budgetline.codec import read_record
 from budgetline.files import write_atomically
 from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
 from budgetline.report.markdown import render_markdown
 from budgetline.report.page import render_page
-from budgetline.report.records import read
 from budgetline.report.sentences import headline
 
 
@@ -87,8 +87,7 @@ class Report(Content):
             raise ValueError(f"schema must be a whole number, got {shown(schema)}")
         if schema != SCHEMA:
             raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}: make the report again")
-        found: Self = read(cls, {name: entry for name, entry in content.items() if name != "schema"})
-        return found
+        return read_record(cls, {name: entry for name, entry in content.items() if name != "schema"})
 
     def to_json(self) -> str:
         """Return the record as JSON, in plain ASCII."""
