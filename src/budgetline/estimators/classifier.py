@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.arrays import Array, Float
+from budgetline.budgets import check_number
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
@@ -271,10 +272,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         classes, codes = check_labels(y, rows.n_rows)
         if isinstance(self.class_weight, dict):
             for label, value in self.class_weight.items():
-                if not 0 <= value < np.inf:
-                    raise ValueError(
-                        f"class_weight of class {shown(label)} must be finite and not negative, got {shown(value)}"
-                    )
+                check_number(f"class_weight of class {shown(label)}", value, ge=0, finite=True)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, classes[codes])
             rows = replace(rows, weight=by_class if rows.weight is None else by_class * rows.weight)

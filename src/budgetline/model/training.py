@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from budgetline.arrays import Array, Float, Positions
+from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.groups import Layout
@@ -324,11 +325,7 @@ def held_out(test: Moments) -> Callable[[StagedModel], Float]:
 
 def number_of_folds(cv: object) -> int:
     """Return the number of folds into which rows of a source are dealt; None is 5."""
-    if cv is None:
-        return 5
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
-        raise ValueError(f"cv must be a number of folds, 2 or more, for a source, got {shown(cv)}")
-    return int(cv)
+    return 5 if cv is None else check_integer("cv, the number of folds of a source,", cv, ge=2)
 
 
 def columns_read(layout: Layout) -> Positions | None:
