@@ -81,18 +81,17 @@ class Quadratic:
         layout = model.layout
         if model.moments is not None:
             return cls._from(model.moments, layout.position, model.groups, model.alpha)
-        subset = model.stages.subset
+        subset, columns = model.stages.subset, model.stages.columns
         assert isinstance(subset, LinearSubset)
-        factor = subset.factor
-        if factor.columns.size < layout.read.size or not factor.kept.all():
+        if columns.size < layout.read.size or not subset.kept.all():
             raise ValueError(
                 "the model does not know the covariance of all groups (it was ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
         _check_width(layout.read.size)
-        place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.by_group)]
-        U = factor.U[:, place]
-        gram = Gram(U.T @ U, U.T @ factor.z, np.array([2 * model.sequence.null_value]))
+        place = np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]
+        U = subset.U[:, place]
+        gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
         return cls(gram, np.array([c.size for c in layout.columns], dtype=np.intp), model.groups, model.alpha)
 
     @classmethod
