@@ -20,7 +20,7 @@ from budgetline.optimality.certificate_file import read_certificate, write_certi
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
-from budgetline.tables import Backend, frame_of, html_table, rounded_down, text_table
+from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
 
 HEADER = ("budget", "achieved", "bound", "certified")
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -40,7 +40,7 @@ class Certified(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Tabular):
     """At every budget, what a sequence explains on the training data, and a bound on what any set of groups can.
 
     The bounds are proven: :meth:`verify` checks them from the moments, without the code that found them.
@@ -273,7 +273,7 @@ class Certificate:
         ----------
         backend : {"pandas", "polars", "pyarrow"}
         """
-        frame = frame_of(self.to_dict(), backend)
+        frame = super().to_frame(backend)
         if self.condition and backend == "pandas":
             frame.attrs["condition"] = self.condition
         if self.condition and backend == "pyarrow":
