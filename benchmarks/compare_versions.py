@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -68,7 +69,8 @@ def of_model(model: Any, X: Any) -> Results:
 
 def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
     """All rules and schedules, with costs that add up and that do not."""
-    from budgetline import AnytimeRegressor, AnytimeRegressorCV, Doubling, FeatureGroups, GroupLassoPath
+    from budgetline import AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, GroupLassoPath
+    from budgetline.sequencing import Doubling
 
     for seed in range(3):
         X, score, rng, groups, costs = table(seed)
@@ -99,7 +101,8 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
 
 def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
     """Counts, two classes, three classes, a loss of the user's."""
-    from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, ConvexLoss, FeatureGroups
+    from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups
+    from budgetline.objectives.families import ConvexLoss
 
     for seed in range(2):
         X, score, rng, groups, costs = table(seed, n=200)
@@ -217,19 +220,50 @@ def results(folder: Path) -> Results:
 
 def jobs() -> dict[str, Callable[[], object]]:
     """Return jobs that take between a tenth of a second and a few seconds."""
-    from budgetline import AnytimeClassifier, AnytimeRegressor, GroupLassoPath, Moments
+    from budgetline import (
+        AnytimeClassifier,
+        AnytimeRegressor,
+        AnytimeRegressorCV,
+        AnytimeRunner,
+        GroupLassoPath,
+        Moments,
+        budget_curve,
+        load,
+        open_source,
+        save,
+    )
+    from budgetline.datasets import load_heart
 
     X, score, rng, groups, _ = table(0, n=100_000, sizes=(6,) * 40)
     y = score + rng.normal(size=len(X))
     small, labels = X[:20_000], (y[:20_000] > 0).astype(int)
     moments = Moments.of(X, y)
-    model = AnytimeRegressor(groups).fit_moments(moments)
+    model, heart = AnytimeRegressor(groups).fit_moments(moments), load_heart()
+    file = Path(tempfile.mkdtemp()) / "model"
+    save(model, file)
+    doctor = AnytimeClassifier(heart.feature_groups, alpha=1e-2)
+    chunked = open_source((small, labels), chunk_rows=4_000)
+    by_score = AnytimeClassifier(groups, rule="score", max_groups=5)
+    runner = AnytimeRunner(model, {name: lambda raw: [0.0] * 6 for name in groups}, mode="cooperative")
     return {
         "fit, 100,000 × 240": lambda: AnytimeRegressor(groups).fit(X, y),
         "sequence from moments": lambda: AnytimeRegressor(groups).fit_moments(moments),
         "logistic omp, 20,000 × 240": lambda: AnytimeClassifier(groups, rule="omp", max_groups=10).fit(small, labels),
         "group lasso from moments": lambda: GroupLassoPath(groups, n_lambdas=50).fit_moments(moments),
         "predict at a budget": lambda: [model.predict(X, budget=20) for _ in range(10)],
+        "logistic fr, heart": lambda: [doctor.fit(heart.data, heart.target) for _ in range(5)],
+        "softmax score, 2,000 × 240": lambda: AnytimeClassifier(groups, rule="score", max_groups=5).fit(
+            small[:2000], np.digitize(y[:2000], [-1, 0, 1])
+        ),
+        "logistic score over a source": lambda: fit_source(by_score, chunked),
+        "squared error over a source": lambda: fit_source(AnytimeRegressor(groups), open_source((X, y))),
+        "cross-validation, 20,000 × 240": lambda: AnytimeRegressorCV(groups, alphas=[1e-3, 1e-1]).fit(
+            small, y[:20_000]
+        ),
+        "a curve": lambda: budget_curve(model, X, y),
+        "certificate without a search": lambda: model.certificate(time_limit=0),
+        "load": lambda: [load(file) for _ in range(20)],
+        "300 runs of 40 groups": lambda: [runner.predict(0) for _ in range(300)],
         "staged predictions": lambda: sum(1 for _ in model.staged_predict(X)),
     }
 
@@ -242,6 +276,7 @@ def serve() -> None:
         start = time.perf_counter()
         at_hand[line.strip()]()
         print(json.dumps(time.perf_counter() - start), flush=True)
+    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss), flush=True)
 
 
 # -- the comparison --------------------------------------------------------------------------------------------------
@@ -294,8 +329,8 @@ def timed(before: Path, after: Path, rounds: int) -> None:
             first, second = times[:: (-1) ** k]
             ratios.append(second / first)
         print(f"{name}: {np.median(ratios[1:]):.3f}")
-    for process in served:
-        process.communicate()
+    first, second = (json.loads(process.communicate()[0]) for process in served)
+    print(f"peak memory: {second / first:.3f}")
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ WALKS = {
     "fit": "bl.AnytimeRegressor(groups).fit(X, y)",
     "predict": "model.predict(X, budget=1.5)",
     "run": "runner.predict(0)",
-    "CLI fit": "cli(['fit', 'data.csv', '--target', 'y', '--out', 'cli.budgetline', '--quiet'])",
+    "CLI fit": "cli(['fit', 'data.csv', '--target', 'y', '--output', 'cli.budgetline'])",
     "fit from files": "bl.AnytimeClassifier(named, rule='score').fit(bl.open_source('labels.csv', 'y'))",
     "certify": "bl.certify(model, time_limit=0.2)",
 }
@@ -43,10 +43,11 @@ def cli(arguments):
         main()
 """
 TRACE = """
+{job}  # so that all modules are imported
 seen = []
 def note(frame, event, argument):
     name = frame.f_globals.get("__name__", "")
-    if event == "call" and name.startswith("budgetline") and name not in seen and frame.f_code.co_name != "<module>":
+    if event == "call" and name.startswith("budgetline") and name not in seen and frame.f_code.co_flags & 1:
         seen.append(name)
 sys.setprofile(note)
 {job}

@@ -52,6 +52,14 @@ class StandardisedColumns:
         A /= self.scale[index]
         return A
 
+    def with_intercept(self) -> Float:
+        """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
+        Z = np.empty((self.root.size, 1 + self.mean.size))
+        Z[:, 0] = 1.0
+        np.subtract(self.X.toarray() if sparse.issparse(self.X) else self.X, self.mean, out=Z[:, 1:])
+        Z[:, 1:] /= self.scale
+        return Z
+
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m)."""
         v = q * self.root[:, None]

@@ -30,16 +30,23 @@ class RowsEngine:
     order : int array of shape (D,)
         Columns of A, group after group.
     loss : Loss
+    design : array of shape (n, 1 + D), optional
+        All columns of Z, if they are at hand.
     """
 
     eager = False
 
-    def __init__(self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss) -> None:
+    def __init__(
+        self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss, design: Float | None = None
+    ) -> None:
         self.A, self.targets, self.order, self.loss = A, targets, order, loss
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
         self.y_mean, counted = np.asarray(self.weight @ targets), targets[self.weight > 0]
         varies = bool(np.any(counted != counted[:1]))
         self.y_spread = float(np.sqrt(self.weight @ (targets - self.y_mean) ** 2).max()) if varies else 0.0
+        if design is not None:
+            self._Z, self._held = design, np.arange(design.shape[1])
+            return
         # Columns that are not written yet take no memory, and a buffer that need not grow is never copied.
         room = order.size + 1 if 8 * self.n_rows * order.size <= LARGEST_BUFFER else 1
         self._Z = np.empty((self.n_rows, room), order="F")

@@ -86,13 +86,12 @@ class _ModelSums:
 
 @dataclass(frozen=True)
 class _ChunkSums:
-    """The statistic whose sum are the model sums at θ (1 + D, Q)."""
+    """The statistic whose sum are the model sums at θ (1 + D, Q), in the order of the columns that are read."""
 
     loss: Loss
     theta: Float
     mean: Float
     scale: Float
-    order: Ints
     total_weight: float
     classes: Array | None
     first: bool
@@ -106,7 +105,8 @@ class _ChunkSums:
                 # targets are checked row by row; a chunk in which all are zero is no error
                 self.loss.check(np.vstack([Y, np.ones((1, Y.shape[1]))]), np.append(weight, 1.0))
         A = StandardisedColumns(chunk.X, self.mean, self.scale, np.sqrt(weight / self.total_weight))
-        rows, every = RowsEngine(A, self.loss.internal(Y), self.order, self.loss), np.arange(len(self.theta))
+        every = np.arange(len(self.theta))
+        rows = RowsEngine(A, self.loss.internal(Y), every[:-1], self.loss, A.with_intercept())
         point = rows.at(every, self.theta)
         with np.errstate(over="ignore", invalid="ignore"):
             descent, H = point.gradient(every), point.hessian(every)
@@ -165,14 +165,15 @@ class SourceEngine:
 
     def at(self, columns: Ints, theta: Float) -> _ModelSums:
         """Make one pass."""
-        full, first = _full(columns, theta, 1 + self._order.size), bool(np.isnan(self.saturated))
-        statistic = _ChunkSums(
-            self._loss, full, self.x_mean, self.x_scale, self._order, self._moments.weight, self._classes, first
+        place, first = np.concatenate([[0], 1 + self._order]), bool(np.isnan(self.saturated))
+        full = _full(place[columns], theta, place.size)
+        found = self._total(
+            _ChunkSums(self._loss, full, self.x_mean, self.x_scale, self._moments.weight, self._classes, first)
         )
-        found = self._total(statistic)
         if first:
             self.saturated = found.saturated
-        return found
+        H = found.H[place][:, :, place]
+        return replace(found, theta=found.theta[place], descent=found.descent[place], H=H)
 
 
 def _full(columns: Ints, theta: Float, size: int) -> Float:
