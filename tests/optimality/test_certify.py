@@ -16,6 +16,7 @@ from truth import Problem, check_verified, make
 
 import budgetline as bl
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, certify
+from budgetline.objectives import ConvexLoss
 
 SHORT = 0.02
 RNG = np.random.default_rng(0)
@@ -112,7 +113,7 @@ def test_other_estimators(make_model):
     [
         (AnytimeRegressor(), y, "squared_error"),
         (AnytimeRegressor(loss="poisson"), np.abs(y), "poisson"),
-        (AnytimeRegressor(loss=bl.ConvexLoss(np.exp, np.exp)), np.abs(y), "convex"),
+        (AnytimeRegressor(loss=ConvexLoss(np.exp, np.exp)), np.abs(y), "convex"),
         (AnytimeClassifier(), np.digitize(y, [-1, 1]), "log_loss"),
         (bl.AnytimeClassifierCV(), y > 0, "log_loss"),
     ],
