@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self, TypeAlias
 
 import narwhals as nw
@@ -22,6 +21,7 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import cut, shown, some
@@ -214,7 +214,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         return check_target(y, n_samples)
 
     def _source_of(
-        self, X: object, y: object, sample_weight: object, client: object, checkpoint: str | PathLike[str] | None
+        self, X: object, y: object, sample_weight: object, client: object, checkpoint: PathName | None
     ) -> Source | None:
         """Return X as a source, if it is one or dask's; None for tables, which take no options of sources."""
         if isinstance(X, Source):

@@ -255,8 +255,6 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
                 f"a classifier needs one target, as a vector, the source has a matrix of {source.target_shape[0]}"
             )
         labels = passes.total(ChunkLabels(), np.empty(0, dtype=np.intp))
-        if labels is None:
-            raise ValueError("the source holds no rows of positive weight")
         classes = labels.classes()
         shape = () if classes.size == 2 else (classes.size,)
         return self._learn(SourceTraining(passes, layout, family_of(classes.size), self.tol, shape, classes), recipe)

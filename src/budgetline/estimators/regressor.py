@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from numbers import Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from budgetline.arrays import Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
@@ -151,7 +151,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         *,
         client: object = None,
         progress: Progress = None,
-        checkpoint: str | PathLike[str] | None = None,
+        checkpoint: PathName | None = None,
     ) -> Self:
         """Learn the sequence and the model of every prefix.
 
@@ -313,7 +313,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
     def _fit_source(
-        self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: str | PathLike[str] | None
+        self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: PathName | None
     ) -> Self:
         recipe, layout = self._recipe(source.feature_names, source.n_features)
         if isinstance(family, SquaredError):

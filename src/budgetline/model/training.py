@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from os import PathLike
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
+from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.messages import shown
 from budgetline.model.generalised import fit_generalised
@@ -28,7 +28,7 @@ from budgetline.progress import Progress
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, located, sum_over, targets_of
+from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over, targets_of
 from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
 from budgetline.statistics.sums import Statistic
@@ -250,14 +250,12 @@ class SourceTraining:
     def _held_out_losses(self, stages: StagedModel) -> Float:
         statistic = StageLosses(stages, self.family, self.classes)
         assert self.fold is not None
-        found: StageLoss = _not_none(
-            self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
-        )
+        found = self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
         return np.asarray(found.total / found.weight)
 
     def _total(self, statistic: Statistic[Any]) -> Any:
         mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
-        return _not_none(self.passes.total(mine, columns_read(self.layout)))
+        return self.passes.total(mine, columns_read(self.layout))
 
 
 @dataclass(frozen=True)
@@ -284,7 +282,7 @@ class StageLosses:
         weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
         if not weight:
             return None
-        with located(chunk):
+        with chunk.located():
             Y = targets_of(chunk, self.classes)
         table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
         mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
@@ -297,25 +295,24 @@ def source_moments(
     n_folds: int | None,
     client: object,
     progress: Progress,
-    checkpoint: str | PathLike[str] | None,
+    checkpoint: PathName | None,
 ) -> MomentsTraining:
     """Return the moments of a source, or of its folds, from one pass."""
     names, shape = layout.names_read, source.target_shape
+    columns = columns_read(layout)
     if n_folds is None:
         statistic = ChunkMoments(names, shape)
-        found = sum_over(
-            source, statistic, columns_read(layout), client=client, progress=progress, checkpoint=checkpoint
-        )
-        return MomentsTraining(layout, (_not_none(found),), n_passes=1)
+        total = sum_over(source, statistic, columns, client=client, progress=progress, checkpoint=checkpoint)
+        return MomentsTraining(layout, (not_empty(total),), n_passes=1)
     if checkpoint is not None:
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
-    found = _not_none(
-        sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), client=client, progress=progress)
-    )
-    for k, part in enumerate(found.parts):
-        if part is None:
-            raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
-    return MomentsTraining(layout, found.parts, n_passes=1)
+    by_fold = MomentsOfFolds(names, shape, n_folds)
+    found = not_empty(sum_over(source, by_fold, columns, client=client, progress=progress))
+    parts = tuple(part for part in found.parts if part is not None)
+    if len(parts) < n_folds:
+        empty = found.parts.index(None)
+        raise ValueError(f"fold {empty} of {n_folds} has no row of positive weight: take fewer folds")
+    return MomentsTraining(layout, parts, n_passes=1)
 
 
 def held_out(test: Moments) -> Callable[[StagedModel], Float]:
@@ -342,9 +339,3 @@ def _check_mass(mass: Array, classes: Array, fold: int) -> None:
     if np.any(mass <= 0):
         missing = shown(classes.tolist()[int(np.argmin(mass))])
         raise ValueError(f"class {missing} is missing in the training set of fold {fold}; use fewer folds")
-
-
-def _not_none(found: Any) -> Any:
-    if found is None:
-        raise ValueError("the source holds no rows of positive weight")
-    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, flo
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
+from budgetline.files import PathName
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown
 from budgetline.optimality.certificate_file import read_certificate, write_certificate
@@ -195,7 +195,7 @@ class Certificate(Tabular):
         """
         verify(self, moments)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the certificate to a file, completely or not at all.
 
         Parameters
@@ -205,7 +205,7 @@ class Certificate(Tabular):
         write_certificate(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Certificate:
+    def load(cls, path: PathName) -> Certificate:
         """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it.
 
         Parameters

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from budgetline.codec import read_record
-from budgetline.files import write_atomically
+from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
 from budgetline.report.markdown import render_markdown
@@ -110,7 +110,7 @@ class Report(Content):
         """Return the report as one HTML page that needs no other file and no network."""
         return render_page(self)
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: PathName) -> None:
         """Write the report as ``.html``, ``.md`` or ``.json``, by the suffix of the path; completely or not at all."""
         renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
         render = renderings.get(Path(path).suffix.lower())
