@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
@@ -28,6 +28,7 @@ from budgetline.messages import cut, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
+from budgetline.model.stages import Available
 from budgetline.model.training import Fitted, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
@@ -100,16 +101,12 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def _answer(
-        self, method: str, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
-    ) -> Array:
+    def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return what a method answers at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
         return self.model_.respond(self.model_.scores(X, budget=budget, stage=stage, available=available), method)
 
-    def _predicted(
-        self, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
-    ) -> Array:
+    def _predicted(self, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return what ``predict`` does, of a subclass of the user's too: keywords that are not given are left out."""
         choice = {"budget": budget, "stage": stage, "available": available}
         found: Array = self.predict(X, **{name: value for name, value in choice.items() if value is not None})

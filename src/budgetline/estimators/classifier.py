@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from numbers import Real
@@ -21,6 +21,7 @@ from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
+from budgetline.model.stages import Available
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
@@ -156,12 +157,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         return self._learn(RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe)
 
     def decision_function(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return scores: log odds of the second class, or one score per class, softmax of which is the probability.
 
@@ -184,34 +180,19 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         return self._answer("decision_function", X, budget, stage, available)
 
     def predict_proba(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
         return self._answer("predict_proba", X, budget, stage, available)
 
     def predict_log_proba(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
         return self._answer("predict_log_proba", X, budget, stage, available)
 
     def predict(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Array:
         """Return the most probable class, shape (n,); keywords as in :meth:`decision_function`."""
         return self._answer("predict", X, budget, stage, available)
@@ -240,7 +221,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         *,
         budget: float | None = None,
         stage: int | None = None,
-        available: Collection[str] | None = None,
+        available: Available = None,
     ) -> float:
         """Return the share of labels predicted; keywords as in :meth:`decision_function`."""
         return float(accuracy_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,7 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
+from budgetline.model.stages import Available
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
@@ -256,12 +257,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return self._learn(MomentsTraining(layout, tuple(parts)), recipe)
 
     def predict(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
 
@@ -307,7 +303,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         *,
         budget: float | None = None,
         stage: int | None = None,
-        available: Collection[str] | None = None,
+        available: Available = None,
     ) -> float:
         """Return R² of the predictions; keywords as in :meth:`predict`."""
         return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))

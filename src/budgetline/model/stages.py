@@ -17,6 +17,8 @@ from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
 RowFunction = Callable[[Float, slice], Array]
+Available = Collection[str] | None
+"""Names of the groups that a prediction may use; None where another choice is made."""
 
 SCORE_BYTES = 1 << 22
 """Scores of several stages are computed by one matrix product, as many as fit into this."""
@@ -157,7 +159,7 @@ class StagedModel:
         coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
         return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, widths)]))
 
-    def choose(self, budget: float | None, stage: int | None, available: Collection[str] | None) -> LinearModel:
+    def choose(self, budget: float | None, stage: int | None, available: Available) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
         if isinstance(available, Iterator):
             available = list(available)  # an iterator can be read only once
