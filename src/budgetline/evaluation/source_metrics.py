@@ -13,9 +13,9 @@ from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import METRICS, Metric, RowMetric
 from budgetline.inputs import check_finite
 from budgetline.model.anytime import AnytimeModel
-from budgetline.statistics.moments import Moments, moments_of
+from budgetline.statistics.moments import moments_of
 from budgetline.statistics.passes import not_empty, sum_over
-from budgetline.statistics.sums import add_up
+from budgetline.statistics.sums import RowSums
 
 GATHER_BYTES = 1 << 31
 """Scores of all rows and stages are kept, for metrics that need them, up to this size."""
@@ -35,24 +35,7 @@ def values_over(model: AnytimeModel, source: Source, metric: Metric, fitted: obj
         gathered = not_empty(sum_over(source, ChunkScores(model, labels), columns))
         return metric.values(gathered.held_out(model, fitted))
     sums = not_empty(sum_over(source, ChunkSums(model, labels, metric), columns))
-    return metric.finished(sums.total / sums.weight, sums.variance)
-
-
-@dataclass(frozen=True)
-class RowSums:
-    """Sums over rows from which a metric follows: weights, weighted means, and the moments of the targets alone."""
-
-    weight: float
-    total: Float
-    targets: Moments | None
-
-    def __add__(self, other: RowSums) -> RowSums:
-        return RowSums(self.weight + other.weight, self.total + other.total, add_up([self.targets, other.targets]))
-
-    @property
-    def variance(self) -> Float | None:
-        """The variances of the targets, for a metric that needs them."""
-        return None if self.targets is None else np.asarray(np.diag(self.targets.scatter) / self.targets.weight)
+    return metric.finished(sums.mean, sums.variance)
 
 
 @dataclass(frozen=True)

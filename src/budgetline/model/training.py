@@ -31,7 +31,7 @@ from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over, targets_of
 from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
-from budgetline.statistics.sums import Statistic
+from budgetline.statistics.sums import RowSums, Statistic
 
 
 class Fitted(NamedTuple):
@@ -250,23 +250,11 @@ class SourceTraining:
     def _held_out_losses(self, stages: StagedModel) -> Float:
         statistic = StageLosses(stages, self.family, self.classes)
         assert self.fold is not None
-        found = self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
-        return np.asarray(found.total / found.weight)
+        return self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout)).mean
 
     def _total(self, statistic: Statistic[Any]) -> Any:
         mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
         return self.passes.total(mine, columns_read(self.layout))
-
-
-@dataclass(frozen=True)
-class StageLoss:
-    """Sums over rows of weighted losses of all stages, and of the weights."""
-
-    weight: float
-    total: Float
-
-    def __add__(self, other: StageLoss) -> StageLoss:
-        return StageLoss(self.weight + other.weight, self.total + other.total)
 
 
 @dataclass(frozen=True)
@@ -277,7 +265,7 @@ class StageLosses:
     family: Family
     classes: Array | None
 
-    def __call__(self, chunk: Chunk) -> StageLoss | None:
+    def __call__(self, chunk: Chunk) -> RowSums | None:
         """Return the losses on a chunk, None if all its weights are zero."""
         weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
         if not weight:
@@ -286,7 +274,7 @@ class StageLosses:
             Y = targets_of(chunk, self.classes)
         table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
         mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
-        return StageLoss(weight, weight * mean)
+        return RowSums(weight, weight * mean)
 
 
 def source_moments(

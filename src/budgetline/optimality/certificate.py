@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, floats_of, rate
+from budgetline.budgets import SLACK, Interpolation, affordable, check_number, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
@@ -254,8 +254,7 @@ class Certificate(Tabular):
         factor : float
             C0, more than 4.
         """
-        if not factor > 4:
-            raise ValueError(f"factor must be more than 4, got {shown(factor)}")
+        check_number("factor", factor, gt=4)
         return -float(np.expm1(-self.gamma * (factor / 2 - 2))) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
