@@ -179,7 +179,7 @@ def check_correlation(text):
 def check_real(text):
     """Sentences, verdicts and tables agree."""
     names = ["NHANES", "heart (logistic)", "mfeat (1 per feature)"]
-    first = {row[0]: row[1:] for row in rows_of(text.split("### Step reading")[0], "finding")}
+    first = {row[0]: row[1:] for row in rows_of(text.split("### Step interpolation")[0], "finding")}
     for finding, cells in first.items():
         sentence = next(line for line in text.splitlines() if line.startswith(f"- **{finding}**"))
         for name, cell in zip(names, cells, strict=True):

@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from budgetline.arrays import Float, Mask, Positions
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 TOLERANCE = 1e-8
 """Numbers that are computed twice agree to this share of R(∅)."""
@@ -196,7 +198,7 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has an unknown budget")
 
 
-def _check_values(certificate: Any, C: Float, b: Float, label: Positions, price: _Price, near: float) -> None:
+def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp], price: _Price, near: float) -> None:
     """Check γ, F of all groups, and what the prefixes achieve at every budget."""
 
     def F(S: Mask) -> float:
@@ -228,7 +230,7 @@ def _check_values(certificate: Any, C: Float, b: Float, label: Positions, price:
         _need(abs(certificate.achieved[k] - values[j]) <= near, f"achieved at {budget:g} is not F of the prefix")
 
 
-def _prefix_values(order: Positions, C: Float, b: Float, label: Positions) -> list[float]:
+def _prefix_values(order: NDArray[np.intp], C: Float, b: Float, label: NDArray[np.intp]) -> list[float]:
     """Return F of every prefix, from one factorisation: C = LL', F = ½‖L⁻¹b‖² up to the last row of the prefix."""
     columns = np.concatenate([np.flatnonzero(label == g) for g in order] or [np.empty(0, dtype=np.intp)])
     z = np.linalg.solve(np.linalg.cholesky(C[np.ix_(columns, columns)]), b[columns])
@@ -236,7 +238,7 @@ def _prefix_values(order: Positions, C: Float, b: Float, label: Positions) -> li
     return [float(np.sum(z[:end] ** 2) / 2) for end in ends]
 
 
-def _gamma(C: Float, label: Positions) -> float:
+def _gamma(C: Float, label: NDArray[np.intp]) -> float:
     """Return the smallest eigenvalue of C in coordinates in which the block of every group is I."""
     white = np.zeros_like(C)
     for g in range(label[-1] + 1):
@@ -245,7 +247,9 @@ def _gamma(C: Float, label: Positions) -> float:
     return max(0.0, float(np.linalg.eigvalsh(white @ C @ white.T)[0]))
 
 
-def _dual_terms(certificate: Any, C: Float, b: Float, label: Positions, largest: float) -> list[tuple[float, Float]]:
+def _dual_terms(
+    certificate: Any, C: Float, b: Float, label: NDArray[np.intp], largest: float
+) -> list[tuple[float, Float]]:
     """Check Δ, and return ½ tr u'Mu and v of every dual."""
     M, J = C.copy(), certificate.included.size
     v = np.zeros((len(certificate.proof.duals), J))
