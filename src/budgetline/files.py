@@ -26,6 +26,8 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+PathName = str | os.PathLike[str]
+"""A path as users give it."""
 SCHEMA = 1
 """Version of the format; files of a newer one are refused."""
 MANIFEST = "budgetline"
@@ -74,7 +76,7 @@ def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, Array
     return arrays, fields
 
 
-def read(path: str | os.PathLike[str]) -> bytes:
+def read(path: PathName) -> bytes:
     """Return the bytes of a file; what cannot be ours is refused before more than its header is read."""
     where = str(path)
     with open(path, "rb") as file:
@@ -127,14 +129,14 @@ def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]
 # -- writing ---------------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomically(path: PathName, data: bytes) -> None:
     """Write a file in full or not at all, as :func:`replacing` does."""
     with replacing(path) as file:
         file.write(data)
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: PathName) -> Iterator[BinaryIO]:
     """Open a file to write to, beside ``path``; it replaces ``path`` at the end, unless there was an error.
 
     A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. Who may not
@@ -166,7 +168,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     _sync_folder(target.parent)
 
 
-def target_of(path: str | os.PathLike[str]) -> Path | None:
+def target_of(path: PathName) -> Path | None:
     """Return the file that a save to ``path`` creates or replaces; None if it is written to directly.
 
     Raises

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.budgets import floats_of, number_of
+from budgetline.budgets import check_number, floats_of
 from budgetline.messages import cut, shown, some
 
 Frame = nw.DataFrame[Any]
@@ -299,8 +299,8 @@ def check_choice(budget: object, stage: object, available: object, n_stages: int
     """Check the keywords that say how much of the model a prediction may use."""
     if sum(v is not None for v in (budget, stage, available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
-    if budget is not None and not number_of(budget) >= 0:
-        raise ValueError(f"budget must be a number ≥ 0 in cost units, got {shown(budget)}")
+    if budget is not None:
+        check_number("budget", budget, "cost", ge=0)
     if stage is not None:
         if isinstance(stage, bool) or not isinstance(stage, Integral):
             raise TypeError(f"stage must be an integer, got {shown(stage)}")

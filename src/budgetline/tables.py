@@ -64,3 +64,20 @@ def frame_of(columns: Mapping[str, Sequence[object]], backend: Backend) -> Any:
     except ImportError as error:
         extra = "arrow" if backend == "pyarrow" else backend
         raise ImportError(f"to_frame needs {backend}: pip install 'budgetline[{extra}]'") from error
+
+
+class Tabular:
+    """A record that is also a table."""
+
+    def to_dict(self) -> Mapping[str, Sequence[object]]:
+        """Return the table as plain columns."""
+        raise NotImplementedError
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return the table of :meth:`to_dict` as a data frame.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+        """
+        return frame_of(self.to_dict(), backend)

@@ -132,7 +132,7 @@ def test_partial_fit_goes_on_from_any_fit(start):
 def test_splitters_are_for_tables():
     X, y = problem("squared")
     for fit in (lambda m: m.fit(open_source((X, y))), lambda m: m.partial_fit(X, y)):
-        with pytest.raises(ValueError, match="cv must be a number of folds, 2 or more"):
+        with pytest.raises(ValueError, match="cv, the number of folds of a source, must be an integer ≥ 2"):
             fit(AnytimeRegressorCV(cv=KFold(3)))
     with pytest.raises(ValueError, match="a checkpoint keeps moments of all rows"):
         AnytimeRegressorCV().fit(open_source((X, y)), checkpoint="memory")

@@ -412,7 +412,7 @@ def test_stopping_costs():
     for alpha in (np.float32(0.5), np.float64(0.5)):
         assert stopping_cost(curve, alpha) == 1
     for alpha in (-0.1, 1.1, np.nan, "plateau", None, True):
-        with pytest.raises(ValueError, match="fraction must be a number from 0 to 1"):
+        with pytest.raises(ValueError, match="fraction must be a number ≥ 0 and ≤ 1"):
             stopping_cost(curve, alpha)
     with pytest.raises(ValueError, match="not finite"):
         stopping_cost(BudgetCurve([0, 1], [0, np.nan]), 0.5)

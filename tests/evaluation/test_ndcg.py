@@ -110,7 +110,7 @@ def test_single_documents_long_ranks_and_any_kind_of_query():
         (([1, 0], [np.nan, 0], [1, 1]), {}, "scores hold NaN"),
         (([1, 0], [np.inf, 0], [1, 1]), {}, "scores hold NaN or infinity"),
         (([1, 0], ["a", "b"], [1, 1]), {}, "scores must be numbers"),
-        *((([1, 0], [1, 0], [1, 1]), {"k": k}, "k must be a whole number") for k in (0, -1, 2.5, True, "five", np.nan)),
+        *((([1, 0], [1, 0], [1, 1]), {"k": k}, "k must be an integer ≥ 1") for k in (0, -1, 2.5, True, "five", np.nan)),
         *((([1, 0], [1, 0], [1, 1]), {"empty": e}, "empty must be") for e in ("zero", None, np.nan, np.inf)),
     ],
 )  # fmt: skip

@@ -123,7 +123,7 @@ def test_nhanes_without_ridge_has_the_rank_of_the_data():
     Xs = (nhanes.data - nhanes.data.mean(axis=0)) / nhanes.data.std(axis=0)
     fitted = Xs @ np.linalg.lstsq(Xs, nhanes.target - nhanes.target.mean(), rcond=1e-10)[0] + nhanes.target.mean()
     np.testing.assert_allclose(model.predict(nhanes.data), fitted, atol=1e-7)
-    assert model.model_.stages.subset.factor.U.shape[0] == np.linalg.matrix_rank(Xs, tol=1e-8 * np.sqrt(len(Xs)))
+    assert model.model_.stages.subset.U.shape[0] == np.linalg.matrix_rank(Xs, tol=1e-8 * np.sqrt(len(Xs)))
     assert np.abs(model.coef_).max() < 100
 
 

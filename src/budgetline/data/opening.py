@@ -18,9 +18,10 @@ from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Source, array_source, iterator_source, split_given
 from budgetline.data.svmlight_files import svmlight_source
 from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition
+from budgetline.files import PathName
 from budgetline.messages import shown
 
-Paths = str | PathLike[str] | list[str | PathLike[str]]
+Paths = PathName | list[PathName]
 SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),

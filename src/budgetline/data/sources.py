@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -64,6 +65,14 @@ class Chunk:
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Say in every error where the rows come from."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.where}: {error}") from error
 
     @property
     def n_rows(self) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self, TypeAlias
 
 import narwhals as nw
@@ -22,12 +21,14 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import cut, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
+from budgetline.model.stages import Available
 from budgetline.model.training import Fitted, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
@@ -100,16 +101,12 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def _answer(
-        self, method: str, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
-    ) -> Array:
+    def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
         return self.model_.respond(self.model_.scores(X, budget=budget, stage=stage, available=available), method)
 
-    def _predicted(
-        self, X: object, budget: float | None, stage: int | None, available: Collection[str] | None
-    ) -> Array:
+    def _predicted(self, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of ``predict``, without keywords that are not given: subclasses may not have them."""
         choice = {"budget": budget, "stage": stage, "available": available}
         found: Array = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
@@ -214,7 +211,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         return check_target(y, n_samples)
 
     def _source_of(
-        self, X: object, y: object, sample_weight: object, client: object, checkpoint: str | PathLike[str] | None
+        self, X: object, y: object, sample_weight: object, client: object, checkpoint: PathName | None
     ) -> Source | None:
         """Return X as a source if it is one or a dask collection; None for tables, which take no source options."""
         if isinstance(X, Source):

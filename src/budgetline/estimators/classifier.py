@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from numbers import Real
@@ -15,11 +15,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.arrays import Array, Float
+from budgetline.budgets import check_number
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
+from budgetline.model.stages import Available
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
@@ -155,12 +157,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         return self._learn(RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe)
 
     def decision_function(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return scores: log odds of the second class, or one score per class whose softmax is the probability.
 
@@ -183,34 +180,19 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         return self._answer("decision_function", X, budget, stage, available)
 
     def predict_proba(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
         return self._answer("predict_proba", X, budget, stage, available)
 
     def predict_log_proba(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`decision_function`."""
         return self._answer("predict_log_proba", X, budget, stage, available)
 
     def predict(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Array:
         """Return the most probable class, shape (n,); keywords as in :meth:`decision_function`."""
         return self._answer("predict", X, budget, stage, available)
@@ -239,7 +221,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         *,
         budget: float | None = None,
         stage: int | None = None,
-        available: Collection[str] | None = None,
+        available: Available = None,
     ) -> float:
         """Return the share of labels predicted correctly; keywords as in :meth:`decision_function`."""
         return float(accuracy_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
@@ -254,8 +236,6 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
                 f"a classifier needs one target, as a vector; the source has a matrix of {source.target_shape[0]}"
             )
         labels = passes.total(ChunkLabels(), np.empty(0, dtype=np.intp))
-        if labels is None:
-            raise ValueError("the source holds no rows of positive weight")
         classes = labels.classes()
         shape = () if classes.size == 2 else (classes.size,)
         return self._learn(SourceTraining(passes, layout, family_of(classes.size), self.tol, shape, classes), recipe)
@@ -271,10 +251,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         classes, codes = check_labels(y, rows.n_rows)
         if isinstance(self.class_weight, dict):
             for label, value in self.class_weight.items():
-                if not 0 <= value < np.inf:
-                    raise ValueError(
-                        f"class_weight of class {shown(label)} must be finite and not negative, got {shown(value)}"
-                    )
+                check_number(f"class_weight of class {shown(label)}", value, ge=0, finite=True)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, classes[codes])
             rows = replace(rows, weight=by_class if rows.weight is None else by_class * rows.weight)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from numbers import Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,8 +17,10 @@ from budgetline.arrays import Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
+from budgetline.model.stages import Available
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
@@ -151,7 +152,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         *,
         client: object = None,
         progress: Progress = None,
-        checkpoint: str | PathLike[str] | None = None,
+        checkpoint: PathName | None = None,
     ) -> Self:
         """Learn the sequence and the model of every prefix.
 
@@ -256,12 +257,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return self._learn(MomentsTraining(layout, tuple(parts)), recipe)
 
     def predict(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
 
@@ -307,13 +303,13 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         *,
         budget: float | None = None,
         stage: int | None = None,
-        available: Collection[str] | None = None,
+        available: Available = None,
     ) -> float:
         """Return R² of the predictions; keywords as in :meth:`predict`."""
         return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
     def _fit_source(
-        self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: str | PathLike[str] | None
+        self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: PathName | None
     ) -> Self:
         recipe, layout = self._recipe(source.feature_names, source.n_features)
         if isinstance(family, SquaredError):

@@ -16,14 +16,14 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import indexable
 
 from budgetline.arrays import Positions
-from budgetline.budgets import Interpolation, check_interpolation
+from budgetline.budgets import Interpolation, check_interpolation, check_number
 from budgetline.data.rows import Rows
 from budgetline.evaluation.budget_curves import budget_curve
 from budgetline.evaluation.cross_validation import Samples
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
 from budgetline.evaluation.oracle import oracle_curve
-from budgetline.evaluation.timeliness import check_fraction, plateau, stopping_cost, timeliness
+from budgetline.evaluation.timeliness import plateau, stopping_cost, timeliness
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_model
@@ -150,7 +150,7 @@ def compare(
     True
     """
     check_interpolation(interpolation)
-    check_fraction(1 if fraction == "plateau" else fraction)
+    check_number("fraction", 1 if fraction == "plateau" else fraction, ge=0, le=1)
     measure, reference = as_metric(metric), _check_names(estimators, reference, oracles)
     folds = _folds(Samples(indexable(X)[0], y, sample_weight, qid), cv, estimators)
     fits: list[_Fit] = []

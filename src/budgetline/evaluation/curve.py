@@ -15,11 +15,11 @@ from budgetline.budgets import Interpolation, affordable, check_interpolation, f
 from budgetline.messages import shown
 from budgetline.model.anytime import as_model
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.tables import Backend, frame_of, text_table
+from budgetline.tables import Tabular, text_table
 
 
 @dataclass(frozen=True, eq=False)
-class BudgetCurve:
+class BudgetCurve(Tabular):
     """Quality against cost: the value of a model before any group, then after each group.
 
     A budget between two costs buys what the lower one does ("step"). The paper joins the points by straight
@@ -191,15 +191,6 @@ class BudgetCurve:
         if self.errors is not None:
             table["standard_error"] = self.errors.tolist()
         return table
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return the table as a data frame.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-        """
-        return frame_of(self.to_dict(), backend)
 
     def __len__(self) -> int:
         return self.costs.size

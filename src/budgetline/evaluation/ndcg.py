@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Array, Float, Positions
-from budgetline.budgets import number_of
-from budgetline.messages import shown
+from budgetline.budgets import check_integer, check_number
 
 
 def ndcg_score(
@@ -92,7 +90,7 @@ def _check(rel: Float, scores: Array, qid: Array, k: object, empty: object) -> N
         raise ValueError("scores hold NaN or infinity")
     if not np.all(fits := (rel >= 0) & (rel <= 500)):
         raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
-    if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
-        raise ValueError(f"k must be a whole number ≥ 1 or None, got {shown(k)}")
-    if empty != "skip" and not np.isfinite(number_of(empty)):
-        raise ValueError(f"empty must be 'skip' or a number, got {shown(empty)}")
+    if k is not None:
+        check_integer("k", k, ge=1)
+    if empty != "skip":
+        check_number("empty", empty, "number or 'skip'", finite=True)

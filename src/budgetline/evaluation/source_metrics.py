@@ -13,9 +13,9 @@ from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import METRICS, Metric, RowMetric
 from budgetline.inputs import check_finite
 from budgetline.model.anytime import AnytimeModel
-from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.passes import located, sum_over
-from budgetline.statistics.sums import add_up
+from budgetline.statistics.moments import moments_of
+from budgetline.statistics.passes import not_empty, sum_over
+from budgetline.statistics.sums import RowSums
 
 GATHER_BYTES = 1 << 31
 """Scores of all rows and stages are kept, for metrics that need them, up to this size."""
@@ -32,31 +32,10 @@ def values_over(model: AnytimeModel, source: Source, metric: Metric, fitted: obj
     # which two values a regressor's y has is known only when all rows are seen
     whole = metric is METRICS["accuracy"] and model.classes is None
     if whole or not isinstance(metric, RowMetric):
-        gathered: Gathered | None = sum_over(source, ChunkScores(model, labels), columns)
-        if gathered is None:
-            raise ValueError("the source holds no rows")
+        gathered = not_empty(sum_over(source, ChunkScores(model, labels), columns))
         return metric.values(gathered.held_out(model, fitted))
-    sums: RowSums | None = sum_over(source, ChunkSums(model, labels, metric), columns)
-    if sums is None:
-        raise ValueError("the source holds no rows of positive weight")
-    return metric.finished(sums.total / sums.weight, sums.variance)
-
-
-@dataclass(frozen=True)
-class RowSums:
-    """Sums over rows from which a metric follows: weights, weighted means, and the moments of the targets alone."""
-
-    weight: float
-    total: Float
-    targets: Moments | None
-
-    def __add__(self, other: RowSums) -> RowSums:
-        return RowSums(self.weight + other.weight, self.total + other.total, add_up([self.targets, other.targets]))
-
-    @property
-    def variance(self) -> Float | None:
-        """The variances of the targets, for a metric that needs them."""
-        return None if self.targets is None else np.asarray(np.diag(self.targets.scatter) / self.targets.weight)
+    sums = not_empty(sum_over(source, ChunkSums(model, labels, metric), columns))
+    return metric.finished(sums.mean, sums.variance)
 
 
 @dataclass(frozen=True)
@@ -72,7 +51,7 @@ class ChunkSums:
         weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
         if not weight:
             return None
-        with located(chunk):
+        with chunk.located():
             table, targets = check_finite(chunk.X, self.labels), None
             held = HeldOut(self.model, table, chunk.y, table, chunk.weight)
             means = self.metric.means(held)
@@ -116,6 +95,6 @@ class ChunkScores:
 
     def __call__(self, chunk: Chunk) -> Gathered:
         """Return the scores of a chunk."""
-        with located(chunk):
+        with chunk.located():
             table = check_finite(chunk.X, self.labels)
         return Gathered((replace(chunk, X=np.stack(list(self.model.stages.stage_scores(table)), axis=1)),))

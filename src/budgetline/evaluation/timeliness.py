@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from budgetline.budgets import SLACK, Demand, Interpolation, number_of
+from budgetline.budgets import SLACK, Demand, Interpolation, check_number
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.messages import shown
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
@@ -76,7 +75,7 @@ def stopping_cost(curve: object, fraction: float) -> float:
     4.0
     """
     curve = BudgetCurve.of(curve)
-    check_fraction(fraction)
+    check_number("fraction", fraction, ge=0, le=1)
     if fraction == 1:
         return float(curve.total_cost)
     gain = curve.improvement()
@@ -111,9 +110,3 @@ def plateau(curve: object) -> float:
     costs = [stopping_cost(curve, fraction) for fraction in (*PLATEAUS, 1.0)]
     steps = np.diff(costs) > PLATEAU_COST * curve.total_cost * (1 + SLACK)
     return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0
-
-
-def check_fraction(fraction: object) -> None:
-    """Raise an error unless a fraction is a number from 0 to 1."""
-    if not 0 <= number_of(fraction) <= 1:
-        raise ValueError(f"fraction must be a number from 0 to 1, got {shown(fraction)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.arrays import Array, Float, Table
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
-from budgetline.model.stages import LinearModel, StagedModel
+from budgetline.model.stages import Available, LinearModel, StagedModel
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -106,12 +106,7 @@ class AnytimeModel:
         return self.stages.at_stage(self.n_stages)
 
     def scores(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Collection[str] | None = None,
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups."""
         model = self.stages.choose(budget, stage, available)

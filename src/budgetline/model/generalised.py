@@ -41,10 +41,10 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float) 
     mean, scale = engine.x_mean, engine.x_scale
     coef, intercept = in_user_units(path[:, 1:].transpose(0, 2, 1), columns, mean, scale, path[:, 0])
     ends = np.array([len(theta) - 1 for theta in objective.stages], dtype=np.intp)
-    subset = QuadraticSubset(expansions, engine.y_mean.size, columns, ends, family)
+    subset = QuadraticSubset(expansions, engine.y_mean.size, family)
     names, costs = tuple(recipe.names[g] for g in order), recipe.prices.steps(order)
     sequence = GroupSequence(order, names, costs, gains, objective.null_value)
-    return StagedModel(sequence, recipe.names, coef, intercept, null, subset, mean, scale)
+    return StagedModel(sequence, recipe.names, coef, intercept, null, columns, ends, subset, mean, scale)
 
 
 def _warn_if_drowned(objective: GeneralisedLinear, engine: Engine) -> None:

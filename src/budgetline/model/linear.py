@@ -151,5 +151,8 @@ def _staged(
     """Put coefficients of standardised columns into the user's units; ``y_levels`` are refined means (stages, P)."""
     names = tuple(recipe.names[g] for g in run.order)
     sequence = GroupSequence(run.order, names, recipe.prices.steps(run.order), run.gains, run.null_value)
-    coef, intercept = in_user_units(W, run.factor.columns, mean, scale, y_mean if y_levels is None else y_levels)
-    return StagedModel(sequence, recipe.names, coef, intercept, y_mean, LinearSubset(run.factor, y_mean), mean, scale)
+    factor, columns = run.factor, run.factor.columns
+    coef, intercept = in_user_units(W, columns, mean, scale, y_mean if y_levels is None else y_levels)
+    subset = LinearSubset(factor.U, factor.z, factor.kept, y_mean)
+    parts = (coef, intercept, y_mean, columns, factor.column_ends)
+    return StagedModel(sequence, recipe.names, *parts, subset, mean, scale)

@@ -17,6 +17,8 @@ from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
 RowFunction = Callable[[Float, slice], Array]
+Available = Collection[str] | None
+"""Names of the groups that a prediction may use; None where another choice is made."""
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""
@@ -44,8 +46,12 @@ class StagedModel:
     intercept_path : array of shape (stages, P)
     null_intercept : array of shape (P,)
         The model before any group: the training mean.
+    columns : int array of shape (T,)
+        The chosen columns of X, in the order of the sequence.
+    column_ends : int array of shape (stages,)
+        How many of them the first j stages use.
     subset : LinearSubset or QuadraticSubset
-        Answers for subsets of the chosen columns, standardised; ``subset.columns`` are columns of X.
+        Answers for subsets of the chosen columns, standardised.
     mean, scale : arrays of shape (D,)
         Standardisation of X.
     """
@@ -55,6 +61,8 @@ class StagedModel:
     coef_path: Float
     intercept_path: Float
     null_intercept: Float
+    columns: Positions
+    column_ends: Positions
     subset: Subset
     mean: Float
     scale: Float
@@ -70,15 +78,14 @@ class StagedModel:
         coef[..., columns] = self.coef_path
         mean, scale = np.zeros(n_features), np.full(n_features, np.inf)
         mean[columns], scale[columns] = self.mean, self.scale
-        subset = self.subset.renamed(columns[self.subset.columns])
-        return replace(self, coef_path=coef, subset=subset, mean=mean, scale=scale)
+        return replace(self, coef_path=coef, columns=columns[self.columns], mean=mean, scale=scale)
 
     def at_stage(self, stage: int) -> LinearModel:
         """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
         if stage == 0:
             P, D = self.null_intercept.size, self.mean.size
             return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
-        columns = np.sort(self.subset.columns[: self.subset.column_ends[stage - 1]])
+        columns = np.sort(self.columns[: self.column_ends[stage - 1]])
         return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
 
     def stage_scores(self, table: Table) -> Iterator[Float]:
@@ -147,14 +154,12 @@ class StagedModel:
         count = int(in_sequence.sum())
         if in_sequence[:count].all():
             return self.at_stage(count)
-        widths = np.diff(self.subset.column_ends, prepend=0)
-        chosen = np.repeat(in_sequence, widths)
-        columns = self.subset.columns
-        W, level = self.subset.solve(chosen)
-        coef, intercept = in_user_units(W, columns, self.mean, self.scale, level)
-        return LinearModel(coef, intercept, np.sort(columns[chosen]))
+        widths = np.diff(self.column_ends, prepend=0)
+        W, level = self.subset.solve(in_sequence, widths)
+        coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
+        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, widths)]))
 
-    def choose(self, budget: float | None, stage: int | None, available: Collection[str] | None) -> LinearModel:
+    def choose(self, budget: float | None, stage: int | None, available: Available) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
         if isinstance(available, Iterator):
             available = list(available)  # an iterator can be read only once

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.coefficients import subset_coefficients
-from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import Expansion
 from budgetline.objectives.newton import factored
@@ -17,28 +16,16 @@ from budgetline.objectives.newton import factored
 
 @dataclass(frozen=True)
 class LinearSubset:
-    """Least squares: exact for every subset."""
+    """Least squares: exact for every subset. ``U``, ``z`` and ``kept`` are those of a :class:`Factor`."""
 
-    factor: Factor
+    U: Float
+    z: Float
+    kept: Mask
     level: Float
 
-    @property
-    def columns(self) -> Positions:
-        """The chosen columns."""
-        return self.factor.columns
-
-    @property
-    def column_ends(self) -> Positions:
-        """Where the stages end."""
-        return self.factor.column_ends
-
-    def solve(self, chosen: Mask) -> tuple[Float, Float]:
-        """Solve U_A w ≈ z."""
-        return subset_coefficients(self.factor, chosen), self.level
-
-    def renamed(self, columns: Positions) -> LinearSubset:
-        """Return the same for columns of another table."""
-        return replace(self, factor=replace(self.factor, columns=columns))
+    def solve(self, steps: Mask, widths: Positions) -> tuple[Float, Float]:
+        """Return coefficients (P, T) and levels (P,) of the groups at these steps, from U_A w ≈ z."""
+        return subset_coefficients(self.U, self.z, self.kept, np.repeat(steps, widths)), self.level
 
 
 @dataclass(frozen=True)
@@ -52,23 +39,16 @@ class QuadraticSubset:
 
     expansions: tuple[Expansion, ...]
     n_scores: int
-    columns: Positions
-    column_ends: Positions
     family: Family
 
-    def solve(self, chosen: Mask) -> tuple[Float, Float]:
-        """Solve for the subset and the intercept, which is always in."""
-        free = np.repeat(np.concatenate([[True], chosen]), self.n_scores)
-        ends = np.concatenate([[0], self.column_ends])
+    def solve(self, steps: Mask, widths: Positions) -> tuple[Float, Float]:
+        """Return coefficients (P, T) and intercepts (P,) of the groups at these steps; the intercept is always in."""
+        free = np.repeat(np.concatenate([[True], np.repeat(steps, widths)]), self.n_scores)
         *prefixes, last = self.expansions
-        contained = [e for e in prefixes if chosen[: ends[e.stage]].all()]
+        contained = [e for e in prefixes if steps[: e.stage].all()]
         theta, _ = min((_minimum(e, free) for e in (last, *contained[-1:])), key=lambda found: found[1])
         external = self.family.external(theta.reshape(-1, self.n_scores))
         return external[1:].T, external[0]
-
-    def renamed(self, columns: Positions) -> QuadraticSubset:
-        """Return the same for columns of another table."""
-        return replace(self, columns=columns)
 
 
 Subset = LinearSubset | QuadraticSubset

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from os import PathLike
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -14,8 +13,10 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from budgetline.arrays import Array, Float, Positions
+from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
+from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.messages import shown
 from budgetline.model.generalised import fit_generalised
@@ -27,10 +28,10 @@ from budgetline.progress import Progress
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, located, sum_over, targets_of
+from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over, targets_of
 from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
-from budgetline.statistics.sums import Statistic
+from budgetline.statistics.sums import RowSums, Statistic
 
 
 class Fitted(NamedTuple):
@@ -249,25 +250,11 @@ class SourceTraining:
     def _held_out_losses(self, stages: StagedModel) -> Float:
         statistic = StageLosses(stages, self.family, self.classes)
         assert self.fold is not None
-        found: StageLoss = _not_none(
-            self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
-        )
-        return np.asarray(found.total / found.weight)
+        return self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout)).mean
 
     def _total(self, statistic: Statistic[Any]) -> Any:
         mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
-        return _not_none(self.passes.total(mine, columns_read(self.layout)))
-
-
-@dataclass(frozen=True)
-class StageLoss:
-    """Sums over rows of weighted losses of all stages, and of the weights."""
-
-    weight: float
-    total: Float
-
-    def __add__(self, other: StageLoss) -> StageLoss:
-        return StageLoss(self.weight + other.weight, self.total + other.total)
+        return self.passes.total(mine, columns_read(self.layout))
 
 
 @dataclass(frozen=True)
@@ -278,16 +265,16 @@ class StageLosses:
     family: Family
     classes: Array | None
 
-    def __call__(self, chunk: Chunk) -> StageLoss | None:
+    def __call__(self, chunk: Chunk) -> RowSums | None:
         """Return the losses on a chunk, None if all its weights are zero."""
         weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
         if not weight:
             return None
-        with located(chunk):
+        with chunk.located():
             Y = targets_of(chunk, self.classes)
         table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
         mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
-        return StageLoss(weight, weight * mean)
+        return RowSums(weight, weight * mean)
 
 
 def source_moments(
@@ -296,25 +283,24 @@ def source_moments(
     n_folds: int | None,
     client: object,
     progress: Progress,
-    checkpoint: str | PathLike[str] | None,
+    checkpoint: PathName | None,
 ) -> MomentsTraining:
     """Return the moments of a source, or of its folds, from one pass."""
     names, shape = layout.names_read, source.target_shape
+    columns = columns_read(layout)
     if n_folds is None:
         statistic = ChunkMoments(names, shape)
-        found = sum_over(
-            source, statistic, columns_read(layout), client=client, progress=progress, checkpoint=checkpoint
-        )
-        return MomentsTraining(layout, (_not_none(found),), n_passes=1)
+        total = sum_over(source, statistic, columns, client=client, progress=progress, checkpoint=checkpoint)
+        return MomentsTraining(layout, (not_empty(total),), n_passes=1)
     if checkpoint is not None:
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
-    found = _not_none(
-        sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), client=client, progress=progress)
-    )
-    for k, part in enumerate(found.parts):
-        if part is None:
-            raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: use fewer folds")
-    return MomentsTraining(layout, found.parts, n_passes=1)
+    by_fold = MomentsOfFolds(names, shape, n_folds)
+    found = not_empty(sum_over(source, by_fold, columns, client=client, progress=progress))
+    parts = tuple(part for part in found.parts if part is not None)
+    if len(parts) < n_folds:
+        empty = found.parts.index(None)
+        raise ValueError(f"fold {empty} of {n_folds} has no row of positive weight: use fewer folds")
+    return MomentsTraining(layout, parts, n_passes=1)
 
 
 def held_out(test: Moments) -> Callable[[StagedModel], Float]:
@@ -324,11 +310,7 @@ def held_out(test: Moments) -> Callable[[StagedModel], Float]:
 
 def number_of_folds(cv: object) -> int:
     """Return the number of folds for the rows of a source; None is 5."""
-    if cv is None:
-        return 5
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
-        raise ValueError(f"cv must be a number of folds, 2 or more, for a source, got {shown(cv)}")
-    return int(cv)
+    return 5 if cv is None else check_integer("cv, the number of folds of a source,", cv, ge=2)
 
 
 def columns_read(layout: Layout) -> Positions | None:
@@ -345,9 +327,3 @@ def _check_mass(mass: Array, classes: Array, fold: int) -> None:
     if np.any(mass <= 0):
         missing = shown(classes.tolist()[int(np.argmin(mass))])
         raise ValueError(f"class {missing} is missing in the training set of fold {fold}; use fewer folds")
-
-
-def _not_none(found: Any) -> Any:
-    if found is None:
-        raise ValueError("the source holds no rows of positive weight")
-    return found

@@ -41,11 +41,13 @@ def stage_coefficients(factor: Factor) -> Float:
     return W
 
 
-def subset_coefficients(factor: Factor, chosen: Mask) -> Float:
-    """Solve C_A w = b_A for any subset A of the factor's columns: least squares in U_A w ≈ z, as accurate as U is.
+def subset_coefficients(U: Float, z: Float, kept: Mask, chosen: Mask) -> Float:
+    """Solve C_A w = b_A for any subset A of a factor's columns: least squares in U_A w ≈ z, as accurate as U is.
 
     Parameters
     ----------
+    U, z, kept : arrays
+        Of the :class:`~budgetline.objectives.factors.Factor`.
     chosen : bool array of shape (T,)
 
     Returns
@@ -53,11 +55,10 @@ def subset_coefficients(factor: Factor, chosen: Mask) -> Float:
     array of shape (P, T)
         Zero outside the subset; the minimum-norm solution where it is not unique.
     """
-    U, z = factor.U, factor.z
     w = np.zeros((U.shape[1], z.shape[1]))
     if not chosen.any() or U.shape[0] == 0:
         return w.T
-    if factor.kept.all():
+    if kept.all():
         # the columns before the first missing one are triangular already: solve only for those after it
         first = chosen.size if chosen.all() else int(np.argmin(chosen))
         rest = np.flatnonzero(chosen[first:]) + first

@@ -54,7 +54,15 @@ class Rule:
         raise NotImplementedError
 
 
-class ForwardRegression(Rule):
+class _Whitened(Rule):
+    """Rules of the gradient whitened by a matrix M_g."""
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: the leading part of one factorisation is that of the leading columns."""
+        return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
+
+
+class ForwardRegression(_Whitened):
     """``fr``: M_g is the Schur complement C_g − C_gS C_S⁻¹ C_Sg, so that half the score is the exact gain."""
 
     def __init__(self, classes: list[SizeClass]) -> None:
@@ -82,25 +90,17 @@ class ForwardRegression(Rule):
                 schur[where] = block
                 unit[where] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores: the leading part of one factorisation is that of the leading columns."""
-        return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
-
     def _class_scores(self, k: int, r: Float) -> Float:
         unit = self.unit[k][:, :, None]
         return np.asarray((whiten(self.schur[k] * unit * unit.transpose(0, 2, 1), r * unit) ** 2).sum(axis=(1, 2)))
 
 
-class OrthogonalMatchingPursuit(Rule):
+class OrthogonalMatchingPursuit(_Whitened):
     """``omp``: M_g = C_g, the gradient whitened within the group."""
 
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
         self.whiteners = [whiten(c.blocks, _identities(c.blocks)) for c in classes]
-
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores: the leading part of one factorisation is that of the leading columns."""
-        return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))

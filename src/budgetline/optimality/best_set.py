@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, number_of
+from budgetline.budgets import SLACK, check_number
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.messages import printable, shown
 from budgetline.optimality.certificate import Certificate
@@ -132,7 +132,8 @@ def best_set(
     limit = check_time_limit(time_limit)
     problem = Quadratic.of_moments(moments, feature_groups, costs, alpha)
     conditions = _conditions(problem, include, exclude)
-    searches = [_SetSearch(problem, *conditions, _amount(each)) for each in np.atleast_1d(given).tolist()]
+    amounts = [check_number("budget", each, ge=0, finite=True) for each in np.atleast_1d(given).tolist()]
+    searches = [_SetSearch(problem, *conditions, amount) for amount in amounts]
     found = []
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         separation = separate(problem, clock.start + SEPARATING * clock.limit)
@@ -140,12 +141,6 @@ def best_set(
             now = time.monotonic()
             found.append(search.solve(separation, now + (clock.end - now) / (len(searches) - k), clock))
     return tuple(found) if given.ndim else found[0]
-
-
-def _amount(budget: object) -> float:
-    if not 0 <= number_of(budget) < np.inf:
-        raise ValueError(f"budget must be a finite number ≥ 0, got {shown(budget)}")
-    return number_of(budget)
 
 
 def _conditions(problem: Quadratic, include: Iterable[str], exclude: Iterable[str]) -> tuple[Mask, Mask]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,17 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, floats_of, rate
+from budgetline.budgets import SLACK, Interpolation, affordable, check_number, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.evaluation.timeliness import timeliness
+from budgetline.files import PathName
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown
 from budgetline.optimality.certificate_file import read_certificate, write_certificate
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
-from budgetline.tables import Backend, frame_of, html_table, rounded_down, text_table
+from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
 
 HEADER = ("budget", "achieved", "bound", "certified")
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -40,7 +40,7 @@ class Certified(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Tabular):
     """At every budget, what a sequence explains on the training data, and a bound on what any set of groups can.
 
     The bounds are proven: :meth:`verify` checks them from the moments, without the code that found them.
@@ -195,7 +195,7 @@ class Certificate:
         """
         verify(self, moments)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the certificate to a file, completely or not at all.
 
         Parameters
@@ -205,7 +205,7 @@ class Certificate:
         write_certificate(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Certificate:
+    def load(cls, path: PathName) -> Certificate:
         """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it.
 
         Parameters
@@ -254,8 +254,7 @@ class Certificate:
         factor : float
             C0, more than 4.
         """
-        if not factor > 4:
-            raise ValueError(f"factor must be more than 4, got {shown(factor)}")
+        check_number("factor", factor, gt=4)
         return -float(np.expm1(-self.gamma * (factor / 2 - 2))) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
@@ -273,7 +272,7 @@ class Certificate:
         ----------
         backend : {"pandas", "polars", "pyarrow"}
         """
-        frame = frame_of(self.to_dict(), backend)
+        frame = super().to_frame(backend)
         if self.condition and backend == "pandas":
             frame.attrs["condition"] = self.condition
         if self.condition and backend == "pyarrow":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.codec import AtLeast, Shape, from_bytes, to_bytes
-from budgetline.files import read, write_atomically
+from budgetline.files import PathName, read, write_atomically
 from budgetline.groups.record import StoredGroups, check_order
 from budgetline.optimality.proof import Proof
 
@@ -63,7 +62,7 @@ OF_PROOF = [field.name for field in fields(Proof)]
 OF_CERTIFICATE = [field.name for field in fields(CertificateRecord) if field.name not in OF_PROOF]
 
 
-def write_certificate(certificate: Any, path: str | os.PathLike[str]) -> None:
+def write_certificate(certificate: Any, path: PathName) -> None:
     """Write a certificate to a file, in full or not at all."""
     parts = {name: getattr(certificate, name) for name in OF_CERTIFICATE}
     parts |= {name: getattr(certificate.proof, name) for name in OF_PROOF}
@@ -71,7 +70,7 @@ def write_certificate(certificate: Any, path: str | os.PathLike[str]) -> None:
     write_atomically(path, to_bytes(KIND, CertificateRecord(**parts | {"blocks": blocks})))
 
 
-def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_certificate(path: PathName) -> dict[str, Any]:
     """Return the fields of a certificate from a file, all of them checked; nothing is run."""
     return from_bytes(KIND, CertificateRecord, read(path), str(path), _parts)
 

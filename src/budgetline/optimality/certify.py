@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float
-from budgetline.budgets import affordable, floats_of, number_of
+from budgetline.budgets import affordable, check_number, floats_of
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
@@ -94,9 +94,7 @@ def certify(
 
 def check_time_limit(time_limit: object) -> float:
     """Return a number of seconds."""
-    if not number_of(time_limit) >= 0:
-        raise ValueError(f"time_limit must be a number of seconds ≥ 0, got {shown(time_limit)}")
-    return number_of(time_limit)
+    return check_number("time_limit", time_limit, "number of seconds", ge=0)
 
 
 def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLike | None) -> Float:

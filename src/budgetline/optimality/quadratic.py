@@ -10,10 +10,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import number_of
+from budgetline.budgets import check_number
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Prices
-from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.linear import LARGEST_GRAM, warn_from_moments
 from budgetline.model.subsets import LinearSubset
@@ -71,12 +70,10 @@ class Quadratic:
         """Return the problem of moments and a user's groups and costs."""
         if not isinstance(moments, Moments):
             raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
-        alpha = ALPHA if alpha is None else alpha
-        if not 0 <= number_of(alpha) < np.inf:
-            raise ValueError(f"alpha must be a finite number ≥ 0, got {shown(alpha)}")
+        alpha = check_number("alpha", ALPHA if alpha is None else alpha, ge=0, finite=True)
         groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
         layout = groups.resolve(moments.feature_names, moments.n_features)
-        return cls._from(moments, layout.columns, groups, float(alpha))
+        return cls._from(moments, layout.columns, groups, alpha)
 
     @classmethod
     def of_model(cls, model: AnytimeModel) -> Quadratic:
@@ -84,18 +81,17 @@ class Quadratic:
         layout = model.layout
         if model.moments is not None:
             return cls._from(model.moments, layout.position, model.groups, model.alpha)
-        subset = model.stages.subset
+        subset, columns = model.stages.subset, model.stages.columns
         assert isinstance(subset, LinearSubset)
-        factor = subset.factor
-        if factor.columns.size < layout.read.size or not factor.kept.all():
+        if columns.size < layout.read.size or not subset.kept.all():
             raise ValueError(
                 "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
         _check_width(layout.read.size)
-        place = np.argsort(factor.columns)[np.searchsorted(np.sort(factor.columns), layout.by_group)]
-        U = factor.U[:, place]
-        gram = Gram(U.T @ U, U.T @ factor.z, np.array([2 * model.sequence.null_value]))
+        place = np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]
+        U = subset.U[:, place]
+        gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
         return cls(gram, np.array([c.size for c in layout.columns], dtype=np.intp), model.groups, model.alpha)
 
     @classmethod

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
 from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of
-from budgetline.files import encode, read, write_atomically
+from budgetline.files import PathName, encode, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.persistence.model_record import ESTIMATORS, Model, ModelRecord, estimator_of, record_of_model
@@ -24,7 +23,7 @@ def check_model(model: Any, purpose: str) -> AnytimeModel:
     return as_model(model)
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: PathName) -> None:
     """Write a fitted model to one file, in full or not at all.
 
     The file holds settings, groups, the sequence, the models of all stages, and what predictions from any groups and
@@ -73,7 +72,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_atomically(path, encode(KIND, arrays, fields))
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: PathName) -> Model:
     """Read a model from a file; loading never runs code.
 
     Parameters

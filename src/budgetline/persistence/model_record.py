@@ -25,7 +25,6 @@ from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset, QuadraticSubset
-from budgetline.objectives.factors import Factor
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.objectives.glm import Expansion
 from budgetline.persistence.settings import Setting, from_plain, to_plain
@@ -135,7 +134,7 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         classes=model.classes,
         order=sequence.order,
         gains=sequence.gains,
-        coef=stages.coef_path[..., stages.subset.columns],
+        coef=stages.coef_path[..., stages.columns],
         intercept=stages.intercept_path,
         null_intercept=stages.null_intercept,
         mean=stages.mean[read],
@@ -166,8 +165,7 @@ def _subset_parts(stages: StagedModel) -> dict[str, Any]:
     """Return what predictions from any subset need."""
     subset = stages.subset
     if isinstance(subset, LinearSubset):
-        factor = subset.factor
-        return {"subset": Expansions((), ()), "U": factor.U, "z": factor.z, "kept": factor.kept}
+        return {"subset": Expansions((), ()), "U": subset.U, "z": subset.z, "kept": subset.kept}
     if not isinstance(subset, QuadraticSubset):
         raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
     around = subset.expansions
@@ -280,32 +278,32 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
     sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
     intercept, null_intercept = record.intercept.copy(), record.null_intercept.copy()
-    subset = (_quadratic if record.U is None else _linear)(record, columns, ends, family)
-    found = StagedModel(sequence, groups.names, coef, intercept, null_intercept, subset, record.mean, record.scale)
+    subset = (_quadratic if record.U is None else _linear)(record, columns.size, family)
+    parts = (coef, intercept, null_intercept, columns, ends)
+    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
     return found.embedded(read, layout.n_features)
 
 
-def _linear(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> LinearSubset:
+def _linear(record: ModelRecord, n_columns: int, family: Family) -> LinearSubset:
     U, z, kept = record.U, record.z, record.kept
     quadratic = record.H or record.subset != Expansions((), ()) or not isinstance(family, SquaredError)
     if U is None or z is None or kept is None or quadratic:
         raise ValueError("U, z and kept go together, with squared error and without H and subset")
-    if kept.size != columns.size or kept.sum() != len(U):
-        raise ValueError(f"U and kept do not belong to the {columns.size} columns of the sequence")
-    row_ends = np.concatenate([[0], np.cumsum(kept, dtype=np.intp)])[ends]
-    return LinearSubset(Factor(U, z, columns, kept, row_ends, ends), record.null_intercept)
+    if kept.size != n_columns or kept.sum() != len(U):
+        raise ValueError(f"U and kept do not belong to the {n_columns} columns of the sequence")
+    return LinearSubset(U, z, kept, record.null_intercept)
 
 
-def _quadratic(record: ModelRecord, columns: Positions, ends: Positions, family: Family) -> QuadraticSubset:
+def _quadratic(record: ModelRecord, n_columns: int, family: Family) -> QuadraticSubset:
     stages, turned = record.subset.stages, record.subset.by_column
-    if not stages or stages[-1] != ends.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
+    if not stages or stages[-1] != record.order.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
         raise ValueError("U is missing, or the stages of subset do not increase to the last one")
     same = len(turned) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages)
     if not same or record.z is not None or record.kept is not None:
         raise ValueError("subset, H, theta and gradient must be of the same stages, without z and kept")
     n_scores = record.null_intercept.size - isinstance(family, Softmax)
-    if len(record.theta[0]) != n_scores * (1 + columns.size):
-        raise ValueError(f"H, theta and gradient do not belong to the {columns.size} columns of the sequence")
+    if len(record.theta[0]) != n_scores * (1 + n_columns):
+        raise ValueError(f"H, theta and gradient do not belong to the {n_columns} columns of the sequence")
     for k, H in enumerate(record.H):
         with np.errstate(all="ignore"):
             diagonal = np.diag(H)
@@ -313,7 +311,7 @@ def _quadratic(record: ModelRecord, columns: Positions, ends: Positions, family:
                 raise ValueError(f"H{k} is not the second derivative of a convex function")
     matrices = (H.T if by_column else H for H, by_column in zip(record.H, turned, strict=True))
     around = tuple(map(Expansion, stages, matrices, record.theta, record.gradient))
-    return QuadraticSubset(around, n_scores, columns, ends, family)
+    return QuadraticSubset(around, n_scores, family)
 
 
 def _learned(record: ModelRecord, layout: Layout, *, searched: bool) -> dict[str, Any]:

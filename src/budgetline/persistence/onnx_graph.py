@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib import import_module
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from budgetline.arrays import Array
 from budgetline.budgets import SLACK
-from budgetline.files import write_atomically
+from budgetline.files import PathName, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.families import ConvexLoss, Poisson
@@ -26,7 +25,7 @@ WHOLE = 7
 """The number of the type int64 in a graph."""
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Proto:
+def to_onnx(model: Any, path: PathName | None = None) -> Proto:
     """Export a fitted model as an ONNX graph in float64.
 
     Inputs of the graph:

@@ -32,7 +32,8 @@ from budgetline.statistics import Moments
 OWN = "this model"
 SHARES = (0.1, 0.25, 0.5, 1.0)
 """Methods are compared at these shares of the total cost."""
-LOSSES = {"SquaredError": "squared error", "Logistic": "log loss", "Softmax": "log loss", "Poisson": "Poisson deviance"}
+LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
+"""What a report calls the losses; others go by their class."""
 LONGEST_SETTING = 200
 """Longer settings are cut to this number of characters."""
 
@@ -119,14 +120,15 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
     """Return the report without data."""
     groups, sequence, chosen, training = model.groups, model.sequence, set(model.sequence.groups), BudgetCurve.of(model)
     widths = dict(zip(groups.names, map(len, groups.columns), strict=True))
-    kind, family = "regression" if model.classes is None else "classification", type(model.family).__name__
+    kind = "regression" if model.classes is None else "classification"
+    loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     rows = None if model.moments is None else model.moments.n_samples
     return Report(
         title=title,
         version=version("budgetline"),
         date=date.today().isoformat(),
         unit=unit,
-        task=content.Task(kind, model.estimator, LOSSES.get(family, family), _labels(model)),
+        task=content.Task(kind, model.estimator, loss, _labels(model)),
         data=content.Data(rows, model.layout.n_features, len(groups), False, _prior(model)),
         settings=_settings(model, given),
         measure=_measure(model, training, 0),

@@ -10,12 +10,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-from budgetline.files import write_atomically
+from budgetline.codec import read_record
+from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
 from budgetline.report.markdown import render_markdown
 from budgetline.report.page import render_page
-from budgetline.report.records import read
 from budgetline.report.sentences import headline
 
 
@@ -87,8 +87,7 @@ class Report(Content):
             raise ValueError(f"schema must be a whole number, got {shown(schema)}")
         if schema != SCHEMA:
             raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}: make the report again")
-        found: Self = read(cls, {name: entry for name, entry in content.items() if name != "schema"})
-        return found
+        return read_record(cls, {name: entry for name, entry in content.items() if name != "schema"})
 
     def to_json(self) -> str:
         """Return the record as JSON, in plain ASCII."""
@@ -111,7 +110,7 @@ class Report(Content):
         """Return the report as one HTML page that needs no other file and no network."""
         return render_page(self)
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: PathName) -> None:
         """Write the report as ``.html``, ``.md`` or ``.json``, by the suffix of the path; completely or not at all."""
         renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
         render = renderings.get(Path(path).suffix.lower())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from budgetline.tables import Backend, frame_of, html_table, text_table
+from budgetline.tables import Tabular, html_table, text_table
 
 RESOLUTION = time.get_clock_info("perf_counter").resolution
 """What is faster than the clock can tell is taken to last this many seconds."""
@@ -45,7 +44,7 @@ class GroupTimes:
 
 
 @dataclass(frozen=True)
-class CostProfile:
+class CostProfile(Tabular):
     """What :func:`profile_costs` measured; prints as a table.
 
     Attributes
@@ -82,22 +81,16 @@ class CostProfile:
         return {t.group: max(t.batch_seconds, RESOLUTION) for t in self.times}
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return plain columns: group, cost, calls, median, quantile, min, batch_size, batch_seconds, amortisation."""
+        """Return plain columns, times in seconds.
+
+        They are group, cost, calls, median, quantile, min, batch_size, batch_seconds, amortisation.
+        """
         costs = self.costs
         columns: dict[str, list[object]] = {"group": [t.group for t in self.times]}
         columns["cost"] = [costs[t.group] for t in self.times]
         for name in ("calls", "median", "quantile", "fastest", "batch_size", "batch_seconds", "amortisation"):
             columns["min" if name == "fastest" else name] = [getattr(t, name) for t in self.times]
         return columns
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return the table as a data frame, times in seconds.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-        """
-        return frame_of(self.to_dict(), backend)
 
     def __len__(self) -> int:
         return len(self.times)

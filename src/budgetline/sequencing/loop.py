@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import SLACK, number_of
+from budgetline.budgets import SLACK, check_number
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
@@ -66,8 +66,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and not number_of(value) >= 0:
-                raise ValueError(f"{name} must be ≥ 0, got {shown(value)}")
+            if value is not None:
+                check_number(name, value, ge=0)
         if self.max_groups is not None and int(self.max_groups) != self.max_groups:
             raise ValueError(f"max_groups must be a whole number, got {shown(self.max_groups)}")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, number_of
+from budgetline.budgets import SLACK, check_integer, check_number
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown, some
 
@@ -80,8 +80,8 @@ class Doubling:
     literal: bool = False
 
     def __post_init__(self) -> None:
-        if self.c_min is not None and not 0 < number_of(self.c_min) < np.inf:
-            raise ValueError(f"c_min must be a positive number, got {shown(self.c_min)}")
+        if self.c_min is not None:
+            check_number("c_min", self.c_min, gt=0, finite=True)
         if not isinstance(self.literal, bool | np.bool_):
             raise TypeError(f"literal must be True or False, got {shown(self.literal)}")
 
@@ -188,8 +188,7 @@ class RandomOrder:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.random_state, Integral) or self.random_state < 0:
-            raise ValueError(f"random_state must be a whole number ≥ 0, got {shown(self.random_state)}")
+        check_integer("random_state", self.random_state, ge=0)
 
     def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return the first remaining group of the order drawn."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.budgets import affordable
-from budgetline.tables import Backend, frame_of, html_table, text_table
+from budgetline.tables import Tabular, html_table, text_table
 
 HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
 
 
 @dataclass(frozen=True, eq=False)
-class GroupSequence:
+class GroupSequence(Tabular):
     """Groups in the order chosen, with costs and gains. Arrays have one entry per stage.
 
     Attributes
@@ -71,15 +71,6 @@ class GroupSequence:
             "gain": self.gains.tolist(),
             "explained": self.explained.tolist(),
         }
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return the table as a data frame.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-        """
-        return frame_of(self.to_dict(), backend)
 
     def __len__(self) -> int:
         return self.order.size

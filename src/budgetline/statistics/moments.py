@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from scipy import sparse
 from budgetline.arrays import DType, Float, Positions
 from budgetline.codec import AtLeast, Shape, from_bytes, to_bytes
 from budgetline.data.rows import EXTENDED_WORK, Rows
-from budgetline.files import read, write_atomically
+from budgetline.files import PathName, read, write_atomically
 from budgetline.inputs import (
     check_table,
     check_target,
@@ -192,7 +191,7 @@ class Moments:
         """
         return from_bytes("moments", cls, data, where, _whole)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the moments to a file, in full or not at all.
 
         Examples
@@ -205,7 +204,7 @@ class Moments:
         write_atomically(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Moments:
+    def load(cls, path: PathName) -> Moments:
         """Read moments from a file; loading never runs code."""
         return cls.from_bytes(read(path), str(path))
 

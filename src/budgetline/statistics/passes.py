@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +20,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.data.dask import Client, is_distributed
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
+from budgetline.files import PathName
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
 from budgetline.progress import Bar, Progress, make_bar
@@ -40,7 +39,7 @@ def sum_over(
     *,
     client: Client = None,
     progress: Progress = None,
-    checkpoint: str | PathLike[str] | None = None,
+    checkpoint: PathName | None = None,
 ) -> S | None:
     """Return the sum of a statistic over all chunks; None if there are no rows.
 
@@ -93,6 +92,13 @@ def _sums(
         total = None
 
 
+def not_empty(found: S | None) -> S:
+    """Return a sum over a source; raise an error if there is none."""
+    if found is None:
+        raise ValueError("the source holds no rows of positive weight")
+    return found
+
+
 @dataclass
 class Passes:
     """Passes over a source; all must see the same data.
@@ -112,8 +118,8 @@ class Passes:
     count: int = 0
     first: Tallied[Any] | None = field(default=None, repr=False)
 
-    def total(self, statistic: Statistic[S], columns: Positions | None) -> S | None:
-        """Make a pass and return the sum of a statistic; None if there are no rows."""
+    def total(self, statistic: Statistic[S], columns: Positions | None) -> S:
+        """Make a pass and return the sum of a statistic."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
         found = Tallied({}, None) if found is None else found
@@ -121,7 +127,7 @@ class Passes:
             self.first.check(found, self.count)
         if self.first is None or not self.first.whole:
             self.first = replace(found, value=None)
-        return found.value
+        return not_empty(found.value)
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
@@ -155,7 +161,7 @@ class ChunkMoments:
         """Return the moments of a chunk, None if all its weights are zero."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
-        with located(chunk):
+        with chunk.located():
             rows = Rows(chunk.X, targets_of(chunk, self.classes), chunk.weight)
             if rows.Y.shape[1] != (self.target_shape or (1,))[0]:
                 raise ValueError(f"y has {rows.Y.shape[1]} columns, not {(self.target_shape or (1,))[0]} as before")
@@ -232,7 +238,7 @@ class ChunkLabels:
 
     def __call__(self, chunk: Chunk) -> Labels:
         """Return the labels of a chunk."""
-        with located(chunk):
+        with chunk.located():
             if chunk.y.ndim != 1:
                 raise ValueError(f"labels must be one column, got shape {chunk.y.shape}")
             assert_all_finite(chunk.y, input_name="y")
@@ -247,12 +253,3 @@ def targets_of(chunk: Chunk, classes: Array | None) -> Float:
         return check_target(chunk.y, chunk.n_rows)[0]
     numbers = check_known(chunk.y, chunk.n_rows, classes)
     return numbers[:, None].astype(np.float64) if classes.size == 2 else np.eye(classes.size)[numbers]
-
-
-@contextmanager
-def located(chunk: Chunk) -> Iterator[None]:
-    """Add to every error where the chunk comes from."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{chunk.where}: {error}") from error

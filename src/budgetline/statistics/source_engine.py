@@ -16,7 +16,7 @@ from budgetline.data.sources import Chunk
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.passes import located, targets_of
+from budgetline.statistics.passes import targets_of
 from budgetline.statistics.rows_engine import RowsEngine
 
 MOST_PARAMETERS = 6000
@@ -98,7 +98,7 @@ class _ChunkSums:
 
     def __call__(self, chunk: Chunk) -> _ModelSums:
         """Return the sums over one chunk, as of rows in memory."""
-        with located(chunk):
+        with chunk.located():
             Y = targets_of(chunk, self.classes)
             weight = np.ones(len(Y)) if chunk.weight is None else chunk.weight
             if self.first:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from budgetline.arrays import Positions
+from budgetline.arrays import Float, Positions
 from budgetline.data.sources import Chunk, Partition, Source
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.statistics.moments import Moments
@@ -86,3 +86,25 @@ def tree_sum(parts: Iterable[S | None]) -> S | None:
     while sums:
         total = add_up([sums.pop()[1], total])
     return total
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Sums over rows of weights and weighted values, and the moments of the targets for metrics that need them."""
+
+    weight: float
+    total: Float
+    targets: Moments | None = None
+
+    def __add__(self, other: RowSums) -> RowSums:
+        return RowSums(self.weight + other.weight, self.total + other.total, add_up([self.targets, other.targets]))
+
+    @property
+    def mean(self) -> Float:
+        """The weighted means of the values."""
+        return np.asarray(self.total / self.weight)
+
+    @property
+    def variance(self) -> Float | None:
+        """The variances of the targets, if their moments are known."""
+        return None if self.targets is None else np.asarray(np.diag(self.targets.scatter) / self.targets.weight)
