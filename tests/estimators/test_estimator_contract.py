@@ -350,3 +350,16 @@ def test_fitted_models_keep_their_groups_and_costs():
     assert model.feature_groups_ == FeatureGroups({"a": [2, 0], "b": [1]}, costs=[2, 3])
     alone = AnytimeRegressor().fit(X, X[:, 0])
     assert alone.feature_groups_.names == ("0", "1", "2")
+
+
+def test_subclasses_keep_attributes_of_their_own():
+    class Mine(AnytimeRegressor):
+        def fit(self, X, y=None, sample_weight=None):
+            self.scale_ = np.abs(X).max()
+            return super().fit(X / self.scale_, y, sample_weight)
+
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = Mine().fit(X, X[:, 0])
+    assert model.scale_ == np.abs(X).max()
+    assert model.set_params(loss="poisson").fit(X, np.exp(X[:, 0])).scale_ == np.abs(X).max()
+    assert not hasattr(model, "moments_")

@@ -151,8 +151,10 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _adopt(self, model: AnytimeModel) -> None:
         """Hold a model, and copy it into the attributes that users read; forget those of an earlier fit."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+        earlier = self.model_.learned if hasattr(self, "model_") else ()
+        for name in ("feature_names_in_", "classes_", "moments_", *earlier):
+            if name in vars(self):
+                delattr(self, name)
         single, last = not model.target_shape, model.last
         self.model_ = model
         self.n_features_in_ = model.layout.n_features
