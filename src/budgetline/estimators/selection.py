@@ -46,7 +46,7 @@ class ChoosesAlpha(AnytimeEstimator):
         table = np.array(scores).T
         best = choose_alpha(alphas, table, self.one_standard_error)
         learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
-        if isinstance(self.cv, int | None) and None not in held:  # every row is held out once
+        if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
             learned["fold_moments_"] = tuple(held)
         return recipes[best], learned
 

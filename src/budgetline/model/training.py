@@ -17,6 +17,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.groups import Layout
+from budgetline.inputs import check_finite
 from budgetline.messages import shown
 from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, gram_fits
@@ -134,15 +135,16 @@ class RowsTraining:
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
-        held = rows.take(test)
-        if held.weight is not None and not held.weight.any():
-            raise ValueError("a held-out set has no sample of positive weight")
+        learned, held = rows.take(train), rows.take(test)
+        for which, part in (("training", learned), ("held-out", held)):
+            if part.weight is not None and not part.weight.any():
+                raise ValueError(f"a {which} set has no sample of positive weight")
 
         def losses(stages: StagedModel) -> Float:
             table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
             return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
 
-        return Fold(replace(self, rows=rows.take(train)), losses)
+        return Fold(replace(self, rows=learned), losses)
 
     def _check_classes(self, rows: Rows, splits: Sequence[Split]) -> None:
         if self.classes is None:
@@ -247,7 +249,9 @@ class SourceTraining:
             yield Fold(training, training._held_out_losses)
 
     def _held_out_losses(self, stages: StagedModel) -> Float:
-        statistic = StageLosses(stages, self.family, self.classes)
+        names, read = self.layout.names, self.layout.read.tolist()
+        labels = tuple(str(d) if names is None else names[d] for d in read)
+        statistic = StageLosses(stages, self.family, self.classes, labels)
         assert self.fold is not None
         found: StageLoss = _not_none(
             self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
@@ -272,11 +276,15 @@ class StageLoss:
 
 @dataclass(frozen=True)
 class StageLosses:
-    """The statistic whose sum is the losses of all stages, less those of the saturated model."""
+    """The statistic whose sum is the losses of all stages, less those of the saturated model.
+
+    Errors call the columns of chunks by ``labels``.
+    """
 
     stages: StagedModel
     family: Family
     classes: Array | None
+    labels: tuple[str, ...]
 
     def __call__(self, chunk: Chunk) -> StageLoss | None:
         """Return the losses on a chunk, None if all its weights are zero."""
@@ -285,6 +293,7 @@ class StageLosses:
             return None
         with located(chunk):
             Y = targets_of(chunk, self.classes)
+            check_finite(chunk.X, self.labels)
         table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
         mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
         return StageLoss(weight, weight * mean)
@@ -311,10 +320,14 @@ def source_moments(
     found = _not_none(
         sum_over(source, MomentsOfFolds(names, shape, n_folds), columns_read(layout), client=client, progress=progress)
     )
-    for k, part in enumerate(found.parts):
-        if part is None:
-            raise ValueError(f"fold {k} of {n_folds} has no row of positive weight: take fewer folds")
-    return MomentsTraining(layout, found.parts, n_passes=1)
+    return MomentsTraining(layout, no_empty_fold(found.parts), n_passes=1)
+
+
+def no_empty_fold(parts: Sequence[Moments | None]) -> tuple[Moments, ...]:
+    """Return the moments of folds, if every fold has some."""
+    if None in parts:
+        raise ValueError(f"fold {parts.index(None)} of {len(parts)} has no row of positive weight: take fewer folds")
+    return tuple(part for part in parts if part is not None)
 
 
 def held_out(test: Moments) -> Callable[[StagedModel], Float]:
@@ -327,7 +340,7 @@ def number_of_folds(cv: object) -> int:
     if cv is None:
         return 5
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
-        raise ValueError(f"cv must be a number of folds, 2 or more, for a source, got {shown(cv)}")
+        raise ValueError(f"cv must be a number of folds, 2 or more, for sources and partial_fit, got {shown(cv)}")
     return int(cv)
 
 
