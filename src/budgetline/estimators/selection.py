@@ -53,8 +53,8 @@ class ChoosesAlpha(AnytimeEstimator):
 
 def held_out_score(recipe: Recipe, fold: Fold) -> float:
     """Fit on a fold; return the mean over budgets of the explained fraction of the held-out loss."""
-    stages = fold.training.fit(recipe).stages
-    return mean_explained(recipe, stages.sequence, fold.losses(stages))
+    fitted = fold.training.fit(recipe)
+    return mean_explained(recipe, fitted.stages.sequence, fold.losses(fitted))
 
 
 def check_alphas(alphas: ArrayLike) -> Float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cache, partial, reduce
 from operator import add
 from os import PathLike
 from types import MappingProxyType
@@ -55,7 +55,7 @@ class Fold(NamedTuple):
     """
 
     training: Training
-    losses: Callable[[StagedModel], Float]
+    losses: Callable[[Fitted], Float]
     held: Moments | None = None
 
 
@@ -131,7 +131,8 @@ class RowsTraining:
         moments = fold_moments(rows, splits, self.layout.names_read)
         for split, (train, test) in zip(splits, moments, strict=True):
             held = replace(test.scaled(exponent), target_shape=self.target_shape)
-            yield Fold(MomentsTraining(self.layout, (train,), self._fold(rows, split).training), held_out(test), held)
+            by_rows = cache(partial(self._fold, rows, split))  # copies the rows: only if the moments do not suffice
+            yield Fold(MomentsTraining(self.layout, (train,), by_rows), held_out(test, by_rows), held)
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
@@ -140,7 +141,8 @@ class RowsTraining:
             if part.weight is not None and not part.weight.any():
                 raise ValueError(f"a {which} set has no sample of positive weight")
 
-        def losses(stages: StagedModel) -> Float:
+        def losses(fitted: Fitted) -> Float:
+            stages = fitted.stages
             table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
             return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
 
@@ -164,15 +166,16 @@ class MomentsTraining:
     layout : Layout
     parts : tuple of Moments
         Of the columns that the layout reads.
-    rows : RowsTraining, or None
-        The rows that the moments are of, if they are at hand: fitted on where the moments are too ill conditioned.
+    by_rows : function, or None
+        Returns the fold with the rows that the moments are of, if they are at hand: fitted on where the moments are too
+        ill conditioned.
     n_passes : int or None
         How often a source was read for the moments.
     """
 
     layout: Layout
     parts: tuple[Moments, ...]
-    rows: Training | None = None
+    by_rows: Callable[[], Fold] | None = None
     n_passes: int | None = None
     family: Family = field(default_factory=SquaredError)
     classes: None = None
@@ -191,8 +194,8 @@ class MomentsTraining:
         """Fit from the sum of the moments."""
         total = self.total
         stages, doubt = fit_moments(total, recipe)
-        if self.rows is not None and doubt > total.eps**0.5:
-            return self.rows.fit(recipe)
+        if self.by_rows is not None and doubt > total.eps**0.5:
+            return self.by_rows().training.fit(recipe)
         return Fitted(stages, total, total, doubt, self.learned)
 
     @property
@@ -248,10 +251,10 @@ class SourceTraining:
             training = replace(self, fold=(n_folds, k))
             yield Fold(training, training._held_out_losses)
 
-    def _held_out_losses(self, stages: StagedModel) -> Float:
+    def _held_out_losses(self, fitted: Fitted) -> Float:
         names, read = self.layout.names, self.layout.read.tolist()
         labels = tuple(str(d) if names is None else names[d] for d in read)
-        statistic = StageLosses(stages, self.family, self.classes, labels)
+        statistic = StageLosses(fitted.stages, self.family, self.classes, labels)
         assert self.fold is not None
         found: StageLoss = _not_none(
             self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout))
@@ -330,9 +333,18 @@ def no_empty_fold(parts: Sequence[Moments | None]) -> tuple[Moments, ...]:
     return tuple(part for part in parts if part is not None)
 
 
-def held_out(test: Moments) -> Callable[[StagedModel], Float]:
-    """Return the function that gives mean squared errors (1 + stages,) on the sample of the moments."""
-    return lambda stages: stages.mean_squared_errors(test).sum(axis=1)
+def held_out(test: Moments, by_rows: Callable[[], Fold] | None = None) -> Callable[[Fitted], Float]:
+    """Return the function that gives mean squared errors (1 + stages,) on the sample of the moments.
+
+    Models that were fitted on rows, because moments do not determine them, are judged on rows.
+    """
+
+    def losses(fitted: Fitted) -> Float:
+        if by_rows is not None and isinstance(fitted.data, Rows):
+            return by_rows().losses(fitted)
+        return np.asarray(fitted.stages.mean_squared_errors(test).sum(axis=1))
+
+    return losses
 
 
 def number_of_folds(cv: object) -> int:
