@@ -136,17 +136,16 @@ class RowsTraining:
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
-        learned, held = rows.take(train), rows.take(test)
-        for which, part in (("training", learned), ("held-out", held)):
-            if part.weight is not None and not part.weight.any():
+        for which, part in (("training", train), ("held-out", test)):
+            if rows.weight is not None and not rows.weight[part].any():
                 raise ValueError(f"a {which} set has no sample of positive weight")
 
         def losses(fitted: Fitted) -> Float:
-            stages = fitted.stages
+            held, stages = rows.take(test), fitted.stages
             table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
             return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
 
-        return Fold(replace(self, rows=learned), losses)
+        return Fold(replace(self, rows=rows.take(train)), losses)
 
     def _check_classes(self, rows: Rows, splits: Sequence[Split]) -> None:
         if self.classes is None:
