@@ -7,7 +7,9 @@ name can hold codes that clear a terminal. All messages get such values from her
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from inspect import currentframe
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -126,3 +128,11 @@ def _own_words(value: object) -> str:
         return printable(" ".join(repr(value).split()))
     except Exception as error:  # the repr is other people's code
         return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside this library that called it: Python shows a warning once per line."""
+    frame, level = currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("budgetline."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)

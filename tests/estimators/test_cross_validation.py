@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from budgetline import AnytimeRegressor, AnytimeRegressorCV
+from budgetline import AnytimeRegressor, AnytimeRegressorCV, budget_curve, timeliness
+from budgetline.data.rows import Rows
 
 ALPHAS = [1e-4, 1e-1, 1.0]
 
@@ -122,3 +123,24 @@ def test_errors(parameters, message):
     X, y, groups, costs = problem()
     with pytest.raises(ValueError, match=message):
         AnytimeRegressorCV(groups, costs, **parameters).fit(X, y)
+
+
+def test_rows_are_not_copied_where_moments_suffice(monkeypatch):
+    def take(*_):
+        raise AssertionError("rows were copied")
+
+    monkeypatch.setattr(Rows, "take", take)
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    assert AnytimeRegressorCV(cv=3).fit(X, X[:, 0]).cv_scores_.shape == (7, 3)
+
+
+def test_ill_conditioned_folds_are_fitted_and_judged_on_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X[:, 1] = X[:, 0] + 1e-7 * X[:, 1]
+    y = 1e7 * (X[:, 1] - X[:, 0]) + 1e-2 * X[:, 2] + 1e-3 * rng.normal(size=200)
+    search = AnytimeRegressorCV([[0, 1], [2], [3]], alphas=[0.0], cv=4).fit(X, y)
+    for k, (train, test) in enumerate(KFold(4).split(X)):
+        model = AnytimeRegressor([[0, 1], [2], [3]], alpha=0.0).fit(X[train], y[train])
+        worth = timeliness(budget_curve(model, X[test], y[test]))
+        assert search.cv_scores_[0, k] == pytest.approx(worth, abs=1e-9)

@@ -132,7 +132,9 @@ def test_partial_fit_goes_on_from_any_fit(start):
 def test_splitters_are_for_tables():
     X, y = problem("squared")
     for fit in (lambda m: m.fit(open_source((X, y))), lambda m: m.partial_fit(X, y)):
-        with pytest.raises(ValueError, match="cv, the number of folds of a source, must be an integer ≥ 2"):
+        with pytest.raises(
+            ValueError, match="cv, the number of folds for sources and partial_fit, must be an integer ≥ 2"
+        ):
             fit(AnytimeRegressorCV(cv=KFold(3)))
     with pytest.raises(ValueError, match="a checkpoint keeps moments of all rows"):
         AnytimeRegressorCV().fit(open_source((X, y)), checkpoint="memory")
@@ -166,3 +168,56 @@ def test_scores_at_a_budget(kind):
         predicted = model.predict(pd.DataFrame(X, columns=list("abcde")), **choice)
         truth = np.mean(predicted == y) if kind == "binary" else 1 - np.mean((predicted - y) ** 2) / y.var()
         assert model.score(pd.DataFrame(X, columns=list("abcde")), y, **choice) == pytest.approx(truth, rel=1e-12)
+
+
+def test_moments_of_folds_must_go_together():
+    X, y = problem("squared")
+    for others in (Moments.of(X[:, :4], y), Moments.of(np.hstack([X, X]), y), Moments.of(X, np.column_stack([y, y]))):
+        with pytest.raises(ValueError, match=r"moments of 5 features and target shape \(\) do not go with"):
+            AnytimeRegressorCV(GROUPS, COSTS).fit_moments([Moments.of(X, y), others])
+    for moments in (None, iter([Moments.of(X, y)]), [Moments.of(X, y), None]):
+        with pytest.raises(TypeError, match="list of Moments, one per fold"):
+            AnytimeRegressorCV(GROUPS, COSTS).fit_moments(moments)
+
+
+def test_partial_fit_with_folds_of_weight_zero():
+    X, y = problem("squared")
+    weight = np.repeat([0.0, 1.0], [20, 40])  # the first of 3 folds weighs nothing
+    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, cv=3).fit(X[60:], y[60:])
+    search.partial_fit(X[:60], y[:60], weight)
+    assert [part.n_samples for part in search.fold_moments_] == [20, 40, 40]
+    with pytest.raises(ValueError, match="fold 0 of 3 has no row of positive weight"):
+        AnytimeRegressorCV(GROUPS, COSTS, cv=3).partial_fit(X[:60], y[:60], weight)
+
+
+def test_partial_fit_with_another_number_of_folds():
+    X, y = problem("squared")
+    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, cv=np.int64(3)).fit(X, y)
+    assert search.partial_fit(X, y).moments_.n_samples == 2 * len(X)
+    with pytest.raises(ValueError, match="cv is 4 folds, fold_moments_ are of 3: fit again from the start"):
+        search.set_params(cv=4).partial_fit(X, y)
+    with pytest.raises(ValueError, match="cv, the number of folds for sources and partial_fit, must be an integer ≥ 2"):
+        AnytimeRegressorCV(GROUPS, COSTS, cv=KFold(3)).fit(X, y).partial_fit(X, y)
+    search = AnytimeRegressorCV(GROUPS, COSTS, loss="poisson", rule="omp", cv=3).fit(X, np.exp(y))
+    with pytest.raises(ValueError, match="or cv or loss were others: start with partial_fit or a source"):
+        search.set_params(loss="squared_error").partial_fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["squared", "poisson", "binary"])
+def test_rows_that_are_not_finite_are_named_by_their_place_in_the_data(kind):
+    X, y = problem(kind)
+    X[117, 2] = np.nan
+    with pytest.raises(ValueError, match="rows 100 to 119: Input X contains NaN: column '2', first in row 17"):
+        search_of(kind, cv=3).fit(open_source((X, y), chunk_rows=100))
+    if kind == "squared":
+        with pytest.raises(ValueError, match="column '2', first in row 117"):
+            search_of(kind, cv=3).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_training_sets_of_weight_zero(wide):
+    X, y = problem("poisson")
+    X = np.random.default_rng(0).normal(size=(120, 1200)) if wide else X
+    search = AnytimeRegressorCV(cv=2, rule="omp", max_groups=2, loss="squared_error" if wide else "poisson")
+    with pytest.raises(ValueError, match="a training set has no sample of positive weight"):
+        search.fit(X, y, np.repeat([1.0, 0.0], 60))

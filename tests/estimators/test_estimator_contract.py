@@ -28,6 +28,7 @@ from budgetline import (
     AnytimeRegressorCV,
     FeatureGroups,
     GroupLassoPath,
+    Moments,
 )
 from budgetline.sequencing import Doubling
 
@@ -350,3 +351,34 @@ def test_fitted_models_keep_their_groups_and_costs():
     assert model.feature_groups_ == FeatureGroups({"a": [2, 0], "b": [1]}, costs=[2, 3])
     alone = AnytimeRegressor().fit(X, X[:, 0])
     assert alone.feature_groups_.names == ("0", "1", "2")
+
+
+def test_subclasses_keep_attributes_of_their_own():
+    class Mine(AnytimeRegressor):
+        def fit(self, X, y=None, sample_weight=None):
+            self.scale_ = np.abs(X).max()
+            return super().fit(X / self.scale_, y, sample_weight)
+
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = Mine().fit(X, X[:, 0])
+    assert model.scale_ == np.abs(X).max()
+    assert model.set_params(loss="poisson").fit(X, np.exp(X[:, 0])).scale_ == np.abs(X).max()
+    assert not hasattr(model, "moments_")
+
+
+def test_warnings_are_at_the_line_of_the_caller():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model, labels = AnytimeRegressor(max_groups=1).fit(X, X[:, 0]), X[:, 1] > 0
+    copied = np.hstack([X, X * (1 + 1e-13)])
+    calls = [
+        lambda: model.predict(X, available=["2"]),
+        lambda: model.score(X, X[:, 0], available=["2"]),
+        lambda: AnytimeRegressor(alpha=0).partial_fit(copied, X[:, 0]),
+        lambda: GroupLassoPath(alpha=0).fit_moments(Moments.of(copied, X[:, 0])),
+        lambda: AnytimeClassifier().fit(X, labels, np.append(1e17, np.ones(29))),
+        lambda: AnytimeClassifierCV(alphas=[0.0], cv=2).fit(X, labels),
+    ]
+    for call in calls:
+        with pytest.warns(Warning) as seen:  # noqa: PT030
+            call()
+        assert {warning.filename for warning in seen} == {__file__}, seen[0].message

@@ -1,5 +1,6 @@
 """Curves, timeliness, stopping costs, plateaus and the oracle, against areas computed by hand and by brute force."""
 
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -531,3 +532,20 @@ def test_on_regressions_the_best_sequence_may_beat_the_oracle():
         assert timeliness(model, interpolation="linear") <= best + 1e-9
         beaten += best > timeliness(oracle_curve(model), interpolation="linear") + 1e-6
     assert beaten > 0
+
+
+def test_test_rows_are_not_copied_before_a_fold_is_fitted():
+    class Watched(AnytimeRegressor):
+        def fit(self, X, y=None, sample_weight=None):
+            held.append(tracemalloc.get_traced_memory()[0])
+            return super().fit(X, y, sample_weight)
+
+    held = []
+    X = np.random.default_rng(0).normal(size=(10_000, 50))
+    tracemalloc.start()
+    try:
+        cross_val_budget_curve(Watched(max_groups=2), X, X[:, 0], cv=2)
+    finally:
+        tracemalloc.stop()
+    assert len(held) == 2
+    assert max(held) < 0.75 * X.nbytes  # the training rows are half of it

@@ -10,7 +10,6 @@ each started from the previous solution (method: ``group_penalty``). The order i
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from budgetline.arrays import Float, Positions
 from budgetline.baselines.group_penalty import Penalised, Solution, minimise
 from budgetline.budgets import unit_of
+from budgetline.messages import warn
 from budgetline.objectives.blocks import size_classes
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.rules import OrthogonalMatchingPursuit
@@ -133,10 +133,9 @@ def _entries(problem: Penalised, found: list[Solution]) -> tuple[Positions, Floa
 
 
 def _warn(value: float, gap: float, violation: float, tol: float) -> None:
-    warnings.warn(
+    warn(
         f"the group lasso did not converge at lambda={value:.6g}: duality gap {gap:.3g}, optimality "
         f"conditions violated by {violation:.3g} of lambda·cost (tol={tol:g}). "
         "Raise alpha, tol, or the smallest lambda.",
         ConvergenceWarning,
-        stacklevel=3,
     )

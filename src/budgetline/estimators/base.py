@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
@@ -24,7 +23,7 @@ from budgetline.data.sources import Source
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
-from budgetline.messages import cut, shown, some
+from budgetline.messages import cut, shown, some, warn
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
@@ -148,8 +147,10 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _adopt(self, model: AnytimeModel) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+        earlier = self.model_.learned if hasattr(self, "model_") else ()
+        for name in ("feature_names_in_", "classes_", "moments_", *earlier):
+            if name in vars(self):
+                delattr(self, name)
         single, last = not model.target_shape, model.last
         self.model_ = model
         self.n_features_in_ = model.layout.n_features
@@ -173,12 +174,11 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         if not found:
             return
         named = some((str(d) if layout.names is None else layout.names[d] for d in found), most=5)
-        warnings.warn(
+        warn(
             f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
             f"{named}. Subtract a value near the mean before they are stored as "
             "float64. If a few samples outweigh all others, make the weights less unequal.",
             UserWarning,
-            stacklevel=4,
         )
 
     # -- checks ----------------------------------------------------------------------------------------------

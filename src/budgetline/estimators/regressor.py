@@ -21,12 +21,13 @@ from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
 from budgetline.model.stages import Available
-from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, source_moments
+from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, no_empty_fold, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
 from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import Passes
+from budgetline.statistics.sums import add_up
 
 
 def _of_squared_error(estimator: object) -> bool:
@@ -252,9 +253,12 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
         if known is not None and not np.array_equal(self.model_.layout.read, layout.read):
             raise ValueError("the groups use other columns than those of moments_: fit again from the start")
-        more = [moments_of(part, shape, layout.names_read, single=False) for part in self._dealt(rows)]
-        parts = more if known is None else [a + b for a, b in zip(known, more, strict=True)]
-        return self._learn(MomentsTraining(layout, tuple(parts)), recipe)
+        more = [
+            moments_of(part, shape, layout.names_read, single=False) if part.total_weight else None
+            for part in self._dealt(rows)
+        ]
+        parts = [add_up(pair) for pair in zip(known or [None] * len(more), more, strict=True)]
+        return self._learn(MomentsTraining(layout, no_empty_fold(parts)), recipe)
 
     def predict(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
@@ -334,7 +338,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         if not hasattr(self, "model_"):
             return None
         if self.model_.moments is None:
-            raise ValueError("X was too wide for moments: start with partial_fit or a source, which keep them")
+            raise ValueError("X was too wide for moments, or loss another: start with partial_fit or a source")
         return (self.model_.moments,)
 
     def _dealt(self, rows: Rows) -> list[Rows]:

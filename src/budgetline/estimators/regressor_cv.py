@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,24 +99,31 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
         self.tol = tol
 
     def _parts_of(self, moments: Any) -> tuple[Moments, ...]:
-        if isinstance(moments, Moments) or not all(isinstance(part, Moments) for part in moments):
+        listed = isinstance(moments, list | tuple)
+        if not (listed and all(isinstance(part, Moments) for part in moments)):
             raise TypeError("moments must be a list of Moments, one per fold: cross-validation holds out one of them")
         if len(moments) < 2:
             raise ValueError(f"moments of 2 folds or more are needed, got {len(moments)}")
+        sum(moments)  # raises an error if they are of different columns or targets
         return tuple(moments)
 
     def _known_parts(self) -> tuple[Moments, ...] | None:
+        n_folds = number_of_folds(self.cv)
         if not hasattr(self, "model_"):
             return None
         known: tuple[Moments, ...] | None = self.model_.learned.get("fold_moments_")
         if known is None:
-            raise ValueError("X was too wide for moments of folds: start with partial_fit or a source, which keep them")
+            raise ValueError(
+                "X was too wide for moments of folds, or cv or loss were others: start with partial_fit or a source, "
+                "which keep them"
+            )
+        if len(known) != n_folds:
+            raise ValueError(f"cv is {n_folds} folds, fold_moments_ are of {len(known)}: fit again from the start")
         return known
 
     def _dealt(self, rows: Rows) -> list[Rows]:
-        number_of_folds(self.cv)
         splits = check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y)
-        return [rows.take(held) for _, held in splits]
+        return [replace(rows, rows=held) for _, held in splits]
 
     def _n_folds(self) -> int:
         return number_of_folds(self.cv)

@@ -46,15 +46,15 @@ class ChoosesAlpha(AnytimeEstimator):
         table = np.array(scores).T
         best = choose_alpha(alphas, table, self.one_standard_error)
         learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
-        if isinstance(self.cv, int | None) and None not in held:  # every row is held out once
+        if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
             learned["fold_moments_"] = tuple(held)
         return recipes[best], learned
 
 
 def held_out_score(recipe: Recipe, fold: Fold) -> float:
     """Fit on a fold; return the mean over budgets of the explained fraction of the held-out loss."""
-    stages = fold.training.fit(recipe).stages
-    return mean_explained(recipe, stages.sequence, fold.losses(stages))
+    fitted = fold.training.fit(recipe)
+    return mean_explained(recipe, fitted.stages.sequence, fold.losses(fitted))
 
 
 def check_alphas(alphas: ArrayLike) -> Float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -18,7 +17,7 @@ from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import LOSSES, METRICS, NDCG, Metric, RowMetric, as_metric, name_of
 from budgetline.evaluation.source_metrics import values_over
 from budgetline.inputs import raise_missing
-from budgetline.messages import shown
+from budgetline.messages import shown, warn
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.statistics.moments import Moments
 
@@ -163,10 +162,9 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
     sd = np.sqrt(variance)
     sizes = np.abs(model.stages.coef_path) @ sd[:D] + sd[D:]
     if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
-        warnings.warn(
+        warn(
             "the coefficients are so large that moments do not determine the errors: judge the model on the data",
             LinAlgWarning,
-            stacklevel=4,
         )
     return metric.finished(metric.of_errors(errors), variance[D:])
 

@@ -65,10 +65,10 @@ def cross_val_budget_curve(
     """
     samples = Samples(indexable(X)[0], y, sample_weight, qid)
     splits = samples.splits(cv, is_classifier(estimator))
-    curves = [
-        samples.take(test).curve(samples.take(train).fitted(estimator), metric)
-        for train, test in counted(splits, progress, "folds")
-    ]
+    curves = []
+    for train, test in counted(splits, progress, "folds"):
+        model = samples.take(train).fitted(estimator)  # test rows are copied after the training rows are gone
+        curves.append(samples.take(test).curve(model, metric))
     return BudgetCurve.mean(curves, grid=grid, interpolation=interpolation)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
+from budgetline.messages import warn
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import QuadraticSubset
@@ -53,9 +52,8 @@ def _warn_if_drowned(objective: GeneralisedLinear, engine: Engine) -> None:
     terms = abs(null.risk) + 2 * float(np.abs(engine.y_mean) @ np.abs(null.theta[0]))
     doubt = 16 * EPS * terms / max(objective.null_value, 1e-300)
     if doubt > 1e-6:
-        warnings.warn(
+        warn(
             f"the gains are tiny compared with the size of the risk: about {max(0, int(-np.log10(doubt)))} digits of "
             "the gains can be trusted. If a few samples outweigh all others, make the weights less unequal.",
             LinAlgWarning,
-            stacklevel=4,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from scipy.linalg import LinAlgWarning
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
+from budgetline.messages import warn
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import LinearSubset
@@ -94,11 +94,10 @@ def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
     """Warn if moments do not determine the coefficients to about half the digits."""
     if doubt > min(eps, FLOAT32_EPS) ** 0.5:  # eps grows when moments are subtracted
         digits = max(0, int(-np.log10(doubt)))
-        warnings.warn(
+        warn(
             f"the moments are ill conditioned (alpha={alpha:g}): about {digits} digits of the coefficients can be "
             "trusted. Fit from the data instead of from moments, or raise alpha.",
             LinAlgWarning,
-            stacklevel=3,
         )
 
 
@@ -137,11 +136,10 @@ def _noise(mean: Float, scale: Float) -> Float:
 def _warn_from_data(run: _Run, recipe: Recipe) -> None:
     """Warn if not even the data determine four digits of the coefficients."""
     if run.full_rank and EPS * condition_number(run.factor.U) ** 0.5 > 1e-4:
-        warnings.warn(
+        warn(
             f"the columns are so nearly dependent (alpha={recipe.alpha:g}) that few digits of the coefficients can be "
             "trusted. Raise alpha, or leave out redundant columns.",
             LinAlgWarning,
-            stacklevel=4,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.inputs import check_choice
-from budgetline.messages import shown
+from budgetline.messages import shown, warn
 from budgetline.model.subsets import Subset
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -141,11 +140,10 @@ class StagedModel:
         """Return the model of exactly these groups, in any order; groups not in the sequence add nothing."""
         wanted = {str(name) for name in available}
         if left_out := sorted(wanted - set(self.sequence.groups)):
-            warnings.warn(
+            warn(
                 f"group {shown(left_out[0])} is not used: max_cost, max_groups or min_gain ended the sequence "
                 "before it",
                 UserWarning,
-                stacklevel=5,
             )
         return self.of_steps(np.array([name in wanted for name in self.sequence.groups], dtype=bool))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cache, partial, reduce
 from operator import add
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.files import PathName
 from budgetline.groups import Layout
+from budgetline.inputs import check_finite
 from budgetline.messages import shown
 from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, gram_fits
@@ -55,7 +56,7 @@ class Fold(NamedTuple):
     """
 
     training: Training
-    losses: Callable[[StagedModel], Float]
+    losses: Callable[[Fitted], Float]
     held: Moments | None = None
 
 
@@ -131,15 +132,17 @@ class RowsTraining:
         moments = fold_moments(rows, splits, self.layout.names_read)
         for split, (train, test) in zip(splits, moments, strict=True):
             held = replace(test.scaled(exponent), target_shape=self.target_shape)
-            yield Fold(MomentsTraining(self.layout, (train,), self._fold(rows, split).training), held_out(test), held)
+            by_rows = cache(partial(self._fold, rows, split))  # copies the rows: only if the moments do not suffice
+            yield Fold(MomentsTraining(self.layout, (train,), by_rows), held_out(test, by_rows), held)
 
     def _fold(self, rows: Rows, split: Split) -> Fold:
         train, test = split
-        held = rows.take(test)
-        if held.weight is not None and not held.weight.any():
-            raise ValueError("a held-out set has no sample of positive weight")
+        for which, part in (("training", train), ("held-out", test)):
+            if rows.weight is not None and not rows.weight[part].any():
+                raise ValueError(f"a {which} set has no sample of positive weight")
 
-        def losses(stages: StagedModel) -> Float:
+        def losses(fitted: Fitted) -> Float:
+            held, stages = rows.take(test), fitted.stages
             table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
             return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
 
@@ -163,15 +166,15 @@ class MomentsTraining:
     layout : Layout
     parts : tuple of Moments
         Moments of the columns that the layout reads.
-    rows : RowsTraining, or None
-        The rows of the moments, if available: used if the moments are too ill conditioned.
+    by_rows : function, or None
+        Returns the fold with the rows of the moments, if available: used if the moments are too ill conditioned.
     n_passes : int or None
         Number of passes over a source for the moments.
     """
 
     layout: Layout
     parts: tuple[Moments, ...]
-    rows: Training | None = None
+    by_rows: Callable[[], Fold] | None = None
     n_passes: int | None = None
     family: Family = field(default_factory=SquaredError)
     classes: None = None
@@ -190,8 +193,8 @@ class MomentsTraining:
         """Fit from the sum of the moments."""
         total = self.total
         stages, doubt = fit_moments(total, recipe)
-        if self.rows is not None and doubt > total.eps**0.5:
-            return self.rows.fit(recipe)
+        if self.by_rows is not None and doubt > total.eps**0.5:
+            return self.by_rows().training.fit(recipe)
         return Fitted(stages, total, total, doubt, self.learned)
 
     @property
@@ -247,8 +250,10 @@ class SourceTraining:
             training = replace(self, fold=(n_folds, k))
             yield Fold(training, training._held_out_losses)
 
-    def _held_out_losses(self, stages: StagedModel) -> Float:
-        statistic = StageLosses(stages, self.family, self.classes)
+    def _held_out_losses(self, fitted: Fitted) -> Float:
+        names, read = self.layout.names, self.layout.read.tolist()
+        labels = tuple(str(d) if names is None else names[d] for d in read)
+        statistic = StageLosses(fitted.stages, self.family, self.classes, labels)
         assert self.fold is not None
         return self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout)).mean
 
@@ -259,11 +264,15 @@ class SourceTraining:
 
 @dataclass(frozen=True)
 class StageLosses:
-    """The statistic that sums to the losses of all stages, less those of the saturated model."""
+    """The statistic that sums to the losses of all stages, less those of the saturated model.
+
+    Errors call the columns of chunks by ``labels``.
+    """
 
     stages: StagedModel
     family: Family
     classes: Array | None
+    labels: tuple[str, ...]
 
     def __call__(self, chunk: Chunk) -> RowSums | None:
         """Return the losses on a chunk, None if all its weights are zero."""
@@ -272,6 +281,7 @@ class StageLosses:
             return None
         with chunk.located():
             Y = targets_of(chunk, self.classes)
+            check_finite(chunk.X, self.labels)
         table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
         mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
         return RowSums(weight, weight * mean)
@@ -296,21 +306,33 @@ def source_moments(
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
     by_fold = MomentsOfFolds(names, shape, n_folds)
     found = not_empty(sum_over(source, by_fold, columns, client=client, progress=progress))
-    parts = tuple(part for part in found.parts if part is not None)
-    if len(parts) < n_folds:
-        empty = found.parts.index(None)
-        raise ValueError(f"fold {empty} of {n_folds} has no row of positive weight: use fewer folds")
-    return MomentsTraining(layout, parts, n_passes=1)
+    return MomentsTraining(layout, no_empty_fold(found.parts), n_passes=1)
 
 
-def held_out(test: Moments) -> Callable[[StagedModel], Float]:
-    """Return the function that gives mean squared errors (1 + stages,) on the sample of the moments."""
-    return lambda stages: stages.mean_squared_errors(test).sum(axis=1)
+def no_empty_fold(parts: Sequence[Moments | None]) -> tuple[Moments, ...]:
+    """Return the moments of folds, if every fold has some."""
+    if None in parts:
+        raise ValueError(f"fold {parts.index(None)} of {len(parts)} has no row of positive weight: take fewer folds")
+    return tuple(part for part in parts if part is not None)
+
+
+def held_out(test: Moments, by_rows: Callable[[], Fold] | None = None) -> Callable[[Fitted], Float]:
+    """Return the function that gives mean squared errors (1 + stages,) on the sample of the moments.
+
+    Models that were fitted on rows, because moments do not determine them, are judged on rows.
+    """
+
+    def losses(fitted: Fitted) -> Float:
+        if by_rows is not None and isinstance(fitted.data, Rows):
+            return by_rows().losses(fitted)
+        return np.asarray(fitted.stages.mean_squared_errors(test).sum(axis=1))
+
+    return losses
 
 
 def number_of_folds(cv: object) -> int:
-    """Return the number of folds for the rows of a source; None is 5."""
-    return 5 if cv is None else check_integer("cv, the number of folds of a source,", cv, ge=2)
+    """Return the number of folds for rows of sources and of ``partial_fit``; None is 5."""
+    return 5 if cv is None else check_integer("cv, the number of folds for sources and partial_fit,", cv, ge=2)
 
 
 def columns_read(layout: Layout) -> Positions | None:

@@ -18,7 +18,6 @@ of several groups are all refitted.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
+from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.newton import Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
@@ -227,9 +227,8 @@ class GeneralisedLinear:
         unit = vectors[:, there] / np.sqrt(values[there])
         if np.linalg.eigvalsh(unit.T @ now @ unit)[0] < 1e-7:
             self._warned = True
-            warnings.warn(
+            warn(
                 "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
                 "no finite optimum and grow until the gradient is below tol. Raise alpha.",
                 ConvergenceWarning,
-                stacklevel=6,
             )

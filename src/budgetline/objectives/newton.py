@@ -10,7 +10,6 @@ preconditioned by the blocks of H that belong to one score.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.arrays import Float
+from budgetline.messages import warn
 from budgetline.statistics.engines import Engine, Ints, Point
 
 Solver = Callable[[Float], Float]
@@ -103,11 +103,10 @@ def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
             break
         else:
             solver, previous = None, np.inf
-    warnings.warn(
+    warn(
         f"a stage did not converge (alpha={fit.alpha:g}, gradient {size:.1g}): the classes may be separable, so that "
         "the coefficients have no finite optimum. Raise alpha.",
         ConvergenceWarning,
-        stacklevel=6,
     )
     return fit
 

@@ -184,7 +184,11 @@ class InFold(Generic[S]):
     def __call__(self, chunk: Chunk) -> S | None:
         """Return the statistic of the rows, None if there are none."""
         rows = np.flatnonzero((row_hashes(chunk) % np.uint64(self.n_folds) == self.fold) == self.held)
-        return self.statistic(chunk.take(rows)) if rows.size else None
+        try:
+            return self.statistic(chunk.take(rows)) if rows.size else None
+        except ValueError:
+            self.statistic(chunk)  # raises the same error, with rows counted as in the chunk
+            raise
 
 
 @dataclass(frozen=True)
