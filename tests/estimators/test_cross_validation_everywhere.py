@@ -173,7 +173,7 @@ def test_scores_at_a_budget(kind):
 def test_moments_of_folds_must_go_together():
     X, y = problem("squared")
     for others in (Moments.of(X[:, :4], y), Moments.of(np.hstack([X, X]), y), Moments.of(X, np.column_stack([y, y]))):
-        with pytest.raises(ValueError, match=r"moments of 5 features and target shape \(\) do not go with"):
+        with pytest.raises(ValueError, match=r"moments of 5 features and target shape \(\) do not match"):
             AnytimeRegressorCV(GROUPS, COSTS).fit_moments([Moments.of(X, y), others])
     for moments in (None, iter([Moments.of(X, y)]), [Moments.of(X, y), None]):
         with pytest.raises(TypeError, match="list of Moments, one per fold"):
