@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from itertools import count, takewhile
@@ -112,6 +112,8 @@ def to_json(hint: Hint, value: Any, where: str) -> object:
     if is_dataclass(kind):
         return plain_of(value)
     if get_origin(kind) is tuple:
+        if _as_it_is(kind, value):
+            return list(value)
         return [to_json(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
     if get_origin(kind) is dict:
         return {name: to_json(get_args(kind)[1], entry, where) for name, entry in value.items()}
@@ -130,6 +132,8 @@ def from_json(hint: Hint, plain: object, where: str = "") -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(plain, list | tuple):
             raise ValueError(f"{where} must be a list, got {shown(plain)}")
+        if _as_it_is(kind, plain):
+            return tuple(plain)
         inner = _entry_hints(kind, plain)
         if len(inner) != len(plain):
             raise ValueError(f"{where} must have {len(inner)} entries, got {shown(plain)}")
@@ -162,6 +166,13 @@ def _mapping(plain: object, where: str) -> Mapping[str, object]:
     if not isinstance(plain, Mapping):
         raise ValueError(f"{where} must be a mapping of names to values, got {shown(plain)}")
     return plain
+
+
+def _as_it_is(kind: Hint, entries: Iterable[object]) -> bool:
+    """Return whether a tuple holds only texts and whole numbers, without further conditions: most long ones do."""
+    first, last = get_args(kind)[0], get_args(kind)[-1]
+    kinds, _, notes = _kind(first)
+    return last is Ellipsis and not notes and set(kinds) <= {str, int} and set(map(type, entries)) <= set(kinds)
 
 
 def _entry_hints(kind: Hint, entries: Sized) -> tuple[Hint, ...]:

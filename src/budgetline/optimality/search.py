@@ -167,7 +167,7 @@ class Search:
         for k, bound in enumerate(dual.bounds(self._knapsack, self._grid).tolist()):
             if len(self._leaves[k]) == 1 and bound < (old := self._worst(k)).bound:
                 self._leaves[k] = []
-                self._push(k, replace(old, dual=dual, bound=bound))
+                self._push(k, Leaf(old.included, old.excluded, dual, bound, old.z))
 
     def _solve_root(self, k: int, gap: float) -> None:
         """Solve the relaxation of a budget, starting from the nearest one that is solved, and offer its dual to all."""
