@@ -48,7 +48,7 @@ class Fit:
     @classmethod
     def at(cls, columns: Ints, theta: Float, alpha: float, point: Point) -> Fit:
         """Return the model at a point."""
-        return cls(columns, theta, alpha, point, point.risk + alpha / 2 * float(np.sum(theta[1:] ** 2)))
+        return cls(columns, theta, alpha, point, point.risk + alpha / 2 * float(np.vdot(theta[1:], theta[1:])))
 
     def widened(self, columns: Ints) -> Fit:
         """Return the same model over columns that begin with its own."""
@@ -113,7 +113,7 @@ def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
 
 def _search(engine: Engine, fit: Fit, gradient: Float, step: Float) -> Fit | None:
     """Halve the step until the risk falls enough, up to rounding; None if it never does."""
-    slope, length = float(np.sum(gradient * step)), 1.0
+    slope, length = float(np.vdot(gradient, step)), 1.0
     for _ in range(MAX_HALVINGS):
         theta = fit.theta + length * step
         new = Fit.at(fit.columns, theta, fit.alpha, engine.at(fit.columns, theta))
