@@ -171,15 +171,15 @@ def model_and_table(fitted: object, X: object) -> tuple[AnytimeModel, Any]:
 def _unwrapped(fitted: Any, X: Any) -> tuple[AnytimeModel, Any]:
     if isinstance(fitted, AnytimeModel):
         return fitted, X
+    if isinstance(held := getattr(fitted, "model_", None), AnytimeModel):
+        return held, X
     if hasattr(fitted, "fit"):
         check_is_fitted(fitted)
     if hasattr(fitted, "best_estimator_"):
         return _unwrapped(fitted.best_estimator_, X)
     if hasattr(fitted, "steps"):
         return _unwrapped(fitted[-1], fitted[:-1].transform(X) if X is not None and len(fitted) > 1 else X)
-    if not isinstance(getattr(fitted, "model_", None), AnytimeModel):
-        raise TypeError(f"{type(fitted).__name__} has no stages: a fitted estimator of budgetline is needed")
-    return fitted.model_, X
+    raise TypeError(f"{type(fitted).__name__} has no stages: a fitted estimator of budgetline is needed")
 
 
 def _log_probabilities(scores: Float) -> Float:
