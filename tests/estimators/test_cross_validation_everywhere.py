@@ -14,6 +14,8 @@ from budgetline import (
     Moments,
     open_source,
 )
+from budgetline.data.sources import Chunk
+from budgetline.statistics.passes import InFold
 
 GROUPS, COSTS = [[0, 1], [2], [3, 4]], [1.0, 2.0, 0.5]
 ALPHAS = [1e-3, 1e-1, 1.0]
@@ -39,18 +41,11 @@ def search_of(kind, **settings):
 
 
 def folds_of(X, y, n_folds):
-    """Return the fold of every row of a source, found one row at a time through the moments of folds."""
-    number = np.empty(len(X), dtype=int)
-    for i in range(len(X)):
-        # a row among rows of all folds is where the number of rows grows
-        number[i] = fold_of_row(X[i], float(y[i]), n_folds)
-    return number
+    """Return the fold of every row of a source, found one row at a time."""
+    return np.array([fold_of_row(x, value, n_folds) for x, value in zip(X, y, strict=True)])
 
 
 def fold_of_row(x, y, n_folds):
-    from budgetline.data.sources import Chunk
-    from budgetline.statistics.passes import InFold
-
     chunk = Chunk.of(x[None], np.array([y]), None, None, "here")
     found = [k for k in range(n_folds) if InFold(lambda c: c.n_rows, n_folds, k, held=True)(chunk)]
     assert len(found) == 1
@@ -106,6 +101,9 @@ def test_moments_of_folds():
         AnytimeRegressorCV().fit_moments(parts[0])
     with pytest.raises(ValueError, match="2 folds or more"):
         AnytimeRegressorCV().fit_moments(parts[:1])
+    AnytimeRegressorCV(cv=5).fit_moments(parts)
+    with pytest.raises(ValueError, match="cv is 3, moments are of 5 folds"):
+        AnytimeRegressorCV(cv=3).fit_moments(parts)
 
 
 @pytest.mark.parametrize("start", ["partial_fit", "fit", "source"])
@@ -138,8 +136,11 @@ def test_splitters_are_for_tables():
             fit(AnytimeRegressorCV(cv=KFold(3)))
     with pytest.raises(ValueError, match="a checkpoint keeps moments of all rows"):
         AnytimeRegressorCV().fit(open_source((X, y)), checkpoint="memory")
+    few = open_source((X[:2], np.abs(y[:2])))
     with pytest.raises(ValueError, match=r"fold \d of 5 has no row"):
-        AnytimeRegressorCV().fit(open_source((X[:2], y[:2])))
+        AnytimeRegressorCV().fit(few)
+    with pytest.raises(ValueError, match=r"fold \d of 5 holds no rows of positive weight"):
+        search_of("poisson").fit(few)
 
 
 def test_a_class_that_a_fold_lacks_is_named():

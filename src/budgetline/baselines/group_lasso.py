@@ -143,9 +143,8 @@ class GroupLassoPath(AnytimeRegressor):
         self.tol = tol
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        if not isinstance(training, LassoTraining):
-            training = LassoTraining.of(training, (self.n_lambdas, self.lambda_ratio), self._tol(), self.refit)
-        return super()._learn(training, recipe)
+        grid = (self.n_lambdas, self.lambda_ratio)
+        return super()._learn(LassoTraining.of(training, grid, self._tol(), self.refit), recipe)
 
     def _tol(self) -> float:
         return float(self.tol)  # type: ignore[arg-type]

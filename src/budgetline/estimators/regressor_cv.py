@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +15,7 @@ from budgetline.data.rows import Rows
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.regressor import AnytimeRegressor
 from budgetline.estimators.selection import ALPHAS, ChoosesAlpha
+from budgetline.messages import shown
 from budgetline.model.training import number_of_folds
 from budgetline.objectives.families import ConvexLoss
 from budgetline.sequencing.schedules import Schedule
@@ -39,7 +42,7 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
         Values of ``alpha`` to try.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
-        its splits. For sources and ``partial_fit``, a number of folds or None.
+        its splits. For sources, moments and ``partial_fit``, a number of folds or None.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
 
@@ -104,7 +107,9 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
             raise TypeError("moments must be a list of Moments, one per fold: cross-validation holds out one of them")
         if len(moments) < 2:
             raise ValueError(f"moments of 2 folds or more are needed, got {len(moments)}")
-        sum(moments)  # raises an error if they are of different columns or targets
+        if self.cv is not None and number_of_folds(self.cv) != len(moments):
+            raise ValueError(f"cv is {shown(self.cv)}, moments are of {len(moments)} folds: leave cv out")
+        reduce(add, moments)  # raises an error if they are of different columns or targets
         return tuple(moments)
 
     def _known_parts(self) -> tuple[Moments, ...] | None:

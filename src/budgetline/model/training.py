@@ -36,7 +36,7 @@ from budgetline.statistics.sums import RowSums, Statistic
 
 
 class Fitted(NamedTuple):
-    """Staged models, and the moments that they were fitted on, if there are any.
+    """Staged models, the data that they were fitted on, and the moments of these data, if there are any.
 
     ``doubt`` estimates the relative error of the coefficients. It is zero if the data were available, so that the
     coefficients are as accurate as the data allow. ``learned`` are further fitted attributes of the estimator, by name.
@@ -255,11 +255,14 @@ class SourceTraining:
         labels = tuple(str(d) if names is None else names[d] for d in read)
         statistic = StageLosses(fitted.stages, self.family, self.classes, labels)
         assert self.fold is not None
-        return self.passes.total(InFold(statistic, *self.fold, held=True), columns_read(self.layout)).mean
+        mine, where = InFold(statistic, *self.fold, held=True), f"fold {self.fold[1]} of {self.fold[0]}"
+        return self.passes.total(mine, columns_read(self.layout), where).mean
 
     def _total(self, statistic: Statistic[Any]) -> Any:
-        mine = statistic if self.fold is None else InFold(statistic, *self.fold, held=False)
-        return self.passes.total(mine, columns_read(self.layout))
+        if self.fold is None:
+            return self.passes.total(statistic, columns_read(self.layout))
+        mine, where = InFold(statistic, *self.fold, held=False), f"the training set of fold {self.fold[1]}"
+        return self.passes.total(mine, columns_read(self.layout), where)
 
 
 @dataclass(frozen=True)

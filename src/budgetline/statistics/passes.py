@@ -92,10 +92,10 @@ def _sums(
         total = None
 
 
-def not_empty(found: S | None) -> S:
-    """Return a sum over a source; raise an error if there is none."""
+def not_empty(found: S | None, where: str = "the source") -> S:
+    """Return a sum over a source or a part of it, named by ``where``; raise an error if there is none."""
     if found is None:
-        raise ValueError("the source holds no rows of positive weight")
+        raise ValueError(f"{where} holds no rows of positive weight")
     return found
 
 
@@ -118,8 +118,8 @@ class Passes:
     count: int = 0
     first: Tallied[Any] | None = field(default=None, repr=False)
 
-    def total(self, statistic: Statistic[S], columns: Positions | None) -> S:
-        """Make a pass and return the sum of a statistic."""
+    def total(self, statistic: Statistic[S], columns: Positions | None, where: str = "the source") -> S:
+        """Make a pass and return the sum of a statistic over the rows that ``where`` names."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
         found = Tallied({}, None) if found is None else found
@@ -127,7 +127,7 @@ class Passes:
             self.first.check(found, self.count)
         if self.first is None or not self.first.whole:
             self.first = replace(found, value=None)
-        return not_empty(found.value)
+        return not_empty(found.value, where)
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
