@@ -139,7 +139,7 @@ def test_splitters_are_for_tables():
     few = open_source((X[:2], np.abs(y[:2])))
     with pytest.raises(ValueError, match=r"fold \d of 5 has no row"):
         AnytimeRegressorCV().fit(few)
-    with pytest.raises(ValueError, match=r"fold \d of 5 holds no rows of positive weight"):
+    with pytest.raises(ValueError, match=r"fold \d.* holds no rows of positive weight"):
         search_of("poisson").fit(few)
 
 

@@ -59,7 +59,8 @@ def test_every_engine_answers_as_the_formulas_do(family, kind):
     point, truth = (e.at(columns, theta) for e in (engine, plain))
 
     def check(found, wanted):
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+        # entries may cancel: the error is that of the largest one
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-11 * max(1.0, np.abs(wanted).max()))
 
     for name in ("x_mean", "x_scale", "y_mean", "y_spread", "saturated"):
         check(getattr(engine, name), getattr(plain, name))
