@@ -171,7 +171,7 @@ class GeneralisedLinear:
             point = self._kept[stage - 1] if self._keeps else self._engine.at(columns, theta)
             fit = Fit.at(columns, theta, fit.alpha, point)
         fit = fit.widened(self._fit.columns)
-        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient().ravel())
+        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient.ravel())
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q); entries within the tolerance of the refits are zero."""

@@ -3,19 +3,20 @@
 An engine gives risk, gradient and Hessian for parameters θ of some columns (see ``statistics/engines.py``); the ridge
 λ/2 ‖θ_{1:}‖², which leaves out the intercept, is added here.
 
-If a Hessian is expensive, its factor is kept as long as steps with it reduce the gradient quickly: a gradient costs
-two products with the rows, a Hessian k of them. Large systems of several scores are solved by conjugate gradients,
-preconditioned by the blocks of H that belong to one score.
+If a Hessian is expensive, its factor serves many steps and stages. It grows by the columns that are added, BFGS updates
+correct it within a stage, and it is computed afresh only when that is expected to save more passes over the rows than
+it costs. Large systems of several scores are solved by conjugate gradients, preconditioned by the blocks of H that
+belong to one score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
@@ -23,45 +24,62 @@ from budgetline.arrays import Float
 from budgetline.messages import warn
 from budgetline.statistics.engines import Engine, Ints, Point
 
-Solver = Callable[[Float], Float]
-"""Maps a gradient to H⁻¹ gradient, both of the shape of θ."""
-
 MAX_STEPS, MAX_HALVINGS = 200, 40
 DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
-CHEAP = 10**7
-"""Below this many multiplications a Hessian is cheap."""
-STALE = 0.2
-"""A step must bring the gradient down to this share, or the next one gets a fresh Hessian."""
+COLUMNS_PER_PASS = 20
+"""The Hessian of this many columns takes as long as one pass for risk and gradient."""
+
+SOUND = 1e-6
+"""A factor does not grow by columns of which less than this share is new: that share may be wrong altogether."""
+
+Pair = tuple[Float, Float]
+"""A step and the change of the gradient along it."""
+
+
+class Metric(Protocol):
+    """An approximation of the Hessian of a fit, to solve with."""
+
+    def solve(self, fit: Fit, gradient: Float) -> Float:
+        """Return about H⁻¹ gradient, both of the shape of θ."""
+
+    def grown(self, fit: Fit) -> Metric | None:
+        """Return the metric of a fit over more columns, or None if there is no good one."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ; risk with the ridge."""
+    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ; risk with the ridge.
+
+    ``metric`` belongs to the Hessian at an earlier point, if there is one.
+    """
 
     columns: Ints
     theta: Float
     alpha: float
     point: Point
     risk: float
+    metric: Metric | None = None
 
     @classmethod
-    def at(cls, columns: Ints, theta: Float, alpha: float, point: Point) -> Fit:
+    def at(cls, columns: Ints, theta: Float, alpha: float, point: Point, metric: Metric | None = None) -> Fit:
         """Return the model at a point."""
-        return cls(columns, theta, alpha, point, point.risk + alpha / 2 * float(np.vdot(theta[1:], theta[1:])))
+        risk = point.risk + alpha / 2 * float(np.vdot(theta[1:], theta[1:]))
+        return cls(columns, theta, alpha, point, risk, metric)
 
     def widened(self, columns: Ints) -> Fit:
         """Return the same model over columns that begin with its own."""
         more = np.zeros((columns.size - self.columns.size, self.theta.shape[1]))
-        return Fit(columns, np.vstack([self.theta, more]), self.alpha, self.point, self.risk)
+        return replace(self, columns=columns, theta=np.vstack([self.theta, more]))
 
     @cached_property
     def slopes(self) -> Float:
         """Minus the gradient of the risk without the ridge, for all columns of X, shape (D, Q)."""
         return self.point.gradient(None)
 
+    @cached_property
     def gradient(self) -> Float:
-        """Return the gradient of the risk, shape (k, Q)."""
+        """The gradient of the risk, shape (k, Q)."""
         gradient = -self.point.gradient(self.columns)
         gradient[1:] += self.alpha * self.theta[1:]
         return gradient
@@ -77,6 +95,60 @@ class Fit:
         return with_ridge(H, self.alpha, len(H) // self.columns.size)
 
 
+@dataclass(frozen=True)
+class Factor:
+    """The factor U of a Hessian U'U, perhaps at an earlier point."""
+
+    U: Float
+
+    def solve(self, fit: Fit, gradient: Float) -> Float:
+        return np.asarray(cho_solve((self.U, False), gradient.ravel(), check_finite=False)).reshape(gradient.shape)
+
+    def grown(self, fit: Fit) -> Factor | None:
+        """Append the columns that the fit has more, with their products at its point."""
+        known, Q = len(self.U), fit.theta.shape[1]
+        old, new = fit.columns[: known // Q], fit.columns[known // Q :]
+        K = solve_triangular(self.U, fit.point.cross(old, new), trans="T", check_finite=False)
+        block = with_ridge(fit.point.blocks(new[None])[0], fit.alpha)
+        try:
+            corner = np.linalg.cholesky(block - K.T @ K)
+        except np.linalg.LinAlgError:
+            return None
+        if np.any(np.diag(corner) ** 2 <= SOUND * np.diag(block)):
+            return None
+        U = np.zeros((known + len(block), known + len(block)), order="F")
+        U[:known, :known], U[:known, known:], U[known:, known:] = self.U, K, corner.T
+        return Factor(U)
+
+
+@dataclass(frozen=True)
+class ScoreFactors:
+    """Conjugate gradients, preconditioned by the factors of the blocks of one score, perhaps of an earlier point."""
+
+    factors: tuple[tuple[Float, bool], ...]
+
+    def solve(self, fit: Fit, gradient: Float) -> Float:
+        """Solve with the Hessian of the fit; leave a small part of the gradient, smaller near the optimum."""
+        shape, size = fit.theta.shape, fit.theta.size
+
+        def multiply(p: Float) -> Float:
+            V = p.reshape(shape)
+            product = fit.point.product(fit.columns, V)
+            product[1:] += fit.alpha * V[1:]
+            return product.ravel()
+
+        def precondition(residual: Float) -> Float:
+            scores = zip(self.factors, residual.reshape(shape).T, strict=True)
+            return np.column_stack([cho_solve(factor, score, check_finite=False) for factor, score in scores]).ravel()
+
+        H, M = (LinearOperator((size, size), matvec=f, dtype=np.float64) for f in (multiply, precondition))
+        part = min(1e-2, float(np.linalg.norm(gradient)) ** 0.5)
+        return np.asarray(cg(H, gradient.ravel(), rtol=part, maxiter=size, M=M)[0]).reshape(shape)
+
+    def grown(self, fit: Fit) -> None:
+        """Begin again."""
+
+
 def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
     """Minimise the risk over columns that begin with those of the start, until no entry of the gradient exceeds tol.
 
@@ -86,34 +158,61 @@ def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
     fit = start.widened(columns)
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
-    solver: Solver | None = None
+    metric = None if start.metric is None or _price(engine, fit) < 2 else start.metric.grown(fit)
+    pairs: list[Pair] = []
     fresh, size, previous = False, np.inf, np.inf
     for _ in range(MAX_STEPS):
-        gradient = fit.gradient()
-        size = float(np.abs(gradient).max())
+        size = float(np.abs(fit.gradient).max())
         if size <= enough or (fresh and size > 0.9 * previous and size <= 1e3 * tol):
-            return _polished(engine, fit, gradient, solver)
-        fresh = solver is None or engine.eager or size > STALE * previous
-        if solver is None or fresh:
-            solver = _solver(engine, fit)
-        accepted = _search(engine, fit, gradient, -solver(gradient))
+            return _polished(engine, fit, metric, pairs)
+        fresh = metric is None or _worthwhile(engine, fit, size / previous, size / enough)
+        if metric is None or fresh:
+            metric, pairs = _metric(engine, fit), []
+        accepted = _search(engine, fit, -_solved(metric, pairs, fit))
         if accepted is not None:
+            pairs.append((accepted.theta - fit.theta, accepted.gradient - fit.gradient))
             fit, previous = accepted, size
         elif fresh:
             break
         else:
-            solver, previous = None, np.inf
+            metric, previous = None, np.inf
     warn(
         f"a stage did not converge (alpha={fit.alpha:g}, gradient {size:.1g}): the classes may be separable, so that "
         "the coefficients have no finite optimum. Raise alpha.",
         ConvergenceWarning,
     )
-    return fit
+    return replace(fit, metric=metric)
 
 
-def _search(engine: Engine, fit: Fit, gradient: Float, step: Float) -> Fit | None:
+def _price(engine: Engine, fit: Fit) -> float:
+    """Return how many passes a Hessian costs."""
+    return 0.0 if engine.eager else fit.theta.size / COLUMNS_PER_PASS
+
+
+def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float) -> bool:
+    """Return whether a new Hessian saves time: the last step brought the gradient down to ``ratio``, and it should come
+    down by ``excess`` more; with a new Hessian that takes about two steps.
+    """
+    steps = np.log(excess) / -np.log(ratio) if 0 < ratio < 1 else np.inf
+    return bool(steps > _price(engine, fit) + 2) if ratio > 0 else False
+
+
+def _solved(metric: Metric, pairs: list[Pair], fit: Fit) -> Float:
+    """Return about H⁻¹ gradient: that of the metric, corrected by BFGS updates (the two-loop recursion)."""
+    q, parts = fit.gradient.copy(), []
+    for s, y in reversed(pairs):
+        part = float(np.vdot(s, q)) / float(np.vdot(s, y))
+        q -= part * y
+        parts.append(part)
+    found = metric.solve(fit, q)
+    for (s, y), part in zip(pairs, reversed(parts), strict=True):
+        found += (part - float(np.vdot(y, found)) / float(np.vdot(s, y))) * s
+    return found
+
+
+def _search(engine: Engine, fit: Fit, step: Float) -> Fit | None:
     """Halve the step until the risk falls enough, up to rounding; None if it never does."""
-    slope, length = float(np.vdot(gradient, step)), 1.0
+    slope, length = float(np.vdot(fit.gradient, step)), 1.0
     for _ in range(MAX_HALVINGS):
         theta = fit.theta + length * step
         new = Fit.at(fit.columns, theta, fit.alpha, engine.at(fit.columns, theta))
@@ -123,44 +222,19 @@ def _search(engine: Engine, fit: Fit, gradient: Float, step: Float) -> Fit | Non
     return None
 
 
-def _polished(engine: Engine, fit: Fit, gradient: Float, solver: Solver | None) -> Fit:
+def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair]) -> Fit:
     """Take one more step: at the tolerance, Newton's method still gains digits at almost no cost."""
-    if solver is None or engine.eager or engine.n_rows * fit.columns.size**2 <= CHEAP:
-        solver = _solver(engine, fit)
-    theta = fit.theta - solver(gradient)
-    new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta))
-    return new if new.risk <= fit.risk else Fit(fit.columns, theta, fit.alpha, new.point, fit.risk)
+    if metric is None or _price(engine, fit) < 1:
+        metric, pairs = _metric(engine, fit), []
+    theta = fit.theta - _solved(metric, pairs, fit)
+    new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
+    return new if new.risk <= fit.risk else replace(new, risk=fit.risk)
 
 
-def _solver(engine: Engine, fit: Fit) -> Solver:
+def _metric(engine: Engine, fit: Fit) -> Metric:
     if fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE and not engine.eager:
-        return _conjugate_gradients(fit)
-    factor = fit.factor
-    return lambda gradient: cho_solve(factor, gradient.ravel(), check_finite=False).reshape(gradient.shape)
-
-
-def _conjugate_gradients(fit: Fit) -> Solver:
-    """Return a solver that leaves a small part of the gradient, smaller near the optimum."""
-    shape, size = fit.theta.shape, fit.theta.size
-    factors = [factored(fit.hessian(q)) for q in range(shape[1])]
-
-    def multiply(p: Float) -> Float:
-        V = p.reshape(shape)
-        product = fit.point.product(fit.columns, V)
-        product[1:] += fit.alpha * V[1:]
-        return product.ravel()
-
-    def precondition(residual: Float) -> Float:
-        scores = zip(factors, residual.reshape(shape).T, strict=True)
-        return np.column_stack([cho_solve(factor, score, check_finite=False) for factor, score in scores]).ravel()
-
-    H, M = (LinearOperator((size, size), matvec=f, dtype=np.float64) for f in (multiply, precondition))
-
-    def solve(gradient: Float) -> Float:
-        part = min(1e-2, float(np.linalg.norm(gradient)) ** 0.5)
-        return np.asarray(cg(H, gradient.ravel(), rtol=part, maxiter=size, M=M)[0]).reshape(shape)
-
-    return solve
+        return ScoreFactors(tuple(factored(fit.hessian(q)) for q in range(fit.theta.shape[1])))
+    return Factor(fit.factor[0])
 
 
 def with_ridge(H: Float, alpha: float, first: int = 0) -> Float:

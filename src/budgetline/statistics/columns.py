@@ -44,9 +44,9 @@ class StandardisedColumns:
         A *= self.root[:, None]
         return A
 
-    def plain(self, index: Positions) -> Float:
-        """Return the columns ``index`` without the weights: (X − mean)/scale."""
-        block = self.X[:, index]
+    def plain(self, index: Positions, rows: slice | None = None) -> Float:
+        """Return the columns ``index`` without the weights, (X − mean)/scale, of all rows or some."""
+        block = (self.X if rows is None else self.X[rows])[:, index]
         dense = block.toarray() if sparse.issparse(block) else block
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
