@@ -27,7 +27,7 @@ from budgetline.statistics.engines import Engine, Ints, Point
 MAX_STEPS, MAX_HALVINGS = 200, 40
 DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
-COLUMNS_PER_PASS = 20
+COLUMNS_PER_PASS = 24
 """The Hessian of this many columns takes as long as one pass for risk and gradient."""
 
 SOUND = 1e-6
@@ -102,14 +102,20 @@ class Factor:
     U: Float
 
     def solve(self, fit: Fit, gradient: Float) -> Float:
+        """Solve with U'U."""
         return np.asarray(cho_solve((self.U, False), gradient.ravel(), check_finite=False)).reshape(gradient.shape)
 
     def grown(self, fit: Fit) -> Factor | None:
-        """Append the columns that the fit has more, with their products at its point."""
+        """Append the columns that the fit has more, with their products at its point.
+
+        The rest is scaled as the entry of the intercept, the mean curvature, has changed.
+        """
         known, Q = len(self.U), fit.theta.shape[1]
-        old, new = fit.columns[: known // Q], fit.columns[known // Q :]
-        K = solve_triangular(self.U, fit.point.cross(old, new), trans="T", check_finite=False)
-        block = with_ridge(fit.point.blocks(new[None])[0], fit.alpha)
+        level = float(np.trace(fit.point.hessian(fit.columns[:1])) / (self.U[:Q, :Q] ** 2).sum())
+        base = np.sqrt(level) * self.U
+        cross = fit.point.cross(fit.columns, fit.columns[known // Q :])
+        K = solve_triangular(base, cross[:known], trans="T", check_finite=False)
+        block = with_ridge(cross[known:], fit.alpha)
         try:
             corner = np.linalg.cholesky(block - K.T @ K)
         except np.linalg.LinAlgError:
@@ -117,7 +123,7 @@ class Factor:
         if np.any(np.diag(corner) ** 2 <= SOUND * np.diag(block)):
             return None
         U = np.zeros((known + len(block), known + len(block)), order="F")
-        U[:known, :known], U[:known, known:], U[known:, known:] = self.U, K, corner.T
+        U[:known, :known], U[:known, known:], U[known:, known:] = base, K, corner.T
         return Factor(U)
 
 
@@ -164,7 +170,7 @@ def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
     for _ in range(MAX_STEPS):
         size = float(np.abs(fit.gradient).max())
         if size <= enough or (fresh and size > 0.9 * previous and size <= 1e3 * tol):
-            return _polished(engine, fit, metric, pairs)
+            return _polished(engine, fit, metric, pairs, size > tol / 10)
         fresh = metric is None or _worthwhile(engine, fit, size / previous, size / enough)
         if metric is None or fresh:
             metric, pairs = _metric(engine, fit), []
@@ -190,11 +196,14 @@ def _price(engine: Engine, fit: Fit) -> float:
 
 
 def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float) -> bool:
-    """Return whether a new Hessian saves time: the last step brought the gradient down to ``ratio``, and it should come
-    down by ``excess`` more; with a new Hessian that takes about two steps.
+    """Return whether a new Hessian is expected to save time, as with it about two more steps would do.
+
+    The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``.
     """
-    steps = np.log(excess) / -np.log(ratio) if 0 < ratio < 1 else np.inf
-    return bool(steps > _price(engine, fit) + 2) if ratio > 0 else False
+    if ratio == 0:
+        return False
+    steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
+    return bool(steps > _price(engine, fit) + 2)
 
 
 def _solved(metric: Metric, pairs: list[Pair], fit: Fit) -> Float:
@@ -222,10 +231,12 @@ def _search(engine: Engine, fit: Fit, step: Float) -> Fit | None:
     return None
 
 
-def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair]) -> Fit:
-    """Take one more step: at the tolerance, Newton's method still gains digits at almost no cost."""
+def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit:
+    """Take one more step if needed, or if it costs little: at the tolerance, Newton's method still gains digits."""
     if metric is None or _price(engine, fit) < 1:
         metric, pairs = _metric(engine, fit), []
+    elif not needed:
+        return replace(fit, metric=metric)
     theta = fit.theta - _solved(metric, pairs, fit)
     new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
     return new if new.risk <= fit.risk else replace(new, risk=fit.risk)

@@ -46,7 +46,9 @@ class StandardisedColumns:
 
     def plain(self, index: Positions, rows: slice | None = None) -> Float:
         """Return the columns ``index`` without the weights, (X − mean)/scale, of all rows or some."""
-        block = (self.X if rows is None else self.X[rows])[:, index]
+        step = np.diff(index)
+        columns = slice(index[0], index[-1] + 1) if index.size and np.all(step == 1) else index  # a view, not a copy
+        block = (self.X if rows is None else self.X[rows])[:, columns]
         dense = block.toarray() if sparse.issparse(block) else block
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]

@@ -54,8 +54,11 @@ class Curvature:
         (*batch, k, _), m = Z.shape, A.shape[-2]
         S = np.empty((self.scale.shape[1], *batch, k, m))
         for weight, part in zip(self.scale.T, S, strict=True):
-            left = Z * (np.sqrt(weight) if Z is A else weight)  # BLAS multiplies a matrix by its own transpose faster
-            np.matmul(left, (left if Z is A else A).swapaxes(-1, -2), out=part)
+            right = A * (np.sqrt(weight) if Z is A else weight)  # BLAS multiplies a matrix by its own transpose faster
+            if Z is A:
+                np.matmul(right, right.swapaxes(-1, -2), out=part)
+            else:  # the smaller matrix first: BLAS copies the other one otherwise
+                part[...] = (right @ Z.swapaxes(-1, -2)).swapaxes(-1, -2)
         B = np.eye(len(S)) if self.contrasts is None else self.contrasts
         if B.size == 1:
             return np.asarray(S[0])

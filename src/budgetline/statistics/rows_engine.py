@@ -19,6 +19,8 @@ LARGEST_BUFFER = 1 << 32
 """Memory for all columns is reserved at once if it takes at most this many bytes."""
 BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 22, 512, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
+FEW = 64
+"""So few columns are standardised before a product, more are corrected after it."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
 
@@ -211,8 +213,8 @@ class _RowsPoint:
             known = 0
         if columns.size == known:
             return self.descent.copy()
-        Z = engine.plain(columns[known:]) if known else engine.design(columns)
-        return np.vstack([self.descent[:known], self._summed(lambda s: Z(s) @ self.residual(s))])
+        Z = engine.design(columns)
+        return np.vstack([self.descent[:known], self._summed(lambda s: Z(s)[known:] @ self.residual(s))])
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         Z, Q = self.engine.design(columns), len(self.eta)
@@ -243,9 +245,11 @@ class _RowsPoint:
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
         engine, Z = self.engine, self.engine.design(columns)
-        if len(self.eta) == 1:
+        if len(self.eta) == 1 and (others is None or others.size > FEW):
             return engine.project(lambda s: Z(s) * self.curvature(s).scale[:, 0], columns.size, others)
-        A = engine.plain(np.arange(1, 1 + engine.order.size) if others is None else others)
+        others = np.arange(1, 1 + engine.order.size) if others is None else others
+        last = np.array_equal(columns[-others.size :], others)
+        A: Blocks = (lambda s: Z(s)[-others.size :]) if last else engine.plain(others)
         return self._summed(lambda s: self.curvature(s).cross(Z(s), A(s)))
 
     def blocks(self, groups: Ints) -> Float:
