@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from budgetline.arrays import Float
 
-STRIPES = 32
+STRIPES = 16
 """Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
 
 

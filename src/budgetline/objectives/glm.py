@@ -19,7 +19,7 @@ of several groups are all refitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -29,7 +29,7 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.newton import Fit, minimise, with_ridge
+from budgetline.objectives.newton import Factor, Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.statistics.engines import Engine, Ints, Point
 
@@ -93,6 +93,7 @@ class GeneralisedLinear:
         self.null = minimise(engine, Fit.at(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
         self.stages: list[Float] = []
         self._fit, self._refits = self.null, dict[int, Fit]()
+        self._factor: Float | None = None
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
@@ -132,8 +133,8 @@ class GeneralisedLinear:
             return self._rule.joint_scores(
                 columns - 1, ends, r, lambda: with_ridge(covariance(columns[None]), fit.alpha)[0]
             )
-        H = with_ridge(fit.point.blocks(columns[None]), fit.alpha)
         K = self._explained(columns)
+        H = with_ridge(self._fit.point.blocks(columns[None]), fit.alpha)
         v = whitened_gradients(H, K.reshape(len(K), -1).T[None], r[columns - 1].reshape(1, -1))
         return nested_squares(v[0], ends * r.shape[1])
 
@@ -145,6 +146,7 @@ class GeneralisedLinear:
         """Add group g, refit, and return the gain."""
         before = self._fit.risk
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
+        self._factor = None
         self.stages.append(self._fit.theta)
         if self._keeps:
             self._kept.append(self._fit.point)
@@ -180,8 +182,12 @@ class GeneralisedLinear:
 
     def _explained(self, others: Ints | None) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
+        if self._factor is None:
+            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns))
+            self._factor = fit.factor[0]
+            self._fit = replace(fit, metric=Factor(self._factor))  # refits begin with it
         cross = self._fit.point.cross(self._fit.columns, others)
-        K = solve_triangular(self._fit.factor[0], cross, trans="T", check_finite=False)
+        K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
     def _refit(self, groups: Sequence[int], start: Fit) -> Fit:
@@ -207,7 +213,7 @@ class GeneralisedLinear:
 
     def _one_step(self) -> Float:
         """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
-        r, K, fit = self._gradient(), self._explained(None), self._fit
+        K, r, fit = self._explained(None), self._gradient(), self._fit
         scores = np.empty(self._sizes.size)
         for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
             count = len(c.groups)

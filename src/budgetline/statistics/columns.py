@@ -54,12 +54,18 @@ class StandardisedColumns:
         A /= self.scale[index]
         return A
 
-    def with_intercept(self) -> Float:
-        """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
-        Z = np.empty((self.root.size, 1 + self.mean.size))
-        Z[:, 0] = 1.0
-        np.subtract(self.X.toarray() if sparse.issparse(self.X) else self.X, self.mean, out=Z[:, 1:])
+    def with_intercept(self, rows: slice = slice(None)) -> Float:
+        """Return [1, (X − mean)/scale] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
+        Z = self.centred(rows)
         Z[:, 1:] /= self.scale
+        return Z
+
+    def centred(self, rows: slice) -> Float:
+        """Return [1, X − mean] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
+        X = self.X[rows].toarray() if sparse.issparse(self.X) else self.X[rows]
+        Z = np.empty((X.shape[0], 1 + self.mean.size))
+        Z[:, 0] = 1.0
+        np.subtract(X, self.mean, out=Z[:, 1:])
         return Z
 
     def project(self, q: Float) -> Float:

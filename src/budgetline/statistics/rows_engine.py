@@ -21,6 +21,8 @@ BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 22, 512, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
 FEW = 64
 """So few columns are standardised before a product, more are corrected after it."""
+EXTRA = 400
+"""The Hessian of all columns is the fastest way to score groups unless there are this many more than chosen twice."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
 
@@ -263,5 +265,49 @@ class _RowsPoint:
         trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
         return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
 
+    def complete(self, columns: Ints) -> _RowsPoint:
+        k, D, Q = columns.size, self.engine.order.size, len(self.eta)
+        if sparse.issparse(self.engine.A.X) or 2 * k + EXTRA < D or (Q > 1 and Q * (1 + D) > WHOLE):
+            return self
+        A, place = self.engine.A, np.concatenate([[0], 1 + self.engine.order])
+
+        def of(s: slice) -> Float:
+            Z = A.centred(s)
+            if Q > 1:
+                return self._square(Z.T, s)
+            Z *= np.sqrt(self.curvature(s).scale)
+            return np.asarray(Z.T @ Z)
+
+        unit = np.concatenate([[1.0], 1 / A.scale])[:, None]
+        H = (self._summed(of).reshape(1 + D, Q, 1 + D, Q) * unit * unit[..., None, None])[place][:, :, place]
+        return _CompletePoint(self.engine, self.eta, self.risk, self.own, self.descent, H)
+
     def near(self, columns: Ints, theta: Float) -> _RowsPoint:
         return self.engine.at(columns, theta)
+
+
+@dataclass(frozen=True)
+class _CompletePoint(_RowsPoint):
+    """A point with the Hessian of all columns at hand, shape (1 + D, Q, 1 + D, Q)."""
+
+    H: Float
+
+    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+        return part_of(self.H, columns, columns, score)
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        return part_of(self.H, columns, others)
+
+    def blocks(self, groups: Ints) -> Float:
+        return np.array([part_of(self.H, group, group) for group in groups])
+
+    def complete(self, columns: Ints) -> _CompletePoint:
+        return self
+
+
+def part_of(H: Float, columns: Ints, others: Ints | None, score: int | None = None) -> Float:
+    """Return the entries of H (1 + D, Q, 1 + D, Q) between columns and others, or all but the intercept, (kQ, mQ)."""
+    part = H[columns][:, :, slice(1, None) if others is None else others]
+    if score is not None:
+        return part[:, score, :, score].copy()
+    return part.reshape(columns.size * H.shape[1], -1)
