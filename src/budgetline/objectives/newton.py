@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
@@ -30,6 +31,10 @@ DIRECT_SIZE = 1500
 COLUMNS_PER_PASS = 24
 """The Hessian of this many columns takes as long as one pass for risk and gradient."""
 
+COLUMNS_PER_BLOCK = 60
+"""The blocks of one score, of this many columns and all scores, take as long as one product with the Hessian."""
+SINGLE = 1e7
+"""Inverses of blocks with a smaller condition number are kept in single precision."""
 SOUND = 1e-6
 """A factor does not grow by columns of which less than this share is new: that share may be wrong altogether."""
 
@@ -40,8 +45,12 @@ Pair = tuple[Float, Float]
 class Metric(Protocol):
     """An approximation of the Hessian of a fit, to solve with."""
 
-    def solve(self, fit: Fit, gradient: Float) -> Float:
-        """Return about H⁻¹ gradient, both of the shape of θ."""
+    @property
+    def stale(self) -> bool:
+        """Whether it is known to be out of date."""
+
+    def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
+        """Return about H⁻¹ gradient, both of the shape of θ; about this part of the gradient may be left."""
 
     def grown(self, fit: Fit) -> Metric | None:
         """Return the metric of a fit over more columns, or None if there is no good one."""
@@ -100,8 +109,9 @@ class Factor:
     """The factor U of a Hessian U'U, perhaps at an earlier point."""
 
     U: Float
+    stale = False
 
-    def solve(self, fit: Fit, gradient: Float) -> Float:
+    def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
         """Solve with U'U."""
         return np.asarray(cho_solve((self.U, False), gradient.ravel(), check_finite=False)).reshape(gradient.shape)
 
@@ -127,29 +137,48 @@ class Factor:
         return Factor(U)
 
 
-@dataclass(frozen=True)
-class ScoreFactors:
-    """Conjugate gradients, preconditioned by the factors of the blocks of one score, perhaps of an earlier point."""
+class ScoreInverses:
+    """Conjugate gradients, preconditioned by the inverses of the blocks of one score, perhaps of an earlier point.
 
-    factors: tuple[tuple[Float, bool], ...]
+    Large inverses are kept in single precision where that is enough for a preconditioner.
+    """
 
-    def solve(self, fit: Fit, gradient: Float) -> Float:
-        """Solve with the Hessian of the fit; leave a small part of the gradient, smaller near the optimum."""
-        shape, size = fit.theta.shape, fit.theta.size
+    def __init__(self, fit: Fit) -> None:
+        inverses, condition = [], 0.0
+        for q in range(fit.theta.shape[1]):
+            H = fit.hessian(q)
+            inverse, _ = dpotri(factored(H)[0])  # only its upper triangle
+            condition = max(condition, float(np.trace(H) * np.trace(inverse)))
+            inverses.append(np.triu(inverse) + np.triu(inverse, 1).T)
+        self._inverses = np.array(inverses, dtype=np.float32 if condition < SINGLE else np.float64)
+        self._counts: list[int] = []
+
+    @property
+    def stale(self) -> bool:
+        """Whether the solutions have taken so many products more than the first one that new inverses are cheaper."""
+        wasted = sum(self._counts) - len(self._counts) * min(self._counts, default=0)
+        return wasted > self._inverses[:, 0].size / COLUMNS_PER_BLOCK
+
+    def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
+        """Solve with the Hessian of the fit; leave a part of the gradient."""
+        shape, size, count = fit.theta.shape, fit.theta.size, 0
 
         def multiply(p: Float) -> Float:
+            nonlocal count
+            count += 1
             V = p.reshape(shape)
             product = fit.point.product(fit.columns, V)
             product[1:] += fit.alpha * V[1:]
             return product.ravel()
 
         def precondition(residual: Float) -> Float:
-            scores = zip(self.factors, residual.reshape(shape).T, strict=True)
-            return np.column_stack([cho_solve(factor, score, check_finite=False) for factor, score in scores]).ravel()
+            scores = residual.reshape(shape).T.astype(self._inverses.dtype)
+            return np.column_stack([A @ r for A, r in zip(self._inverses, scores, strict=True)]).ravel()
 
         H, M = (LinearOperator((size, size), matvec=f, dtype=np.float64) for f in (multiply, precondition))
-        part = min(1e-2, float(np.linalg.norm(gradient)) ** 0.5)
-        return np.asarray(cg(H, gradient.ravel(), rtol=part, maxiter=size, M=M)[0]).reshape(shape)
+        found = np.asarray(cg(H, gradient.ravel(), rtol=part, maxiter=size, M=M)[0]).reshape(shape)
+        self._counts.append(count)
+        return found
 
     def grown(self, fit: Fit) -> None:
         """Begin again."""
@@ -164,19 +193,21 @@ def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
     fit = start.widened(columns)
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
-    metric = None if start.metric is None or _price(engine, fit) < 2 else start.metric.grown(fit)
+    metric = None if start.metric is None or _price(engine, fit) < 2 or _large(fit) else start.metric.grown(fit)
     pairs: list[Pair] = []
     fresh, size, previous = False, np.inf, np.inf
     for _ in range(MAX_STEPS):
         size = float(np.abs(fit.gradient).max())
         if size <= enough or (fresh and size > 0.9 * previous and size <= 1e3 * tol):
             return _polished(engine, fit, metric, pairs, size > tol / 10)
-        fresh = metric is None or _worthwhile(engine, fit, size / previous, size / enough)
+        fresh = metric is None or metric.stale or _worthwhile(engine, fit, size / previous, size / enough)
         if metric is None or fresh:
             metric, pairs = _metric(engine, fit), []
-        accepted = _search(engine, fit, -_solved(metric, pairs, fit))
+        part = max(min(0.1, (size / previous) ** 2 or 0.1), 0.03 * tol / size)  # as exact as the next gradient is small
+        accepted = _search(engine, fit, -_solved(metric, pairs, fit, part))
         if accepted is not None:
-            pairs.append((accepted.theta - fit.theta, accepted.gradient - fit.gradient))
+            if isinstance(metric, Factor):
+                pairs.append((accepted.theta - fit.theta, accepted.gradient - fit.gradient))
             fit, previous = accepted, size
         elif fresh:
             break
@@ -206,14 +237,14 @@ def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float) -> bool:
     return bool(steps > _price(engine, fit) + 2)
 
 
-def _solved(metric: Metric, pairs: list[Pair], fit: Fit) -> Float:
+def _solved(metric: Metric, pairs: list[Pair], fit: Fit, part: float) -> Float:
     """Return about H⁻¹ gradient: that of the metric, corrected by BFGS updates (the two-loop recursion)."""
     q, parts = fit.gradient.copy(), []
     for s, y in reversed(pairs):
         part = float(np.vdot(s, q)) / float(np.vdot(s, y))
         q -= part * y
         parts.append(part)
-    found = metric.solve(fit, q)
+    found = metric.solve(fit, q, part)
     for (s, y), part in zip(pairs, reversed(parts), strict=True):
         found += (part - float(np.vdot(y, found)) / float(np.vdot(s, y))) * s
     return found
@@ -237,15 +268,17 @@ def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair]
         metric, pairs = _metric(engine, fit), []
     elif not needed:
         return replace(fit, metric=metric)
-    theta = fit.theta - _solved(metric, pairs, fit)
+    theta = fit.theta - _solved(metric, pairs, fit, 1e-2)
     new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
     return new if new.risk <= fit.risk else replace(new, risk=fit.risk)
 
 
 def _metric(engine: Engine, fit: Fit) -> Metric:
-    if fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE and not engine.eager:
-        return ScoreFactors(tuple(factored(fit.hessian(q)) for q in range(fit.theta.shape[1])))
-    return Factor(fit.factor[0])
+    return ScoreInverses(fit) if _large(fit) and not engine.eager else Factor(fit.factor[0])
+
+
+def _large(fit: Fit) -> bool:
+    return fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE
 
 
 def with_ridge(H: Float, alpha: float, first: int = 0) -> Float:
