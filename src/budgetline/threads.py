@@ -7,19 +7,26 @@ Threads that each have their own rows, and a BLAS of one thread, do not wait.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from budgetline.arrays import Float
+from budgetline.messages import Held, hold_warnings, warn
 
 STRIPES = 16
 """Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class _Hold:
@@ -59,26 +66,55 @@ def one_blas_thread() -> Iterator[None]:
 
 def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice]) -> Float:
     """Return the sum of ``work`` over stripes of slices, added in the order of the stripes; see ``in_threads``."""
-    total = _OrderedSum()
-    _share(lambda k, stripe: total.add(k, work(stripe)), slices)
+    total, stripes = _OrderedSum(), _stripes(slices)
+    _share(lambda k: total.add(k, work(stripes[k])), len(stripes))
     return total.value
 
 
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice]) -> None:
     """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use."""
-    _share(lambda _, stripe: work(stripe), slices)
+    stripes = _stripes(slices)
+    _share(lambda k: work(stripes[k]), len(stripes))
 
 
-def _share(work: Callable[[int, list[slice]], None], slices: list[slice]) -> None:
-    stripes = [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
-    numbers = iter(range(len(stripes)))
+def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return the results for all items, each computed by one thread of its own; warnings come at the end."""
+    results: dict[int, R] = {}
+    found: dict[int, list[Held]] = {}
+
+    def work(k: int) -> None:
+        token = _alone.set(True)
+        try:
+            with hold_warnings() as found[k]:
+                results[k] = function(items[k])
+        finally:
+            _alone.reset(token)
+
+    _share(work, len(items))
+    for k in range(len(items)):
+        for text, category in found[k]:
+            warn(text, category)
+    return [results[k] for k in range(len(items))]
+
+
+_alone: ContextVar[bool] = ContextVar("budgetline_alone", default=False)
+"""Whether this thread computes one of several results, and so has no others to help it."""
+
+
+def _stripes(slices: list[slice]) -> list[list[slice]]:
+    return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
+
+
+def _share(work: Callable[[int], None], count: int) -> None:
+    """Call ``work`` with 0, 1, …, count − 1."""
+    numbers = iter(range(count))
 
     def worker() -> None:
         for k in numbers:  # every thread takes the next one, until all are taken
-            work(k, stripes[k])
+            work(k)
 
     with one_blas_thread():
-        helpers = [_pool().submit(worker) for _ in range(min(blas_threads(), len(stripes)) - 1)]
+        helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
         try:
             worker()
         finally:

@@ -165,6 +165,7 @@ class LassoTraining:
     refit: bool
     family: Family = field(default_factory=SquaredError)
     classes: None = None
+    small = False
 
     @classmethod
     def of(cls, training: Training, grid: tuple[int, float], tol: float, refit: bool) -> LassoTraining:

@@ -18,6 +18,8 @@ from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fold, Training
 from budgetline.sequencing.sequence import GroupSequence
+from budgetline.statistics.moments import Moments
+from budgetline.threads import map_in_threads
 
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Values to try by default."""
@@ -39,10 +41,13 @@ class ChoosesAlpha(AnytimeEstimator):
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
         alphas = check_alphas(self.alphas)
         recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
-        scores, held = [], []
-        for fold in training.folds(recipe, self.cv):
-            scores.append([held_out_score(recipe, fold) for recipe in recipes])
-            held.append(fold.held)
+        folds = training.folds(recipe, self.cv)
+
+        def tried(fold: Fold) -> tuple[list[float], Moments | None]:
+            return [held_out_score(recipe, fold) for recipe in recipes], fold.held
+
+        # small folds keep one thread each busy; the threads of larger ones share their rows
+        scores, held = zip(*(map_in_threads(tried, list(folds)) if training.small else map(tried, folds)), strict=True)
         table = np.array(scores).T
         best = choose_alpha(alphas, table, self.one_standard_error)
         learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}

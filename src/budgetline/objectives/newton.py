@@ -11,6 +11,7 @@ belong to one score.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -26,6 +27,8 @@ from budgetline.messages import warn
 from budgetline.statistics.engines import Engine, Ints, Point
 
 MAX_STEPS, MAX_HALVINGS = 200, 40
+SCREEN = 10.0
+"""A fit that would have to gain more than this many times what a Newton step promises is not worth finishing."""
 DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
 COLUMNS_PER_PASS = 24
@@ -184,22 +187,30 @@ class ScoreInverses:
         """Begin again."""
 
 
-def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
+def minimise(
+    engine: Engine, start: Fit, columns: Ints, tol: float, hopeless: Callable[[float], bool] | None = None
+) -> Fit:
     """Minimise the risk over columns that begin with those of the start, until no entry of the gradient exceeds tol.
 
     The search also ends when rounding allows no further progress. It warns when neither happens, as with separable
-    classes and λ = 0.
+    classes and λ = 0. It ends early once steps promise far less than those before, if ``hopeless`` says so
+    of a risk that is lower than they promise.
     """
     fit = start.widened(columns)
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
     metric = None if start.metric is None or _price(engine, fit) < 2 or _large(fit) else start.metric.grown(fit)
     pairs: list[Pair] = []
-    fresh, size, previous = False, np.inf, np.inf
+    fresh, size, previous, before = False, np.inf, np.inf, 0.0
     for _ in range(MAX_STEPS):
         size = float(np.abs(fit.gradient).max())
         if size <= enough or (fresh and size > 0.9 * previous and size <= 1e3 * tol):
             return _polished(engine, fit, metric, pairs, size > tol / 10)
+        if hopeless is not None and metric is not None:
+            promised = float(np.vdot(fit.gradient, _solved(metric, pairs, fit, 0.1))) / 2
+            if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
+                return fit
+            before = promised
         fresh = metric is None or metric.stale or _worthwhile(engine, fit, size / previous, size / enough)
         if metric is None or fresh:
             metric, pairs = _metric(engine, fit), []
