@@ -12,18 +12,16 @@ from budgetline.budgets import check_integer
 from budgetline.datasets.factors import FactorModel, Ints, RandomState, make_generator, row_chunks
 from budgetline.groups import FeatureGroups
 
-# The paper's numbers: 328 features in 57 groups, six of size 32, the others of sizes 1 to 6; costs in
-# seconds.
+# The paper's numbers: 328 features in 57 groups, six of size 32, the others of sizes 1 to 6; costs in seconds.
 N_LARGE, LARGE_SIZE = 6, 32
 N_SMALL, SMALL_TOTAL, SMALL_MAX = 51, 136, 6
 # Costs are whole microseconds, so that minimum, maximum and total can be exact.
 MIN_COST, MAX_COST, TOTAL_COST = 500, 8800, 111_000
 INITIAL_RISK = 0.091
 
-# Our choices. On the training curves of two seeds with 30,000 rows the plateau is at 0.99 (the paper:
-# 0.97), the last percent of F takes more than half of the total cost, and the 0.99-timeliness of CS-G-OMP
-# is 0.44 and 0.46 (the paper's at 0.97, on test data: 0.44), of G-OMP 0.41 and 0.44. OMP and FR hardly
-# differ, unlike the paper's.
+# Our choices. On the training curves of two seeds with 30,000 rows the plateau is at 0.99 (the paper: 0.97), the last
+# percent of F takes more than half of the total cost, and the 0.99-timeliness of CS-G-OMP is 0.44 and 0.46 (the paper's
+# at 0.97, on test data: 0.44), of G-OMP 0.41 and 0.44. OMP and FR hardly differ, unlike the paper's.
 N_SHARED_FACTORS = 8
 SHARED_WEIGHT = 1.0
 SIGNAL_DECAY = 7.0
@@ -32,21 +30,21 @@ SIGNAL_SHARE = 0.97
 DESCR = """\
 Synthetic data in the shape of the Agricultural data set
 
-Made by budgetline.datasets.make_agricultural from a seed; the original of Hu, Grubb, Bagnell and Hebert
-(UAI 2016) is proprietary and is not included. From the paper: 328 features in 57 groups (six of size 32,
-the others of 1 to 6), costs in seconds from 0.0005 to 0.0088 with total 0.111, labels 1 and 2 with initial
-risk R(∅) = Var(y)/2 = 0.091. Not from the paper: the factor model of the features and the linear score
-whose threshold gives the label. Licence: BSD-3-Clause, as the package.
+Made by budgetline.datasets.make_agricultural from a seed; the original of Hu, Grubb, Bagnell and Hebert (UAI 2016) is
+proprietary and is not included. From the paper: 328 features in 57 groups (six of size 32, the others of 1 to 6),
+costs in seconds from 0.0005 to 0.0088 with total 0.111, labels 1 and 2 with initial risk R(∅) = Var(y)/2 = 0.091. Not
+from the paper: the factor model of the features and the linear score whose threshold gives the label. Licence:
+BSD-3-Clause, as the package.
 """
 
 
 def make_agricultural(n_samples: int = 100_000, *, random_state: RandomState = None) -> Bunch:
     """Generate data in the shape of the paper's Agricultural data set.
 
-    Features are Gaussian with factors common to a group and a few common to all, in arbitrary units. A
-    linear score with geometrically decreasing weight on the groups (in random order, whatever their cost)
-    plus a little noise is cut at a threshold; 23.9 % of the labels are 2, so that R(∅) = Var(y)/2 = 0.091.
-    The seed decides group sizes, costs, loadings, coefficients and samples.
+    Features are Gaussian with factors common to a group and a few common to all, in arbitrary units. A linear score
+    with geometrically decreasing weight on the groups (in random order, whatever their cost) plus noise is cut at a
+    threshold; 23.9 % of the labels are 2, so that R(∅) = Var(y)/2 = 0.091. The seed decides group sizes, costs,
+    loadings, coefficients and samples.
 
     Parameters
     ----------
@@ -58,11 +56,8 @@ def make_agricultural(n_samples: int = 100_000, *, random_state: RandomState = N
     Returns
     -------
     sklearn.utils.Bunch
-        - data : ndarray of shape (n_samples, 328), float64
-        - target : ndarray of shape (n_samples,), labels 1 and 2
-        - feature_names : list of str, ``"g07_2"`` is the third column of group ``"g07"``
-        - feature_groups : FeatureGroups, 57 groups, costs in seconds
-        - DESCR : str
+        data (n_samples, 328); target, labels 1 and 2; feature_names, ``"g07_2"`` is the third column of group
+        ``"g07"``; feature_groups, 57 groups, costs in seconds; DESCR.
 
     Examples
     --------
@@ -76,19 +71,14 @@ def make_agricultural(n_samples: int = 100_000, *, random_state: RandomState = N
     n_samples = check_integer("n_samples", n_samples, ge=1)
     rng = make_generator(random_state)
     sizes = _draw_sizes(rng)
-    costs = _draw_costs(sizes, rng)
-    model = _draw_model(sizes, rng)
+    costs, model = _draw_costs(sizes, rng), _draw_model(sizes, rng)
     coef = model.unit_score(_draw_coefficients(sizes, model.covariance, rng))
     data, target = _draw_samples(n_samples, model, coef, rng)
-    groups = [f"g{g:02d}" for g in range(len(sizes))]
-    ends = np.cumsum(sizes)
-    columns = {name: list(range(end - size, end)) for name, end, size in zip(groups, ends, sizes, strict=True)}
+    members = np.split(np.arange(sizes.sum()), np.cumsum(sizes)[:-1])
+    columns = {f"g{g:02d}": own.tolist() for g, own in enumerate(members)}
+    names = [f"{group}_{k}" for group, own in columns.items() for k in range(len(own))]
     return Bunch(
-        data=data,
-        target=target,
-        feature_names=[f"{name}_{k}" for name, members in columns.items() for k in range(len(members))],
-        feature_groups=FeatureGroups(columns, costs=dict(zip(groups, costs.tolist(), strict=True))),
-        DESCR=DESCR,
+        data=data, target=target, feature_names=names, feature_groups=FeatureGroups(columns, costs), DESCR=DESCR
     )
 
 
@@ -102,8 +92,7 @@ def _draw_sizes(rng: np.random.Generator) -> Ints:
 
 
 def _draw_costs(sizes: Ints, rng: np.random.Generator) -> Float:
-    # Larger groups tend to cost more. A power of the positions in [0, 1] keeps both extremes while
-    # the exponent sets the total.
+    # Larger groups tend to cost more. A power of the positions in [0, 1] keeps both ends; its exponent sets the total.
     position = 0.5 * np.log(sizes) + rng.standard_normal(len(sizes))
     position = (position - position.min()) / np.ptp(position)
 
@@ -145,8 +134,7 @@ def _draw_coefficients(sizes: Ints, covariance: Float, rng: np.random.Generator)
 def _draw_samples(n_samples: int, model: FactorModel, coef: Float, rng: np.random.Generator) -> tuple[Float, Ints]:
     n_features, n_factors = model.loadings.shape
     # Var(y) = p(1 − p) for labels that differ by one; the score is normal, so p fixes the threshold.
-    positive = 0.5 * (1.0 - np.sqrt(1.0 - 8.0 * INITIAL_RISK))
-    threshold = norm.isf(positive)
+    threshold = norm.isf(0.5 * (1.0 - np.sqrt(1.0 - 8.0 * INITIAL_RISK)))
     scale = np.exp(rng.standard_normal(n_features))
     offset = scale * rng.standard_normal(n_features)
     data = np.empty((n_samples, n_features))
@@ -154,8 +142,8 @@ def _draw_samples(n_samples: int, model: FactorModel, coef: Float, rng: np.rando
     for rows in row_chunks(n_samples):
         count = rows.stop - rows.start
         features = model.draw(rng.standard_normal((count, n_factors)), rng)
-        score = np.sqrt(SIGNAL_SHARE) * (features @ coef)
-        score += np.sqrt(1.0 - SIGNAL_SHARE) * rng.standard_normal(count)
+        noise = rng.standard_normal(count)
+        score = np.sqrt(SIGNAL_SHARE) * (features @ coef) + np.sqrt(1.0 - SIGNAL_SHARE) * noise
         target[rows] = 1 + (score > threshold)
         np.multiply(features, scale, out=data[rows])
         data[rows] += offset

@@ -20,15 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FactorModel:
-    """Features z = L f + s ∘ e with independent standard normal f and e, each of unit variance.
-
-    Attributes
-    ----------
-    loadings : ndarray of shape (n_features, n_factors)
-        L.
-    noise : ndarray of shape (n_features,)
-        s, such that every feature has variance one.
-    """
+    """Features z = L f + s ∘ e of unit variance, with independent standard normal f and e: L (D, m) and s (D,)."""
 
     loadings: Float
     noise: Float
@@ -36,21 +28,20 @@ class FactorModel:
     @classmethod
     def of(cls, loadings: Float, communality: Float) -> FactorModel:
         """Scale the rows of `loadings` so that factors explain `communality` of each feature's variance."""
-        norms = np.linalg.norm(loadings, axis=1)
-        scaled = loadings * (np.sqrt(communality) / norms)[:, None]
-        return cls(scaled, np.sqrt(1.0 - communality))
+        factor = np.sqrt(communality) / np.linalg.norm(loadings, axis=1)
+        return cls(loadings * factor[:, None], np.sqrt(1.0 - communality))
 
     @property
     def covariance(self) -> Float:
-        """Covariance of the features, shape (n_features, n_features)."""
+        """Covariance of the features, shape (D, D)."""
         return self.loadings @ self.loadings.T + np.diag(self.noise**2)
 
     def unit_score(self, coef: Float) -> Float:
-        """Scale coefficients of shape (n_features,) so that their score has unit variance."""
+        """Scale coefficients (D,) so that their score has unit variance."""
         return np.asarray(coef / np.sqrt(coef @ self.covariance @ coef))
 
     def draw(self, factors: Float, rng: np.random.Generator) -> Float:
-        """Draw features for given factors of shape (n_samples, n_factors)."""
+        """Draw features (n, D) for given factors (n, m)."""
         features: Float = rng.standard_normal((len(factors), len(self.noise)))
         features *= self.noise
         features += factors @ self.loadings.T

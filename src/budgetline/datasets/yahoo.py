@@ -12,17 +12,16 @@ from budgetline.budgets import check_integer
 from budgetline.datasets.factors import FactorModel, Ints, RandomState, make_generator, row_chunks
 from budgetline.groups import FeatureGroups
 
-# The paper: 501 features with these seven costs and a total of about 17,000. How many features have each
-# cost is our choice; the total is 16,950.
+# The paper: 501 features with these seven costs and a total of about 17,000. How many features have each cost is our
+# choice; the total is 16,950.
 COST_COUNTS = {1: 120, 5: 40, 20: 169, 50: 110, 100: 40, 150: 13, 200: 9}
 # Frequencies of the labels 0 … 4, chosen for the paper's R(∅) = 0.85: the variance is 1.6998.
 LABEL_FREQUENCIES = (0.40, 0.24, 0.17, 0.105, 0.085)
 MEAN_QUERY_SIZE = 24
 
-# Our choices. On the training curves of two seeds with 30,000 rows the plateau is at 0.99 as in the paper,
-# the last percent of F takes more than a quarter of the total cost, and the 0.99-timeliness of CS-G-OMP is
-# 0.31 (the paper, on test data: 0.314), of G-OMP 0.27 and 0.29. OMP, FR and no-whiten hardly differ,
-# unlike the paper's.
+# Our choices. On the training curves of two seeds with 30,000 rows the plateau is at 0.99 as in the paper, the last
+# percent of F takes more than a quarter of the total cost, and the 0.99-timeliness of CS-G-OMP is 0.31 (the paper, on
+# test data: 0.314), of G-OMP 0.27 and 0.29. OMP, FR and no-whiten hardly differ, unlike the paper's.
 N_FACTORS = 12
 QUERY_SHARE = 0.3
 SIGNAL_DECAY = 30.0
@@ -31,22 +30,22 @@ SIGNAL_SHARE = 0.5
 DESCR = """\
 Synthetic data in the shape of the Yahoo! Learning to Rank Challenge data
 
-Made by budgetline.datasets.make_yahoo from a seed; the original (Chapelle and Chang 2011), used by Hu,
-Grubb, Bagnell and Hebert (UAI 2016), may not be redistributed and is not included. From the paper: 501
-features with costs in {1, 5, 20, 50, 100, 150, 200} and a total of about 17,000, labels 0 to 4 with
-initial risk R(∅) = Var(y)/2 = 0.85, random groups of features of equal cost. Not from the paper: how many
-features have each cost, the label frequencies, the skewed features in [0, 1], the queries of about 24
-documents and the score behind the labels. Licence: BSD-3-Clause, as the package.
+Made by budgetline.datasets.make_yahoo from a seed; the original (Chapelle and Chang 2011), used by Hu, Grubb, Bagnell
+and Hebert (UAI 2016), may not be redistributed and is not included. From the paper: 501 features with costs in {1, 5,
+20, 50, 100, 150, 200} and a total of about 17,000, labels 0 to 4 with initial risk R(∅) = Var(y)/2 = 0.85, random
+groups of features of equal cost. Not from the paper: how many features have each cost, the label frequencies, the
+skewed features in [0, 1], the queries of about 24 documents and the score behind the labels. Licence: BSD-3-Clause,
+as the package.
 """
 
 
 def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: RandomState = None) -> Bunch:
     """Generate data in the shape of the Yahoo! Learning to Rank Challenge data.
 
-    Every feature is a skewed monotone function, with values in [0, 1] and sometimes many zeros, of a
-    Gaussian variable from a factor model; part of the factors is common to the documents of a query. The
-    label is a linear score of these variables plus noise, cut at four thresholds. The seed decides which
-    feature has which cost, groups, loadings, skewness, coefficients, queries and samples.
+    Every feature is a skewed monotone function, with values in [0, 1] and sometimes many zeros, of a Gaussian variable
+    from a factor model; part of the factors is common to the documents of a query. The label is a linear score of these
+    variables plus noise, cut at four thresholds. The seed decides which feature has which cost, groups, loadings,
+    skewness, coefficients, queries and samples.
 
     Parameters
     ----------
@@ -60,13 +59,8 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
     Returns
     -------
     sklearn.utils.Bunch
-        - data : ndarray of shape (n_samples, 501), float64, in [0, 1]
-        - target : ndarray of shape (n_samples,), relevance 0, 1, 2, 3 or 4
-        - qid : ndarray of shape (n_samples,), the query of each document, not decreasing
-        - feature_names : list of str
-        - feature_costs : ndarray of shape (501,)
-        - feature_groups : FeatureGroups, see :meth:`FeatureGroups.random_by_cost`
-        - DESCR : str
+        data (n_samples, 501), in [0, 1]; target, relevance 0 to 4; qid, the query of each document, not decreasing;
+        feature_names; feature_costs (501,); feature_groups, see :meth:`FeatureGroups.random_by_cost`; DESCR.
 
     Examples
     --------
@@ -84,14 +78,9 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
     groups = FeatureGroups.random_by_cost(costs, group_size, random_state=int(rng.integers(2**31)))
     qid = _draw_queries(n_samples, rng)
     data, target = _draw_samples(qid, len(costs), rng)
+    names = [f"f{j:03d}" for j in range(len(costs))]
     return Bunch(
-        data=data,
-        target=target,
-        qid=qid,
-        feature_names=[f"f{j:03d}" for j in range(len(costs))],
-        feature_costs=costs,
-        feature_groups=groups,
-        DESCR=DESCR,
+        data=data, target=target, qid=qid, feature_names=names, feature_costs=costs, feature_groups=groups, DESCR=DESCR
     )
 
 
