@@ -14,7 +14,7 @@ from budgetline.budgets import SLACK, check_number
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.messages import printable, shown
 from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.certify import SEPARATING, check_time_limit
+from budgetline.optimality.certify import SEPARATING
 from budgetline.optimality.knapsack import filled
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import Separation, separate
@@ -32,21 +32,9 @@ CLOSED = 1e-9
 class BestSet:
     """A set of groups for one budget, and how close it is to optimal.
 
-    Attributes
-    ----------
-    groups : tuple of str
-        In the order in which greedy would buy them.
-    cost : float
-    value : float
-        F, what the set explains on the training data.
-    explained : float
-        F/R(∅).
-    bound : float
-        No set within the budget that satisfies ``include`` and ``exclude`` has a larger F.
-    optimal : bool
-        Whether the bound is reached.
-    certificate : Certificate
-        The proof of the bound.
+    The groups are in the order in which greedy would buy them. ``value`` is F, what they explain on the training data,
+    and ``explained`` is F/R(∅). No set within the budget that satisfies ``include`` and ``exclude`` has an F above
+    ``bound``, which ``certificate`` proves; ``optimal`` tells whether the bound is reached.
     """
 
     groups: tuple[str, ...]
@@ -129,7 +117,7 @@ def best_set(
     [5, 6]
     """
     given = np.asarray(budget, dtype=object)
-    limit = check_time_limit(time_limit)
+    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     problem = Quadratic.of_moments(moments, feature_groups, costs, alpha)
     conditions = _conditions(problem, include, exclude)
     amounts = [check_number("budget", each, ge=0, finite=True) for each in np.atleast_1d(given).tolist()]
@@ -196,7 +184,7 @@ class _SetSearch:
         certificate = search.certificate(problem.greedy(_OnlyAllowed(np.zeros_like(chosen), ~chosen)))
         value, bound = float(search.values[0]), float(certificate.bounds[0])
         optimal = bound <= value + (CLOSED + 2 * (problem.rounding or 0.0)) * search.everything
-        explained = value / problem.null_value if problem.null_value > 0 else 0.0
+        explained = value / problem.gram.null_value if problem.gram.null_value > 0 else 0.0
         names = tuple(problem.groups.names[g] for g in certificate.order)
         return BestSet(names, problem.prices.cost(chosen), value, explained, bound, optimal, certificate)
 

@@ -16,8 +16,7 @@ from budgetline.evaluation.timeliness import timeliness
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown
-from budgetline.optimality.certificate_file import read_certificate, write_certificate
-from budgetline.optimality.proof import Proof
+from budgetline.optimality.proof import Proof, read_certificate, write_certificate
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
@@ -100,7 +99,7 @@ class Certificate(Tabular):
     @property
     def condition(self) -> str:
         """Which sets the bounds are about, such as "with age and without blood"; "" for all sets."""
-        return self._condition(None)
+        return self._about(None)
 
     @property
     def ratios(self) -> Float:
@@ -116,10 +115,6 @@ class Certificate(Tabular):
         """Return what the sequence achieves at a budget, the bound there, and their ratio.
 
         Between two budgets of the certificate the bound is that of the larger one.
-
-        Parameters
-        ----------
-        budget : float
 
         Examples
         --------
@@ -153,7 +148,7 @@ class Certificate(Tabular):
         """
         if self.included.any():
             raise ValueError(
-                f"a certificate about sets {self._short_condition} has no timeliness: a sequence begins without them"
+                f"a certificate about sets {self._about()} has no timeliness: a sequence begins without them"
             )
         T = self.total_cost if stop is None else check_stop(stop)
         value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / self._scale
@@ -166,52 +161,33 @@ class Certificate(Tabular):
     def curve(self) -> BudgetCurve:
         """Return the bound as a curve of F/R(∅), to be drawn above that of the sequence."""
         values = np.append(self.bounds, self.everything) / self._scale  # a bound holds up to its budget
-        label = f"{SOME_SETS}{self._short_condition}" if self.condition else "bound"
+        label = f"{SOME_SETS}{self._about()}" if self.condition else "bound"
         return BudgetCurve(np.concatenate([[0.0], self.budgets]), values, label=label)
 
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
         """Draw what the sequence explains of the training data, and the bound above it.
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        **plot
-            As in :meth:`budgetline.BudgetCurveDisplay.plot`.
+        Parameters are those of :meth:`budgetline.BudgetCurveDisplay.plot`.
         """
         own = self._sequence_curve()
         training = replace(own, values=own.values / self._scale, metric="explained")
         return BudgetCurveDisplay(training).plot(ax, bound=self.curve(), **plot)
 
     def verify(self, moments: Moments) -> None:
-        """Check every statement of the certificate from the moments; raise a ValueError that names what is wrong.
+        """Check every statement from the moments of the training data; raise a ValueError that names what is wrong.
 
         The verifier shares no code with the search: it checks that C − Δ is positive semidefinite, and takes one
         product per dual and one sort per leaf.
-
-        Parameters
-        ----------
-        moments : Moments
-            Of the training data.
         """
         verify(self, moments)
 
     def save(self, path: PathName) -> None:
-        """Write the certificate to a file, completely or not at all.
-
-        Parameters
-        ----------
-        path : path to the file
-        """
+        """Write the certificate to a file, completely or not at all."""
         write_certificate(self, path)
 
     @classmethod
     def load(cls, path: PathName) -> Certificate:
-        """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it.
-
-        Parameters
-        ----------
-        path : path to the file
-        """
+        """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it."""
         found = cls(**read_certificate(path))
         return replace(found, loss=FORMER_LOSSES.get(found.loss, found.loss))
 
@@ -249,10 +225,7 @@ class Certificate(Tabular):
     def doubling_promise(self, factor: float) -> float | None:
         """Return 1 − exp(−γ(C0/2 − 2)): the share of the optimum at 1/C0 of the cost that doubling guarantees.
 
-        Parameters
-        ----------
-        factor : float
-            C0, more than 4.
+        ``factor`` is C0, more than 4.
         """
         check_number("factor", factor, gt=4)
         return -float(np.expm1(-self.gamma * (factor / 2 - 2))) if self.feature_groups.prices.additive else None
@@ -267,10 +240,6 @@ class Certificate(Tabular):
 
         If the bounds are not about all sets, ``attrs["condition"]`` of a pandas frame, or the metadata of a pyarrow
         table, says which; polars frames have no place for it.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
         """
         frame = super().to_frame(backend)
         if self.condition and backend == "pandas":
@@ -280,25 +249,21 @@ class Certificate(Tabular):
         return frame
 
     def __str__(self) -> str:
-        return "\n".join([text_table(self._header(), self._cells()), *self.notes])
+        return "\n".join([text_table(*self._table()), *self.notes])
 
     def __repr__(self) -> str:
         about = [f"{self.budgets.size} budget{'s' if self.budgets.size > 1 else ''}"]
         if self.condition:
-            about.append(f"sets {self._short_condition}")
+            about.append(f"sets {self._about()}")
         if not self.included.any():
             timely = f"{rounded_down(self.timeliness().ratio):.1%}"
             about.append(f"timeliness at least {timely} of any" + (" such sequence" if self.condition else ""))
         return f"Certificate({', '.join(about)})\n{self}"
 
     def _repr_html_(self) -> str:
-        return html_table(self._header(), self._cells())
+        return html_table(*self._table())
 
-    @property
-    def _short_condition(self) -> str:
-        return self._condition(MOST_NAMES)
-
-    def _condition(self, most: int | None) -> str:
+    def _about(self, most: int | None = MOST_NAMES) -> str:
         """Return "with a and without b, c", with no more than ``most`` names of each kind, the others counted."""
         parts = []
         for word, mask in (("with", self.included), ("without", self.excluded)):
@@ -308,18 +273,14 @@ class Certificate(Tabular):
                 parts.append(f"{word} {', '.join(names[:most])}" + (f" and {more} more" if more else ""))
         return " and ".join(parts)
 
-    def _header(self) -> list[str]:
-        """Return the header of the printed table, which names the sets that the bound is about."""
-        return [f"{name} {self._short_condition}".rstrip() if name == "bound" else name for name in HEADER]
-
-    def _cells(self) -> list[list[str]]:
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header, which names the sets that the bound is about, and the rows of the printed table."""
         rows = []
-        for share in SHOWN:
-            budget = share * self.total_cost
+        for budget in (share * self.total_cost for share in SHOWN):
             found = self.at(budget)
             shares = found.achieved / self._scale, found.bound / self._scale, rounded_down(found.ratio)
             rows.append([f"{budget:.6g}", *(f"{share:.1%}" for share in shares)])
-        return rows
+        return [f"{name} {self._about()}".rstrip() if name == "bound" else name for name in HEADER], rows
 
     def _sequence_curve(self) -> BudgetCurve:
         """Return F of the sequence at its own costs."""
@@ -339,15 +300,14 @@ def _concave(curve: BudgetCurve) -> BudgetCurve:
     for x, y in zip(curve.costs.tolist(), curve.values.tolist(), strict=True):
         if hull and x == hull[-1][0]:
             y = max(y, hull.pop()[1])
-        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], (x, y)):
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if rate(y1 - y0, x1 - x0) > rate(y - y1, x - x1):
+                break
             hull.pop()
         hull.append((x, y))
     costs, values = np.array(hull).T
     return replace(curve, costs=costs, values=values)
-
-
-def _slope(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float, float]:
-    return rate(b[1] - a[1], b[0] - a[0])
 
 
 def _ratios(achieved: ArrayLike, bounds: ArrayLike) -> Float:

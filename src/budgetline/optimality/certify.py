@@ -66,10 +66,6 @@ def certify(
     progress : bool or None
         Whether to show a progress bar; None: on a terminal, where tqdm is installed.
 
-    Returns
-    -------
-    Certificate
-
     Examples
     --------
     >>> from budgetline import Moments, certify
@@ -79,7 +75,7 @@ def certify(
     >>> round(certificate.at(80).ratio, 3), round(certificate.timeliness().ratio, 2)
     (0.974, 0.98)
     """
-    limit = check_time_limit(time_limit)
+    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     if isinstance(subject, Moments):
         problem = Quadratic.of_moments(subject, feature_groups, costs, alpha)
         order = _order_of(sequence, problem)
@@ -89,31 +85,7 @@ def certify(
         if not model.squared_error:
             return _of_other_loss(model, certified_budgets(model.groups, order, budgets))
         problem = Quadratic.of_model(model)
-    return _certified(problem, order, certified_budgets(problem.groups, order, budgets), limit, progress)
-
-
-def check_time_limit(time_limit: object) -> float:
-    """Return a number of seconds."""
-    return check_number("time_limit", time_limit, "number of seconds", ge=0)
-
-
-def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLike | None) -> Float:
-    """Return the budgets of a certificate: every prefix, just before it, an even grid, and those asked for."""
-    prices = groups.prices
-    spent = np.cumsum(prices.steps(order))
-    even = prices.total * (np.arange(1, GRID + 1) / GRID)
-    try:
-        asked = np.empty(0) if budgets is None else np.atleast_1d(floats_of(budgets))
-    except (TypeError, ValueError):
-        raise ValueError(f"budgets must be numbers, got {shown(budgets)}") from None
-    if asked.ndim != 1 or not np.isfinite(asked).all() or np.any(asked < 0):
-        raise ValueError(f"budgets must be finite and not negative, got {shown(budgets)}")
-    found = np.unique(np.concatenate([[0.0], spent, spent * JUST_BELOW, even, asked]))
-    return np.asarray(found)
-
-
-def _certified(problem: Quadratic, order: list[int], grid: Float, limit: float, progress: Progress) -> Certificate:
-    none = np.zeros(problem.sizes.size, dtype=bool)
+    grid, none = certified_budgets(problem.groups, order, budgets), np.zeros(problem.sizes.size, dtype=bool)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Search(problem, grid, none, none, separate(problem, clock.start + SEPARATING * clock.limit))
         search.follow(order, clock.end)
@@ -121,16 +93,28 @@ def _certified(problem: Quadratic, order: list[int], grid: Float, limit: float, 
         return search.certificate(order)
 
 
+def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLike | None) -> Float:
+    """Return the budgets of a certificate: every prefix, just before it, an even grid, and those asked for."""
+    spent = np.cumsum(groups.prices.steps(order))
+    even = groups.prices.total * (np.arange(1, GRID + 1) / GRID)
+    try:
+        asked = np.empty(0) if budgets is None else np.atleast_1d(floats_of(budgets))
+    except (TypeError, ValueError):
+        raise ValueError(f"budgets must be numbers, got {shown(budgets)}") from None
+    if asked.ndim != 1 or not np.isfinite(asked).all() or np.any(asked < 0):
+        raise ValueError(f"budgets must be finite and not negative, got {shown(budgets)}")
+    return np.asarray(np.unique(np.concatenate([[0.0], spent, spent * JUST_BELOW, even, asked])))
+
+
 def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic) -> list[int]:
     """Return a sequence as positions of groups; None: that of greedy ``fr``."""
-    groups = problem.groups
     if isinstance(sequence, str):
         raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
     if sequence is None:
         with one_blas_thread():
             return problem.greedy(Greedy())
     names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
-    return FixedOrder(tuple(map(str, names))).positions(groups.names, groups.prices)
+    return FixedOrder(tuple(map(str, names))).positions(problem.groups.names, problem.prices)
 
 
 def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
@@ -138,12 +122,10 @@ def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
         raise ValueError("the sequence ended early, so what all groups explain is not known: fit all of them")
-    J = len(groups)
-    values = np.cumsum(sequence.gains)
+    values, none = np.cumsum(sequence.gains), np.zeros(len(groups), dtype=bool)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
-    none = np.zeros(J, dtype=bool)
     return Certificate(
         groups, sequence.order, values, model.alpha, model.family.loss, grid, achieved,
         np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
-        Proof.trivial(J),
+        Proof.trivial(len(groups)),
     )  # fmt: skip

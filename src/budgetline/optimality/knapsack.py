@@ -30,50 +30,18 @@ def filled(prices: Prices, chosen: Mask, excluded: Mask, budget: float, order: I
 class Knapsack:
     """The groups that budgets can buy in addition to the included ones, without the excluded ones.
 
-    Parameters
-    ----------
-    prices : Prices
-    included, excluded : bool arrays of shape (J,)
-
-    Attributes
-    ----------
-    spent : float
-        The cost of the included groups.
-    free : bool array of shape (J,)
-        Groups that are neither included nor excluded.
-    single : float array of shape (J,)
-        c(g | included): what each group costs if nothing else is bought.
-    rest : float array of shape (J,)
-    hub : int array of shape (J,)
-        The hub of each group, −1 for none.
-    hub_costs : float array of shape (H,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.groups.prices import Prices
-    >>> from budgetline.optimality.knapsack import Knapsack
-    >>> none = np.zeros(3, dtype=bool)
-    >>> knapsack = Knapsack(Prices.of([1.0, 2.0, 4.0]), none, none)
-    >>> knapsack.most(np.array([3.0, 4.0, 4.0]), np.array([2.0, 5.0])).round(6).tolist()
-    [5.0, 9.0]
+    ``spent`` is the cost of the included groups; ``free`` (J,) marks those that are neither; ``single`` (J,) is
+    c(g | included), what a group costs if nothing else is bought; ``hub`` (J,) is the hub of each group, −1 for none.
     """
 
     def __init__(self, prices: Prices, included: Mask, excluded: Mask) -> None:
-        self.included = included
-        self.spent = prices.cost(included)
-        self.free = ~(included | excluded)
-        self.single = prices.marginal(included)
-        self.rest = prices.own.copy()
-        self.hub = np.full(prices.own.size, -1)
-        found: list[tuple[float, list[int]]] = []
-        for item in prices.shared:
-            if not included[list(item.members)].any():
-                found.append((item.cost, list(item.members)))
-        for h in np.flatnonzero(self.free).tolist() if prices.requires else []:
-            needing = [g for g, required in enumerate(prices.requires) if h in required]
-            if needing:
-                found.append((float(prices.own[h]), [h, *needing]))
+        self.included, self.free = included, ~(included | excluded)
+        self.spent, self.single = prices.cost(included), prices.marginal(included)
+        self.rest, self.hub = prices.own.copy(), np.full(prices.own.size, -1)
+        found = [(s.cost, list(s.members)) for s in prices.shared if not included[list(s.members)].any()]
+        for h, needing in prices.dependents.items():
+            if self.free[h]:
+                found.append((float(prices.own[h]), [h, *needing.tolist()]))
                 self.rest[h] = 0.0
         found.sort(key=lambda hub: hub[0])  # the most expensive one counts
         for k, (_, members) in enumerate(found):
@@ -89,13 +57,7 @@ class Knapsack:
         return np.asarray(self.free & (self.single <= self.left(np.array([budget]))[0]))
 
     def most(self, v: Float, budgets: Float) -> Float:
-        """Return the largest value at every budget, with that of the included groups; −inf if these cost more.
-
-        Parameters
-        ----------
-        v : array of shape (J,), not negative
-        budgets : array of shape (B,)
-        """
+        """Return the largest value at every budget (B,), for v (J,) ≥ 0; −inf if the included groups cost more."""
         left = self.left(budgets)
         result = np.full(budgets.shape, -np.inf)
         affordable = left >= -SLACK * budgets
@@ -120,8 +82,7 @@ class Knapsack:
         for k in np.unique(hubs[hubs >= 0]).tolist():
             members = groups[hubs == k]
             members = members[Rates.of(v[members], self.rest[members]).order()]
-            cost = self.hub_costs[k] + np.cumsum(self.rest[members])
-            value = np.cumsum(v[members])
+            cost, value = self.hub_costs[k] + np.cumsum(self.rest[members]), np.cumsum(v[members])
             opening = int(Rates.of(value, cost).order()[0])
             costs += [cost[opening : opening + 1], self.rest[members[opening + 1 :]]]
             values += [value[opening : opening + 1], v[members[opening + 1 :]]]

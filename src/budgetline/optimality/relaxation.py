@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from budgetline.arrays import Float, Mask
+from budgetline.arrays import Array, Float, Mask
 from budgetline.budgets import Rates, unit_of
 from budgetline.objectives.gram import EPS
 from budgetline.optimality.knapsack import Knapsack
@@ -29,6 +29,7 @@ from budgetline.optimality.quadratic import Quadratic
 
 BARRIERS = (1.0, 0.1, 0.01, 0.001)
 MOST_ROUNDS = 60
+STEPS = tuple(2.0**-k for k in range(11))
 MARGINS = (1e-7, 1e-4, 0.1)
 """Δ is reduced by the first of these shares at which M ⪰ 0 survives rounding."""
 WORST_BLOCK = 1e10
@@ -58,7 +59,7 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
     if problem.rounding is None:
         return Separation((), 0.0)
     parts, C = problem.parts, problem.gram.C.copy()
-    roots = [_root(C[part, part]) for part in parts]
+    roots = [np.linalg.cholesky(C[part, part]) for part in parts]
     for part, L in zip(parts, roots, strict=True):
         C[part] = _solved(L, C[part])
         C[:, part] = _solved(L, C[:, part].T).T
@@ -70,17 +71,11 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
     outside = [L @ block @ L.T for L, block in zip(roots, blocks, strict=True)]
     if any(np.linalg.cond(block) > WORST_BLOCK for block in outside):
         return Separation((), gamma)
-    return Separation(_shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma)
-
-
-def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> tuple[Float, ...]:
-    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than rounding of eigenvalues; () if none is."""
-    C = problem.gram.C
-    for share in MARGINS:
-        shrunk = tuple((1 - share) * block for block in blocks)
-        if np.linalg.eigvalsh(_less(C, shrunk, parts))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
-            return shrunk
-    return ()
+    for share in MARGINS:  # C − Δ ⪰ 0 by more than rounding of eigenvalues
+        shrunk = tuple((1 - share) * ((block + block.T) / 2) for block in outside)
+        if np.linalg.eigvalsh(_less(problem.gram.C, shrunk, parts))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
+            return Separation(shrunk, gamma)
+    return Separation((), gamma)
 
 
 def _less(C: Float, blocks: Sequence[Float], parts: list[slice]) -> Float:
@@ -99,13 +94,11 @@ def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -
             if time.monotonic() > deadline:
                 return blocks
             goals = [_mean_with_inverse(D, tau * inverse[p, p]) for D, p in zip(blocks, parts, strict=True)]
-            step = 1.0
-            while True:
+            for step in STEPS:
                 tried = [D + step * (goal - D) for D, goal in zip(blocks, goals, strict=True)]
                 value, found = _barrier(C, tried, parts, tau)
-                if value > now or step < 1e-3:
+                if value > now:
                     break
-                step /= 2
             gain = value - now
             if gain <= 0:
                 break
@@ -129,7 +122,7 @@ def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> t
 
 def _mean_with_inverse(D: Float, X: Float) -> Float:
     """Return the geometric mean of D and X⁻¹."""
-    L = _root(D)
+    L = np.linalg.cholesky(D)
     spectrum, V = np.linalg.eigh(L.T @ X @ L)
     LV = L @ V
     return np.asarray((LV / np.sqrt(spectrum)) @ LV.T)
@@ -137,15 +130,7 @@ def _mean_with_inverse(D: Float, X: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """One u, and its bound for all budgets: ``constant`` + the knapsack of ``v``.
-
-    Attributes
-    ----------
-    w : array of shape (D, P)
-        u in the coordinates in which Δ = I.
-    constant : float
-    v : array of shape (J,)
-    """
+    """One u, and its bound for all budgets: ``constant`` + the knapsack of v (J,); w (D, P) is u where Δ = I."""
 
     w: Float
     constant: float
@@ -162,12 +147,12 @@ class Relaxation:
     def __init__(self, problem: Quadratic, blocks: tuple[Float, ...]) -> None:
         self._parts, self._labels = problem.parts, problem.labels
         self._starts = [part.start for part in self._parts]
-        self._roots = [_root(block) for block in blocks]
+        self._roots = [np.linalg.cholesky(block) for block in blocks]
         M = _less(problem.gram.C, blocks, self._parts)
         self.M = self._by_group(_solved, self._by_group(_solved, M).T)
         self.b = self._by_group(_solved, problem.gram.b)
 
-    def _by_group(self, of: Callable[[Float, Float], Float], A: Float) -> Float:
+    def _by_group(self, of: Callable[[Array, Float], Float], A: Float) -> Float:
         """Return of(L_g, A_g) for every group, with Δ_g = L_g L_g'."""
         result = np.empty_like(A)
         for part, L in zip(self._parts, self._roots, strict=True):
@@ -213,26 +198,20 @@ class Relaxation:
         z = np.where(may, 0.5 if start is None else np.clip(start, LEAST_WEIGHT, 1.0), 0.0)
         z[knapsack.included] = 1.0
         z = _spend(z, z, knapsack, may, left)
-        best, best_bound, best_z = None, np.inf, z
+        tried = []
         for _ in range(rounds):
             w, value = self.weighted(z)
             dual = self.dual_at(w)
             bound = float(dual.bounds(knapsack, grid)[0])
-            if best is None or bound < best_bound:
-                best, best_bound, best_z = dual, bound, z
-            if best_bound <= enough or bound - value <= gap:
+            tried.append((bound, dual, z))
+            if bound <= enough or bound - value <= gap:
                 break
             z = _spend(z, dual.v, knapsack, may, left)
-        assert best is not None
-        return best, best_z
+        _, best, weights = min(tried, key=lambda each: each[0])
+        return best, weights
 
 
-def _root(block: Float) -> Float:
-    """Return L, lower triangular with LL' = block."""
-    return np.asarray(np.linalg.cholesky(block), dtype=np.float64)
-
-
-def _solved(L: Float, a: Float) -> Float:
+def _solved(L: Array, a: Float) -> Float:
     """Return L⁻¹a."""
     return np.asarray(solve_triangular(L, a, lower=True, check_finite=False))
 

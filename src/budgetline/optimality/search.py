@@ -43,30 +43,18 @@ class Leaf:
 
 
 class Search:
-    """Bounds at increasing budgets, for sets that contain ``included`` and nothing of ``excluded``.
+    """Bounds at increasing budgets (B,), for sets that contain ``included`` (J,) and nothing of ``excluded`` (J,).
 
-    Parameters
-    ----------
-    problem : Quadratic
-    budgets : array of shape (B,), increasing
-    included, excluded : bool arrays of shape (J,)
-        Whatever the included groups require must be included too, and whatever requires an excluded one excluded.
-    separation : Separation
-        Without blocks, the only bound is ``everything``.
-
-    Attributes
-    ----------
-    everything : float
-        F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it: no bound is above it.
-    sets, values
-        At every budget the best set known, as a mask, and its F.
+    Whatever the included groups require must be included too, and whatever requires an excluded one excluded. No bound
+    is above ``everything``, F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it;
+    without blocks it is the only bound. ``sets`` are the best masks known at every budget, ``values`` their F.
     """
 
     def __init__(
         self, problem: Quadratic, budgets: Float, included: Mask, excluded: Mask, separation: Separation
     ) -> None:
         self._problem, self._grid, self._root, self._separation = problem, budgets, (included, excluded), separation
-        self.everything = problem.null_value if problem.rounding is None else problem.value(~excluded)
+        self.everything = problem.gram.null_value if problem.rounding is None else problem.value(~excluded)
         self.sets: list[Mask | None] = [None] * budgets.size
         self.values = np.full(budgets.size, -np.inf)
         self.know(included)
@@ -128,13 +116,12 @@ class Search:
     def certificate(self, order: list[int]) -> Certificate:
         """Return what is known now about an order."""
         problem, grid = self._problem, self._grid
-        values = problem.prefix_values(order)
-        spent = np.cumsum(problem.prices.steps(order))
+        values, spent = problem.prefix_values(order), np.cumsum(problem.prices.steps(order))
         achieved = np.concatenate([[0.0], values])[affordable(spent, grid)]
-        scale = 1 + (problem.rounding or 0.0)
+        null_value, scale = problem.gram.null_value, 1 + (problem.rounding or 0.0)
         return Certificate(
             problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, "squared_error", grid, achieved,
-            scale * self.bounds(), scale * self.everything, problem.null_value, self._separation.gamma, *self._root,
+            scale * self.bounds(), scale * self.everything, null_value, self._separation.gamma, *self._root,
             self._proof(),
         )  # fmt: skip
 
