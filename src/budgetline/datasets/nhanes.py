@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -97,8 +98,5 @@ def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bu
     names, component = archive["columns"][columns], archive["component"][columns]
     data = unscale(archive["values"][:, columns], archive["decimals"][columns])
     members = {group: names[component == group].tolist() for group in kept}
-    titles = {group: TITLES[group] for group in kept}
-    return make_bunch(
-        data, archive["target"], "LBXGH", names.tolist(), members, costs, as_frame=as_frame, group_titles=titles,
-        DESCR=DESCR,
-    )  # fmt: skip
+    extra: dict[str, Any] = {"group_titles": {group: TITLES[group] for group in kept}, "DESCR": DESCR}
+    return make_bunch(data, archive["target"], "LBXGH", names.tolist(), members, costs, as_frame=as_frame, **extra)

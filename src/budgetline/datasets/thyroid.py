@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -67,19 +67,12 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     check_option("tests", tests, ("panel", "single"))
     archive = read_archive("thyroid")
     names = archive["columns"].tolist()
-    single = tests == "single"
     questions = [name for name in names if name not in BLOOD]
-    members: dict[str, tuple[str, ...]] = {name: (name,) for name in (*questions, *(BLOOD if single else ()))}
-    return make_bunch(
-        unscale(archive["values"], archive["decimals"]),
-        archive["target"].astype(np.int64),
-        "class",
-        names,
-        members if single else members | {"blood": BLOOD},
-        {**dict.fromkeys(questions, QUESTION_COST), **ASSAY_COSTS, "blood": BLOOD_COST},
-        as_frame=as_frame,
-        shared={"blood draw": (DRAW_COST, ASSAYS)} if single else None,
-        requires={"FTI": ("TT4", "T4U")} if single else None,
-        is_test=archive["is_test"],
-        DESCR=DESCR,
-    )
+    members: dict[str, tuple[str, ...]] = {name: (name,) for name in questions} | {"blood": BLOOD}
+    extra: dict[str, Any] = {"is_test": archive["is_test"], "DESCR": DESCR}
+    if tests == "single":
+        members = {name: (name,) for name in (*questions, *BLOOD)}
+        extra |= {"shared": {"blood draw": (DRAW_COST, ASSAYS)}, "requires": {"FTI": ("TT4", "T4U")}}
+    costs = dict.fromkeys(questions, QUESTION_COST) | ASSAY_COSTS | {"blood": BLOOD_COST}
+    data, target = unscale(archive["values"], archive["decimals"]), archive["target"].astype(np.int64)
+    return make_bunch(data, target, "class", names, members, costs, as_frame=as_frame, **extra)

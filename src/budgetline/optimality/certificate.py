@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, Interpolation, affordable, check_number, check_stop, floats_of, rate
-from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.curve import BudgetCurve, timeliness
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
-from budgetline.evaluation.timeliness import timeliness
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown
@@ -47,10 +46,8 @@ class Certificate(Tabular):
     Attributes
     ----------
     feature_groups : FeatureGroups
-    order : int array
-        The sequence, as positions of groups.
-    values : float array
-        F of each of its prefixes.
+    order, values : int array and float array
+        The sequence, as positions of groups, and F of each of its prefixes.
     alpha : float
         The ridge constant.
     loss : str
@@ -60,10 +57,8 @@ class Certificate(Tabular):
         Increasing budgets; F of the longest affordable prefix at each; the bound on F of any affordable set.
     everything : float
         F of all groups that are not excluded; R(∅) if the columns are too nearly dependent to compute it.
-    null_value : float
-        R(∅), the risk without any group.
-    gamma : float
-        γ of the theorems, the smallest eigenvalue of the whitened covariance.
+    null_value, gamma : float
+        R(∅), the risk without any group; γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
         Groups that must or must not be in a set; none for a sequence. If there are any, all bounds are about sets that
         contain all of the first and none of the second; other sets may explain more.
@@ -115,16 +110,6 @@ class Certificate(Tabular):
         """Return what the sequence achieves at a budget, the bound there, and their ratio.
 
         Between two budgets of the certificate the bound is that of the larger one.
-
-        Examples
-        --------
-        >>> from budgetline import Moments, certify
-        >>> moments = Moments.of([[1, 1], [1, -1], [-1, 1], [-1, -1.0]], [3, 1, -1, -3.0])
-        >>> certificate = certify(moments, {"a": [0], "b": [1]}, {"a": 3, "b": 1}, alpha=0)
-        >>> [round(certificate.at(budget).bound, 6) for budget in (1, 3, 4)]  # greedy buys a first, so not b for 1
-        [0.5, 2.0, 2.5]
-        >>> [round(certificate.at(budget).ratio, 3) for budget in (1, 3, 4)]
-        [0.0, 1.0, 1.0]
         """
         if not floats_of(budget) >= 0:
             raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
@@ -136,15 +121,10 @@ class Certificate(Tabular):
     def timeliness(self, stop: float | None = None, interpolation: Interpolation = "step") -> Certified:
         """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
 
-        If groups are excluded, the bound is about sequences without them. If groups must be included, this is an
-        error: the bounds then say nothing about the first groups of a sequence.
-
-        Parameters
-        ----------
-        stop : float, optional
-            The largest budget that counts; default: the cost of all groups.
-        interpolation : {"step", "linear"}
-            As in :func:`budgetline.timeliness`. For "linear" the bound is the least concave curve above the bounds.
+        Budgets count up to ``stop``, by default the cost of all groups; ``interpolation`` is as in
+        :func:`budgetline.timeliness`: for "linear" the bound is the least concave curve above the bounds. If groups are
+        excluded, the bound is about sequences without them. If groups must be included, this is an error: the bounds
+        then say nothing about the first groups of a sequence.
         """
         if self.included.any():
             raise ValueError(
@@ -152,8 +132,8 @@ class Certificate(Tabular):
             )
         T = self.total_cost if stop is None else check_stop(stop)
         value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / self._scale
-        bound = self.curve()
-        most = timeliness(bound if interpolation == "step" else _concave(bound), T, interpolation=interpolation)
+        bound = self.curve() if interpolation == "step" else _concave(self.curve())
+        most = timeliness(bound, T, interpolation=interpolation)
         # just before the cost of a group, by a billionth, the bound is that of the group
         nothing = most <= 1e-6 * self.everything / self._scale
         return Certified(value, most, 1.0 if nothing else float(_ratios(value, most)))
@@ -162,7 +142,7 @@ class Certificate(Tabular):
         """Return the bound as a curve of F/R(∅), to be drawn above that of the sequence."""
         values = np.append(self.bounds, self.everything) / self._scale  # a bound holds up to its budget
         label = f"{SOME_SETS}{self._about()}" if self.condition else "bound"
-        return BudgetCurve(np.concatenate([[0.0], self.budgets]), values, label=label)
+        return BudgetCurve(np.append(0.0, self.budgets), values, label=label)
 
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
         """Draw what the sequence explains of the training data, and the bound above it.
@@ -188,8 +168,8 @@ class Certificate(Tabular):
     @classmethod
     def load(cls, path: PathName) -> Certificate:
         """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it."""
-        found = cls(**read_certificate(path))
-        return replace(found, loss=FORMER_LOSSES.get(found.loss, found.loss))
+        found = read_certificate(path)
+        return cls(**found | {"loss": FORMER_LOSSES.get(found["loss"], found["loss"])})
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -285,8 +265,7 @@ class Certificate(Tabular):
     def _sequence_curve(self) -> BudgetCurve:
         """Return F of the sequence at its own costs."""
         costs = np.cumsum(self.feature_groups.prices.steps(self.order))
-        zero = np.zeros(1)
-        return BudgetCurve(np.concatenate([zero, costs]), np.concatenate([zero, self.values]), "F", label="training")
+        return BudgetCurve(np.append(0.0, costs), np.append(0.0, self.values), "F", label="training")
 
     @property
     def _scale(self) -> float:

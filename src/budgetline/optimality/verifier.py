@@ -88,22 +88,15 @@ def _check_types(certificate: Any) -> None:
 
 def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, list[int]]:
     """Return C and b of standardised columns, group after group, R(∅), and the sizes of the groups."""
-    names = moments.feature_names
     D = moments.scatter.shape[0] - max(1, int(np.prod(moments.target_shape, dtype=int)))
-    columns: list[int] = []
-    groups: list[list[str | int]] = [list(group) for group in certificate.feature_groups.columns]
-    every = [column for group in groups for column in group]
+    every = [column for group in certificate.feature_groups.columns for column in group]
+    place = {name: d for d, name in enumerate(moments.feature_names or ())} | {d: d for d in range(D)}
     if len(every) == D and all(isinstance(column, int) and column >= 0 for column in every):
         # moments of the grouped columns alone: positions count among these
         place = {column: k for k, column in enumerate(sorted(every))}
-        groups = [[place[column] for column in group] for group in groups]
-    for group in groups:
-        for column in group:
-            if names and isinstance(column, str) and column in names:
-                column = names.index(column)
-            known = isinstance(column, int) and 0 <= column < D
-            _need(known, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
-            columns.append(int(column))
+    for column in every:
+        _need(column in place, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
+    columns = [place[column] for column in every]
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]
     constant = ~(variance > (CONSTANT * EPS * np.abs(moments.mean[columns])) ** 2)
@@ -195,16 +188,14 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
 
 def _check_values(certificate: Any, C: Float, b: Float, label: Labels, price: _Price, near: float) -> None:
     """Check γ, F of all groups, and what the prefixes achieve at every budget."""
-    J = price.own.size
     inside, outside = certificate.included, certificate.excluded
-    bought = np.isin(np.arange(J), certificate.order)
     _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
-    _need(not (bought & outside).any(), "order has an excluded group")
+    _need(not outside[certificate.order].any(), "order has an excluded group")
     most = _prefix_values(np.flatnonzero(~outside), C, b, label)[-1]
     _need(_raised(certificate.everything, most, near, certificate.null_value), "everything is not F of all groups")
     gamma, share = _gamma(C, label), near / max(certificate.null_value, 1e-300)
     _need(abs(certificate.gamma - gamma) <= 1e-6 * gamma + 1e-10 + share, "gamma is not the smallest eigenvalue")
-    prefixes = [np.isin(np.arange(J), certificate.order[:j]) for j in range(certificate.order.size + 1)]
+    prefixes = [np.isin(np.arange(outside.size), certificate.order[:j]) for j in range(certificate.order.size + 1)]
     costs = [price.of(S) for S in prefixes]
     _need(all(np.array_equal(S, price.closed(S)) for S in prefixes), "order has a group before one that it requires")
     values = _prefix_values(certificate.order, C, b, label)
