@@ -92,10 +92,8 @@ def load_heart(
     --------
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> heart.data.shape, heart.feature_groups.names[4:7]
-    ((303, 20), ('blood', 'ecg', 'thallium'))
-    >>> print(round(float(heart.feature_groups.costs.sum()), 2))
-    323.97
+    >>> heart.data.shape, heart.feature_groups
+    ((303, 20), FeatureGroups(9 groups, 20 columns, total cost 323.97))
     >>> load_heart(tests="single").feature_groups
     FeatureGroups(13 groups, 20 columns, total cost 323.97)
     """
@@ -105,9 +103,11 @@ def load_heart(
     rows = np.full(len(archive["site"]), True) if sites == "all" else archive["site"] == "cleveland"
     raw = dict(zip(archive["columns"].tolist(), archive["values"][rows].T, strict=True))
     known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
+    # with one group per test, a procedure of one test keeps its name
+    single = {test if len(own) > 1 else group: (test,) for group, own in MEMBERS.items() for test in own}
     members: dict[str, list[str]] = {}
     columns: dict[str, Float] = {}
-    for group, features in (MEMBERS if tests == "panel" else _single_members()).items():
+    for group, features in (single if tests == "single" else MEMBERS).items():
         own = group_columns({name: known[name] for name in features})
         members[group], columns = list(own), columns | own
     costs = {group: cost for group, (cost, _) in PROCEDURES.items()} | SINGLE_COSTS
@@ -142,11 +142,3 @@ def encode_feature(name: str, values: Float, kind: Kind) -> dict[str, Float]:
     if kind == "categorical":
         columns = {f"{name}={level:g}": (filled == level).astype(float) for level in levels if level != mode}
     return columns | ({f"{name}=missing": missing.astype(float)} if missing.any() else {})
-
-
-def _single_members() -> dict[str, tuple[str, ...]]:
-    """Return one group per test; a procedure of one test keeps its name."""
-    found: dict[str, tuple[str, ...]] = {}
-    for group, tests in MEMBERS.items():
-        found |= {group: tests} if len(tests) == 1 else {test: (test,) for test in tests}
-    return found

@@ -1,8 +1,8 @@
 """Evaluation: what each budget buys, how good a sequence is over all budgets, and how sequences compare."""
 
-from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
+from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions, oracle_curve
 from budgetline.evaluation.comparison import Comparison, compare, cross_val_budget_curve
-from budgetline.evaluation.curve import BudgetCurve, oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.display import BudgetCurveDisplay
 from budgetline.evaluation.metrics import NDCG, ndcg_score
 

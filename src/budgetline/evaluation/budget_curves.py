@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
 from budgetline.arrays import Float
+from budgetline.budgets import Rates
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.evaluation.curve import BudgetCurve, explained_share
@@ -129,6 +130,28 @@ def curve_of_predictions(
         risks = values * (np.size(predictions[0]) // np.shape(predictions[0])[0]) / 2  # half the sum over targets
         values = explained_share(risks) if metric == "explained" else risks[0] - risks
     return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
+
+
+def oracle_curve(curve: object) -> BudgetCurve:
+    """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
+
+    This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
+    For at most 18 groups :func:`best_sequence` is the truth.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve
+    >>> from budgetline.evaluation import oracle_curve
+    >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
+    >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
+    ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')
+    """
+    base = BudgetCurve.of(curve)
+    order = Rates.of(np.diff(base.improvement()), np.diff(base.costs)).order()
+    costs, gains = (np.append(0.0, np.cumsum(np.diff(each)[order])) for each in (base.costs, base.values))
+    groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
+    label = f"{base.label} oracle (heuristic)".strip()
+    return replace(base, costs=costs, values=base.values[0] + gains, groups=groups, label=label, folds=(), errors=None)
 
 
 def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given: object) -> tuple[AnytimeModel, Float]:

@@ -22,8 +22,8 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
 from budgetline.data.rows import Rows
-from budgetline.evaluation.budget_curves import budget_curve
-from budgetline.evaluation.curve import BudgetCurve, oracle_curve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
+from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import shown, some
@@ -110,8 +110,7 @@ class Samples:
 
     def take(self, rows: Positions) -> Samples:
         """Return some of the rows; a number as the weight is that of all."""
-        return Samples(*(part if part is None or isinstance(part, Real) else _rows(part, rows)
-                         for part in (self.X, self.y, self.weight, self.qid)))  # fmt: skip
+        return Samples(*(_rows(part, rows) for part in (self.X, self.y, self.weight, self.qid)))
 
     def fitted(self, estimator: object) -> object:
         """Return a clone of an estimator, fitted to these rows; a pipeline gets the weights for its last step."""
@@ -125,6 +124,8 @@ class Samples:
 
 
 def _rows(table: object, index: Positions) -> object:
+    if table is None or isinstance(table, Real):
+        return table
     if hasattr(table, "take") and type(table).__module__.startswith("pyarrow"):
         return table.take(index)  # older scikit-learn cannot index its tables
     return _safe_indexing(table, index)

@@ -11,16 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Float
-from budgetline.budgets import (
-    SLACK,
-    Demand,
-    Interpolation,
-    Rates,
-    affordable,
-    check_interpolation,
-    check_number,
-    floats_of,
-)
+from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation, check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import as_model
 from budgetline.sequencing.sequence import GroupSequence
@@ -266,25 +257,3 @@ def plateau(curve: object) -> float:
     costs = [stopping_cost(curve, fraction) for fraction in (*PLATEAUS, 1.0)]
     steps = np.diff(costs) > PLATEAU_COST * curve.total_cost * (1 + SLACK)
     return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0
-
-
-def oracle_curve(curve: object) -> BudgetCurve:
-    """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
-
-    This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
-    For at most 18 groups :func:`best_sequence` is the truth.
-
-    Examples
-    --------
-    >>> from budgetline import BudgetCurve
-    >>> from budgetline.evaluation import oracle_curve
-    >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
-    >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
-    ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')
-    """
-    base = BudgetCurve.of(curve)
-    order = Rates.of(np.diff(base.improvement()), np.diff(base.costs)).order()
-    costs, gains = (np.append(0.0, np.cumsum(np.diff(each)[order])) for each in (base.costs, base.values))
-    groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
-    label = f"{base.label} oracle (heuristic)".strip()
-    return replace(base, costs=costs, values=base.values[0] + gains, groups=groups, label=label, folds=(), errors=None)

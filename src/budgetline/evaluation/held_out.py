@@ -55,6 +55,11 @@ class HeldOut:
         return self.model.encode_target(self.y, self.table.shape[0])
 
     @property
+    def weighted(self) -> dict[str, Float]:
+        """The argument ``sample_weight``, where there are weights."""
+        return {} if self.weight is None else {"sample_weight": self.weight}
+
+    @property
     def variance(self) -> Float:
         """The variances (P,) of the targets, exactly zero for those that are constant."""
         counted = slice(None) if self.weight is None else self.weight > 0

@@ -228,7 +228,11 @@ def as_metric(metric: object) -> Metric:
         return StageMetric(name, partial(_scored, metric))
     if {"y_score", "y_proba", "y_prob", "pred_decision"} & set(arguments[1:2]) or name == "log_loss":
         raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
-    return StageMetric(name, partial(_of_predictions, metric), not name.endswith(LOSSES))
+
+    def of_predictions(view: StageView) -> float:
+        return float(metric(view.held.y, view.respond("predict"), **view.held.weighted))
+
+    return StageMetric(name, of_predictions, not name.endswith(LOSSES))
 
 
 def _metric_named(name: str) -> Metric:
@@ -250,16 +254,7 @@ def name_of(metric: Callable[..., float]) -> str:
 
 def _scored(scorer: Callable[..., float], view: StageView) -> float:
     """Return what ``scorer(estimator, X, y)`` says; greater is better, as everywhere in scikit-learn."""
-    return float(scorer(view, view.held.X, view.held.y, **_weight(view.held)))
-
-
-def _of_predictions(function: Callable[..., float], view: StageView) -> float:
-    """Return what ``function(y_true, y_pred)`` says."""
-    return float(function(view.held.y, view.respond("predict"), **_weight(view.held)))
-
-
-def _weight(held: HeldOut) -> dict[str, Float]:
-    return {} if held.weight is None else {"sample_weight": held.weight}
+    return float(scorer(view, view.held.X, view.held.y, **view.held.weighted))
 
 
 def ndcg_score(

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetline.arrays import Float, Mask, Positions
+from budgetline.arrays import Float
 from budgetline.budgets import SLACK, Interpolation, affordable, check_number, check_stop, floats_of, rate
 from budgetline.evaluation.curve import BudgetCurve, timeliness
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
 from budgetline.files import PathName
-from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown
-from budgetline.optimality.proof import Proof, read_certificate, write_certificate
+from budgetline.optimality.proof import Claims, Proof, read_certificate, write_certificate
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
@@ -38,7 +37,7 @@ class Certified(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate(Tabular):
+class Certificate(Claims, Tabular):
     """At every budget, what a sequence explains on the training data, and a bound on what any set of groups can.
 
     The bounds are proven: :meth:`verify` checks them from the moments, without the code that found them.
@@ -76,19 +75,6 @@ class Certificate(Tabular):
     >>> certificate.verify(model.moments_)
     """
 
-    feature_groups: FeatureGroups
-    order: Positions
-    values: Float
-    alpha: float
-    loss: str
-    budgets: Float
-    achieved: Float
-    bounds: Float
-    everything: float
-    null_value: float
-    gamma: float
-    included: Mask
-    excluded: Mask
     proof: Proof
 
     @property

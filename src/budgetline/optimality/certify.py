@@ -60,12 +60,10 @@ def certify(
     ----------
     subject : fitted model or Moments
         A model is certified as it is; for moments, the sequence of ``rule="fr"`` unless another is given.
-    feature_groups, costs
+    feature_groups, costs, alpha
         With moments, as in :class:`budgetline.AnytimeRegressor`.
     sequence : GroupSequence or group names, optional
         With moments: the order to certify.
-    alpha : float, optional
-        With moments: the ridge constant; default: 1e-5.
     budgets : array, optional
         Further budgets of interest; every prefix and an even grid are always certified.
     time_limit : float
@@ -199,18 +197,14 @@ def best_set(
     Parameters
     ----------
     moments : Moments
-    feature_groups, costs
+    feature_groups, costs, alpha
         As in :class:`budgetline.AnytimeRegressor`.
     budget : float or sequence of floats
         For a sequence the result is a tuple, one BestSet per budget.
     include, exclude : names of groups
         Groups that must be in the set (with those that they require), or must not be (nor those that require them).
-    alpha : float
-        Ridge constant, as there.
-    time_limit : float
-        Seconds, for all budgets together.
-    progress : bool or None
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+    time_limit, progress
+        As in :func:`certify`; the limit is for all budgets together.
 
     Examples
     --------
@@ -287,7 +281,6 @@ class _SetSearch:
             search.know(self._exchanged(start, deadline))
         search.run(deadline, SAME_VALUE * search.everything, clock.tick)
         chosen = search.sets[0]
-        assert chosen is not None
         certificate = search.certificate(problem.greedy(_OnlyAllowed(np.zeros_like(chosen), ~chosen)))
         value, bound = float(search.values[0]), float(certificate.bounds[0])
         optimal = bound <= value + (SAME_VALUE + 2 * (problem.rounding or 0.0)) * search.everything

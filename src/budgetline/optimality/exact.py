@@ -47,27 +47,21 @@ def best_sequence(
 
     All 2^J sets of groups are valued and all orders compared by dynamic programming: no other order is better on the
     training data, for squared error. Beyond 18 groups there is no exact search: order them greedily
-    (:class:`budgetline.AnytimeRegressor`) and prove with :func:`budgetline.certify` how close that is to optimal.
+    (:class:`budgetline.AnytimeRegressor`) and prove with :func:`budgetline.certify` how close that is to optimal. Where
+    the budgets leave a choice, as beyond ``stop``, the highest gain per cost comes next. The models of its stages are
+    fitted by ``AnytimeRegressor(groups, schedule=FixedOrder(best.groups)).fit(X, y)``.
 
     Parameters
     ----------
     subject : fitted model of squared error, or Moments
-    feature_groups, costs
+    feature_groups, costs, alpha
         With moments, as in :class:`budgetline.AnytimeRegressor`.
-    alpha : float, optional
-        With moments: the ridge constant; default: 1e-5.
     stop : float, optional
         Budgets are spread evenly up to this; default: the cost of all groups.
     budgets, weights : arrays of shape (K,), optional
         Instead of ``stop``: a sample of the budgets that you expect, and how much each counts.
     interpolation : {"step", "linear"}
         How the curve is read between two stages; "linear" cannot be combined with ``budgets``.
-
-    Returns
-    -------
-    GroupSequence
-        Of all groups. Where the budgets leave a choice, as beyond ``stop``, the highest gain per cost comes next. Fit
-        the models of its stages with ``AnytimeRegressor(groups, schedule=FixedOrder(best.groups)).fit(X, y)``.
 
     Examples
     --------

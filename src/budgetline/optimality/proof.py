@@ -20,19 +20,37 @@ Number = Annotated[float, AtLeast(0)]
 
 
 @dataclass(frozen=True, eq=False)
+class Claims:
+    """What a certificate states; :class:`Certificate` says what the fields are."""
+
+    feature_groups: StoredGroups
+    order: Annotated[Positions, Shape("stages")]
+    values: Annotated[Float, Shape("stages"), AtLeast(0)]
+    alpha: Number
+    loss: str
+    budgets: Annotated[Float, Shape("budgets"), AtLeast(0)]
+    achieved: Annotated[Float, Shape("budgets"), AtLeast(0)]
+    bounds: Annotated[Float, Shape("budgets"), AtLeast(0)]
+    everything: Number
+    null_value: Number
+    gamma: Number
+    included: Annotated[Mask, Shape("groups")]
+    excluded: Annotated[Mask, Shape("groups")]
+
+
+@dataclass(frozen=True, eq=False)
 class Proof:
     """The blocks, duals and leaves that prove the bounds; see ``docs/design.md``."""
 
     blocks: tuple[Float, ...]
     """J arrays (s, s): Δ_g, with C − blockdiag(Δ_g) ⪰ 0. Empty: the only bound is F of all groups."""
-    duals: Float
-    """(N, D, P): u, in standardised columns, group after group."""
-    leaf_budget: Positions
-    """(L,): the budget that a leaf belongs to."""
-    leaf_dual: Positions
-    leaf_included: Mask
-    """(L, J): the leaf is about the sets that contain all of these groups and none of the excluded ones."""
-    leaf_excluded: Mask
+    duals: Annotated[Float, Shape("duals columns targets")]
+    """u, in standardised columns, group after group."""
+    leaf_budget: Annotated[Positions, Shape("leaves"), AtLeast(0)]
+    leaf_dual: Annotated[Positions, Shape("leaves"), AtLeast(0)]
+    leaf_included: Annotated[Mask, Shape("leaves groups")]
+    """A leaf is about the sets that contain all of these groups and none of the excluded ones."""
+    leaf_excluded: Annotated[Mask, Shape("leaves groups")]
 
     @classmethod
     def trivial(cls, J: int) -> Proof:
@@ -42,28 +60,11 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class CertificateRecord:
-    """A certificate and its proof, as a file holds them; ``blocks`` are the entries of all blocks."""
+class CertificateRecord(Proof, Claims):
+    """Claims and their proof, as a file holds them."""
 
-    feature_groups: StoredGroups
-    loss: str
-    alpha: Number
-    everything: Number
-    null_value: Number
-    gamma: Number
-    order: Annotated[Positions, Shape("stages")]
-    values: Annotated[Float, Shape("stages"), AtLeast(0)]
-    budgets: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    achieved: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    bounds: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    included: Annotated[Mask, Shape("groups")]
-    excluded: Annotated[Mask, Shape("groups")]
-    blocks: Annotated[Float, Shape("*")]
-    duals: Annotated[Float, Shape("duals columns targets")]
-    leaf_budget: Annotated[Positions, Shape("leaves"), AtLeast(0)]
-    leaf_dual: Annotated[Positions, Shape("leaves"), AtLeast(0)]
-    leaf_included: Annotated[Mask, Shape("leaves groups")]
-    leaf_excluded: Annotated[Mask, Shape("leaves groups")]
+    blocks: Annotated[Float, Shape("*")]  # type: ignore[assignment]
+    """The entries of all blocks, one after another."""
 
     def __post_init__(self) -> None:
         groups, leaves = self.feature_groups, self.leaf_budget.size
@@ -81,8 +82,7 @@ class CertificateRecord:
             raise ValueError("blocks do not belong to the groups, or are missing though there are leaves")
 
 
-OF_PROOF = [field.name for field in fields(Proof)]
-OF_CERTIFICATE = [field.name for field in fields(CertificateRecord) if field.name not in OF_PROOF]
+OF_PROOF, OF_CERTIFICATE = ([field.name for field in fields(record)] for record in (Proof, Claims))
 
 
 def write_certificate(certificate: Any, path: PathName) -> None:

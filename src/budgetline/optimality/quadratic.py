@@ -122,8 +122,7 @@ class Quadratic:
     def solution(self, mask: Mask) -> Float:
         """Return w(S) = C_S⁻¹b_S, or C_S⁺b_S where C_S is singular, shape (D, P): zero outside the mask (J,)."""
         w = np.zeros_like(self.gram.b)
-        columns = np.flatnonzero(mask[self.labels])
-        if columns.size:
+        if (columns := np.flatnonzero(mask[self.labels])).size:
             w[columns] = _solve(self.gram.C[np.ix_(columns, columns)], self.gram.b[columns])
         return w
 

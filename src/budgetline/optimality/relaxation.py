@@ -14,12 +14,12 @@ Coordinates are those in which Δ = I.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
 from budgetline.arrays import Array, Float, Mask, Positions
 from budgetline.budgets import SLACK, Rates, unit_of
@@ -73,44 +73,35 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
         return Separation((), gamma)
     for share in MARGINS:  # C − Δ ⪰ 0 by more than rounding of eigenvalues
         shrunk = tuple((1 - share) * ((block + block.T) / 2) for block in outside)
-        if np.linalg.eigvalsh(_less(problem.gram.C, shrunk, parts))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
+        if np.linalg.eigvalsh(problem.gram.C - block_diag(*shrunk))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
             return Separation(shrunk, gamma)
     return Separation((), gamma)
-
-
-def _less(C: Float, blocks: Sequence[Float], parts: list[slice]) -> Float:
-    """Return C − blockdiag(blocks)."""
-    M = C.copy()
-    for part, block in zip(parts, blocks, strict=True):
-        M[part, part] -= block
-    return M
 
 
 def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -> list[Float]:
     """Return the blocks that maximise the barrier objective, or those reached by ``deadline``."""
     for tau in BARRIERS:
-        now, inverse = _barrier(C, blocks, parts, tau)
+        now, inverse = _barrier(C, blocks, tau)
         for _ in range(MOST_ROUNDS):
             if time.monotonic() > deadline:
                 return blocks
             goals = [_mean_with_inverse(D, tau * inverse[p, p]) for D, p in zip(blocks, parts, strict=True)]
             for step in STEPS:
                 tried = [D + step * (goal - D) for D, goal in zip(blocks, goals, strict=True)]
-                value, found = _barrier(C, tried, parts, tau)
+                value, found = _barrier(C, tried, tau)
                 if value > now:
                     break
-            gain = value - now
-            if gain <= 0:
+            if value <= now:
                 break
-            blocks, now, inverse = tried, value, found
+            gain, blocks, now, inverse = value - now, tried, value, found
             if gain < 1e-3 * tau * len(blocks):
                 break
     return blocks
 
 
-def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> tuple[float, Float]:
+def _barrier(C: Float, blocks: list[Float], tau: float) -> tuple[float, Float]:
     """Return Σ log det Δ_g + τ log det(C − Δ), −inf outside, and (C − Δ)⁻¹."""
-    M = _less(C, blocks, parts)
+    M = C - block_diag(*blocks)
     try:
         L = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
@@ -227,8 +218,7 @@ class Relaxation:
         self._parts, self._labels = problem.parts, problem.labels
         self._starts = [part.start for part in self._parts]
         self._roots = [np.linalg.cholesky(block) for block in blocks]
-        M = _less(problem.gram.C, blocks, self._parts)
-        self.M = self._by_group(_solved, self._by_group(_solved, M).T)
+        self.M = self._by_group(_solved, self._by_group(_solved, problem.gram.C - block_diag(*blocks)).T)
         self.b = self._by_group(_solved, problem.gram.b)
 
     def _by_group(self, of: Callable[[Array, Float], Float], A: Float) -> Float:

@@ -55,7 +55,7 @@ class Search:
     ) -> None:
         self._problem, self._grid, self._root, self._separation = problem, budgets, (included, excluded), separation
         self.everything = problem.gram.null_value if problem.rounding is None else problem.value(~excluded)
-        self.sets: list[Mask | None] = [None] * budgets.size
+        self.sets = [included] * budgets.size
         self.values = np.full(budgets.size, -np.inf)
         self.know(included)
         self._knapsack = Knapsack(problem.prices, included, excluded)
