@@ -94,13 +94,6 @@ class BudgetCurve(Tabular):
         """Return the mean of several curves, and its standard error, on a common grid of costs.
 
         The default grid has every cost at which one of the curves has a point, so that nothing is lost.
-
-        Examples
-        --------
-        >>> from budgetline import BudgetCurve
-        >>> both = BudgetCurve.mean([BudgetCurve([0, 1], [0, 1]), BudgetCurve([0, 2], [0, 1])])
-        >>> both.costs.tolist(), both.values.tolist()
-        ([0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
         """
         curves = tuple(curves)
         if not curves:
@@ -191,8 +184,7 @@ def timeliness(
     fraction : float in [0, 1], optional
         Instead of ``stop``: stop at the :func:`stopping_cost` of this curve, the paper's α-stopping cost.
     interpolation : {"step", "linear"}
-        "step" counts a group once it has been paid for; "linear" joins the points by straight lines, as in the paper's
-        tables.
+        "step" counts a group once it has been paid for; "linear", as in the paper's tables, joins the points by lines.
 
     Examples
     --------
@@ -240,11 +232,8 @@ def stopping_cost(curve: object, fraction: float) -> float:
 def plateau(curve: object) -> float:
     """Return the fraction α of its improvement at which a curve has reached its plateau.
 
-    The smallest α of 0.95, 0.96, …, 0.99 for which the next percent takes more than 20 % of the total cost,
-
-        cost(α + 0.01) − cost(α) > 0.2 · total cost,
-
-    with ``cost(α)`` the :func:`stopping_cost`; 1 if there is none. The paper looks at the training curve of CS-G-OMP.
+    The smallest α of 0.95, 0.96, …, 0.99 for which cost(α + 0.01) − cost(α), ``cost`` being the :func:`stopping_cost`,
+    is above 20 % of the total cost; 1 if there is none. The paper looks at the training curve of CS-G-OMP.
 
     Examples
     --------

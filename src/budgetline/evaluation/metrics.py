@@ -97,14 +97,7 @@ class StageMetric:
 
 @dataclass(frozen=True)
 class NDCG:
-    """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``.
-
-    Examples
-    --------
-    >>> from budgetline.evaluation import NDCG
-    >>> NDCG(k=10, empty=1.0).name
-    'ndcg@10'
-    """
+    """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``."""
 
     k: int | None = 5
     empty: Literal["skip"] | float = "skip"

@@ -139,8 +139,7 @@ def subset_values(gram: Gram, sizes: Positions) -> Float:
 def _eliminate(A: Float, size: int) -> tuple[Float, Float]:
     """Leave out, and choose, the first ``size`` columns of A = [M | r] of B subsets, shape (B, d, d + P).
 
-    Returns A without them, left out and then chosen, shape (2B, d − size, d − size + P), and the increase of F if
-    they are chosen, shape (B,).
+    Returns A of both, (2B, d − size, d − size + P), and the increase of F if they are chosen, (B,).
     """
     B, d = A.shape[:2]
     left = d - size
