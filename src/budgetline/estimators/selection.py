@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_array
 from budgetline.arrays import Float
 from budgetline.budgets import floats_of
 from budgetline.estimators.base import AnytimeEstimator, Constraints
-from budgetline.evaluation.curve import BudgetCurve, explained_share
-from budgetline.evaluation.timeliness import timeliness
+from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fold, Training
