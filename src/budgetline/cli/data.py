@@ -22,6 +22,7 @@ from budgetline.data.parquet_files import parquet_schema
 from budgetline.data.sources import Chunk
 from budgetline.data.tabular import arrow
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import NamedArray
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar
 from budgetline.statistics.passes import ahead
@@ -134,7 +135,7 @@ def memory_left() -> int:
 
 @dataclass(frozen=True)
 class Table:
-    """All rows in memory: X as an Arrow table or CSR matrix, targets, weights, queries."""
+    """All rows in memory: X as an array with names or a CSR matrix, targets, weights, queries."""
 
     X: Any
     y: Any
@@ -154,12 +155,7 @@ def read_all(files: Files, source: Source, printer: Printer, purpose: str = "") 
     )
     if source.feature_names is None:
         return Table(sparse.vstack([chunk.X for chunk in chunks], format="csr"), y, weight, qid)
-    return Table(named_table(np.hstack([chunk.X.T for chunk in chunks]), source.feature_names), y, weight, qid)
-
-
-def named_table(columns: Array, names: Sequence[str]) -> Any:
-    """Return an array of columns, shape (D, n), as an Arrow table, which names them without a copy."""
-    return arrow().Table.from_arrays([arrow().array(column) for column in columns], list(names))
+    return Table(NamedArray(np.concatenate([chunk.X for chunk in chunks]), source.feature_names), y, weight, qid)
 
 
 # -- groups ----------------------------------------------------------------------------------------------------

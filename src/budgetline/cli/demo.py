@@ -12,7 +12,6 @@ from sklearn.model_selection import train_test_split
 from typer import Option
 
 from budgetline.cli import options
-from budgetline.cli.data import named_table
 from budgetline.cli.errors import Refused
 from budgetline.cli.outputs import write_text, writing
 from budgetline.cli.printing import Printer, bought_at, command_name
@@ -21,6 +20,7 @@ from budgetline.datasets import load_nhanes
 from budgetline.estimators import AnytimeRegressor, AnytimeRegressorCV
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import NamedArray
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
@@ -50,10 +50,10 @@ def demo(
     columns = {nhanes.group_titles[name]: [names[d] for d in positions] for name, positions in members}
     groups = FeatureGroups(columns, nhanes.feature_groups.costs)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
-    table = named_table(X.T, names)
+    table = NamedArray(X, tuple(names))
     alpha = AnytimeRegressorCV(groups).fit(table, y).alpha_
     model = AnytimeRegressor(groups, alpha=alpha).fit(table, y)
-    curve = budget_curve(model, named_table(X_test.T, names), y_test, metric="r2")
+    curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
     report = make_report(model, table, y, title=title, unit="points", progress=printer.progress)
