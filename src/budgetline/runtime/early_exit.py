@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from budgetline.arrays import Float
 from budgetline.budgets import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel
-from budgetline.runtime.checks import check_model
+from budgetline.runtime.steps import check_model
 
 Seed = int | np.random.RandomState | None
 

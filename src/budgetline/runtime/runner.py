@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
 from queue import SimpleQueue
 from typing import Self
 from weakref import ref
 
 from budgetline.budgets import check_integer, check_number
-from budgetline.runtime.active import ActiveRequests
 from budgetline.runtime.answer import Answer
-from budgetline.runtime.checks import check_mapping, check_model, check_raws
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
 from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
 from budgetline.runtime.processes import ProcessLane
-from budgetline.runtime.request import Request, Setup, Wait
-from budgetline.runtime.steps import steps_of
-from budgetline.runtime.subset_models import SubsetModels
+from budgetline.runtime.request import Request, Setup
+from budgetline.runtime.scoring import SubsetModels
+from budgetline.runtime.steps import check_mapping, check_model, check_raws, steps_of
 
 Limit = float | None
 Known = Mapping[str, object] | None
@@ -106,7 +105,7 @@ class AnytimeRunner:
         self._lanes: dict[Mode, Lane] = {
             "thread": self._threads, "process": self._processes, "async": AsyncLane(self._clock),
         }  # fmt: skip
-        self._active = ActiveRequests()
+        self._active = _Active()
 
     # -- one input -------------------------------------------------------------------------------------------
 
@@ -266,28 +265,82 @@ class AnytimeRunner:
         request.send = mailbox.put
         with self._active.holding(request):
             for step in request.steps(stream):
-                if isinstance(step, Wait):
-                    request.arrived = self._clock.receive(mailbox, step.until)
-                else:
+                if isinstance(step, Answer):
                     yield step
+                else:
+                    request.arrived = self._clock.receive(mailbox, step)
         yield request.answer(path)
 
     async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Answer, None]:
         """Run a request, waiting on the event loop of the caller, on which async extractors run, too."""
         loop = asyncio.get_running_loop()
         mailbox: asyncio.Queue[Call | None] = asyncio.Queue()
-        box = ref(mailbox)  # a function that hangs must not keep alive whoever waits for it
+        box = ref(mailbox)  # a function that hangs must not keep the waiting task alive
 
         def send(call: Call | None) -> None:
             if (found := box()) is not None:
-                call_in(loop, found.put_nowait, call)  # nobody waits on a loop that is closed
+                call_in(loop, found.put_nowait, call)  # does nothing if the loop is closed
 
         request.send = send
         request.lanes = {**self._lanes, "async": AsyncLane(self._clock, loop)}
         with self._active.holding(request, loop):
             for step in request.steps(stream):
-                if isinstance(step, Wait):
-                    request.arrived = await self._clock.receive_async(mailbox, step.until)
-                else:
+                if isinstance(step, Answer):
                     yield step
+                else:
+                    request.arrived = await self._clock.receive_async(mailbox, step)
         yield request.answer()
+
+
+class _Active:
+    """The requests that are running.
+
+    They are not kept alive here: a request of an event loop that was dropped ends when Python collects it. That may
+    happen in any thread, in the middle of anything, so there is no lock: every change is one operation on a set.
+    """
+
+    def __init__(self) -> None:
+        self._requests: set[ref[Request]] = set()
+        self._loops: set[ref[asyncio.AbstractEventLoop]] = set()
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter([request for known in list(self._requests) if (request := known()) is not None])
+
+    @contextmanager
+    def holding(self, request: Request, loop: asyncio.AbstractEventLoop | None = None) -> Iterator[None]:
+        """Count a request among those that run, and release it at the end; ``loop`` drives it, or this thread."""
+        self.release_lost()
+        request.loop = loop
+        if loop is not None:
+            self._loops.add(ref(loop, self._loops.discard))
+        known = ref(request, self._requests.discard)
+        self._requests.add(known)
+        try:
+            request.interrupted = request.interrupted or self.closed
+            yield
+        finally:
+            self._requests.discard(known)
+            request.abandon_all()
+
+    def interrupt(self) -> None:
+        """Make every request stop and answer."""
+        self.release_lost()
+        for request in self:
+            request.interrupted = True
+            request.send(None)
+
+    def release_lost(self) -> None:
+        """Release the requests whose event loop was closed while they waited: nothing will drive them again."""
+        closed = [known for known in list(self._loops) if (loop := known()) is not None and loop.is_closed()]
+        if not closed:
+            return
+        for request in self:
+            if request.loop is not None and request.loop.is_closed():
+                self._requests.discard(ref(request))
+                request.interrupted = True
+                request.abandon_all()
+        self._loops.difference_update(closed)
