@@ -1,6 +1,6 @@
 """Extractors: the functions that compute groups, and calls of them whose failure costs only their own group.
 
-This is the only module that catches every exception: an extractor is other people's code, and its failure is a result.
+This is the only module that catches every exception: an extractor is the user's code, and its failure is a result.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Extractor:
     retries : int
         How often it is called again after it raised, or returned something unusable.
     timeout : float, optional
-        Seconds after which a call counts as hanging, whatever the deadline. Not in cooperative mode, which cannot stop
-        a function.
+        Seconds after which a call is given up, even before the deadline. Not in cooperative mode, which cannot stop a
+        function.
 
     Examples
     --------
@@ -110,9 +110,6 @@ def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> E
             "define its function at the top level of a module"
         )
     return extractor
-
-
-# -- calls -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

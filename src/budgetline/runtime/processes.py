@@ -108,15 +108,11 @@ class _Slot:
         self.ready = Event()
 
     def end(self, for_good: bool = False) -> None:
-        """Kill the process, whatever it does; for good if no other is to be started."""
+        """Kill the process; ``for_good``: no other is to be started."""
         with self._lock:
             self._ended = self._ended or for_good
             if self.process is not None:
                 self.process.kill()
-
-    def be_ready(self) -> bool:
-        """Start a process unless one runs, and wait for it; return whether it came up."""
-        return self._pipe is not None or self._launch()
 
     def outcome(self, call: Call) -> Result | Fault:
         """Run a call in the process."""
@@ -154,8 +150,10 @@ class _Slot:
             self.process.join()
         return self.process.exitcode
 
-    def _launch(self) -> bool:
-        """Start a process and wait until it is ready."""
+    def be_ready(self) -> bool:
+        """Start a process unless one runs, and wait until it is ready; return whether it came up."""
+        if self._pipe is not None:
+            return True
         begun = time.monotonic()
         context = _context(self._functions)
         ours, theirs = context.Pipe()

@@ -150,7 +150,7 @@ def profile_costs(
     sample_inputs : sequence of objects
         Inputs like those to come.
     costs : mapping group -> cost, optional
-        Money, or whatever else a group costs; times are then for deadlines alone.
+        Money, or any other cost of the groups; times are then for deadlines alone.
     quantile : float
         For ``seconds``, in (0, 1]: at least this share of the calls took no longer.
     repeats : int

@@ -160,7 +160,7 @@ class Request:
         if left >= self._models.seconds(groups):
             return True
         if left >= 0 and self._models.at_hand(self._have) is not None:
-            self._models.solve_aside(groups)  # for the next run
+            self._models.solve_in_thread(groups)  # for the next run
         return False
 
     def _lacks(self, step: Step) -> bool:
@@ -274,7 +274,7 @@ class Request:
         model = self._models.at_hand(groups)
         if model is not None:
             return model
-        self._models.solve_aside(groups)
+        self._models.solve_in_thread(groups)
         prefix = (1 << leading(groups)) - 1
         earlier = self._models.at_hand(self._ready & groups)
         if earlier is not None and earlier.groups.bit_count() > prefix.bit_count():

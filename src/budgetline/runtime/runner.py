@@ -40,9 +40,8 @@ class AnytimeRunner:
         deadline is checked between groups. ``"thread"``: in a thread, which is left alone when it is late.
         ``"process"``: in another process, which is killed when it is late. Async functions are cancelled.
     seconds : mapping group -> float, optional
-        The time that a group needs, a high quantile rather than the mean (``profile_costs(...).seconds``). A group that
-        would be late is skipped for the next one that is not. Groups without a time are always tried. For many inputs
-        the time counts once per input, unless the function takes them all at once.
+        The time that a group needs per call, a high quantile rather than the mean (``profile_costs(...).seconds``). A
+        group that would be late is skipped for the next one that is not. Groups without a time are always tried.
     workers : int
         How many groups one run computes at once. They are started in sequence order; a group that requires others
         starts when these have been answered.
@@ -115,18 +114,13 @@ class AnytimeRunner:
         Parameters
         ----------
         raw : object
-            Whatever the extractors take.
+            What the extractors take.
         deadline : float, optional
-            Seconds from now. The instant is fixed at once; if it has passed already, the answer is that of the known
-            groups.
+            Seconds from now. If it has passed already, the answer is that of the known groups.
         budget : float, optional
             Groups are started as long as their cost, added to what is spent, stays within it.
         known : mapping group -> values, optional
             Values that are already there. They are free, pay no shared costs, and other groups may require them.
-
-        Returns
-        -------
-        Answer
         """
         *_, answer = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
         return answer
@@ -167,25 +161,18 @@ class AnytimeRunner:
         known: Known = None,
         path: bool = False,
     ) -> Answer:
-        """Compute each group for all inputs, in order, until the deadline, and predict.
+        """Compute each group for all inputs, in order, until the deadline, and predict, one entry or row per input.
+
+        An input that lacks a group is answered from those it has.
 
         Parameters
         ----------
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
-        deadline : float, optional
-            Seconds from now, for the whole batch.
-        budget : float, optional
-            Cost per input.
-        known : mapping group -> values, optional
-            One row per input.
+        deadline, budget, known
+            As in :meth:`predict`: the deadline is for the whole batch, the budget per input; one known row per input.
         path : bool
             Whether the answer also holds the predictions after every group.
-
-        Returns
-        -------
-        Answer
-            Its ``value`` has one entry (or row) per input. An input that lacks a group is answered from those it has.
         """
         request = self._request(check_raws(raws), False, deadline, budget, known)
         *_, answer = self._drive(request, stream=False, path=path)

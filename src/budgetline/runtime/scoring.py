@@ -74,7 +74,7 @@ class SubsetModels:
                 self.solve(example)
             else:
                 self._solving = Estimate(math.inf)
-                self.solve_aside(example)
+                self.solve_in_thread(example)
 
     def at_hand(self, groups: int) -> SubsetModel | None:
         """Return the model of a set if that takes no time."""
@@ -108,7 +108,7 @@ class SubsetModels:
                 self._solved.popitem(last=False)
         return model
 
-    def solve_aside(self, groups: int) -> None:
+    def solve_in_thread(self, groups: int) -> None:
         """Solve for a set in a thread, for the next run that needs it; one at a time, others are not queued."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -159,7 +159,7 @@ class ManyRows:
         for own, rows in self._patterns(groups):
             model, part = choose(own), found[rows]
             part[:] = model.intercept
-            for j in self._steps(model.groups):
+            for j in (j for j in self._tables if model.groups >> j & 1):
                 part += self._tables[j][rows] @ model.coef[:, self._ends[j] : self._ends[j + 1]].T
             found[rows] = part
         return found
@@ -179,7 +179,7 @@ class ManyRows:
     def _multiply(self, groups: int, rows: Rows, coef: Float, intercept: Float, out: Float) -> None:
         """Write X·coef' + intercept of all stages into the rows of ``out``, a few of them at a time."""
         n = self._n if isinstance(rows, slice) else rows.size
-        steps = list(self._steps(groups))
+        steps = [j for j in self._tables if groups >> j & 1]
         flat = coef.reshape(-1, self._ends[-1])
 
         def work(slices: list[slice]) -> None:
@@ -193,9 +193,6 @@ class ManyRows:
                 out[:, where] = scores + intercept[:, None, :]
 
         in_threads(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
-
-    def _steps(self, groups: int) -> Iterator[int]:
-        return (j for j in self._tables if groups >> j & 1)
 
     def _patterns(self, groups: int) -> Iterator[tuple[int, Rows]]:
         """Yield sets of groups and the rows that have exactly these."""
