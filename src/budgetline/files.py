@@ -81,10 +81,9 @@ def read(path: PathName) -> bytes:
     where = str(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        first = file.read(8)
-        header = file.read(_header_length(first, size, where))
-        _manifest(header, where)
-        return b"".join([first, header, file.read(max(0, size - len(first) - len(header)))])
+        _manifest(file.read(_header_length(file.read(8), size, where)), where)
+        file.seek(0)
+        return file.read()
 
 
 def _header_length(data: bytes, size: int, where: str) -> int:

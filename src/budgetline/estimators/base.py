@@ -70,8 +70,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_model(cls, model: AnytimeModel) -> Self:
         """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
-        known = set(cls._get_param_names())
-        found = cls(**{name: value for name, value in model.settings.items() if name in known})
+        found = cls(**model.settings)
         found._validate_params()
         found._adopt(model)
         return found

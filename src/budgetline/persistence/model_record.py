@@ -7,6 +7,7 @@ sequence, in its order.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Annotated, Any, cast, get_args
@@ -97,7 +98,7 @@ class ModelRecord:
     dual_gaps: Annotated[Float | None, Shape("lambdas")] = None
     entry_lambdas: Annotated[Float | None, Shape("groups", finite=False)] = None
 
-    @property
+    @cached_property
     def stored_bytes(self) -> int:
         """Size of all arrays."""
         return sum(array.nbytes for array in arrays_of(self).values())
