@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -25,10 +25,10 @@ from budgetline.model.stages import Available
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
-from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.passes import ChunkLabels, Passes
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
     """Classification with feature groups that are computed one after another, best value for money first.
 
@@ -72,41 +72,16 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     [[0.53, 0.47], [0.08, 0.92]]
     """
 
+    class_weight: Mapping[Any, float] | str | None = None
+    tol: float = 1e-10
+
+    classes_: Array = field(init=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         **AnytimeEstimator._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
-
-    classes_: Array
-
-    def __init__(
-        self,
-        feature_groups: object = None,
-        costs: object = None,
-        *,
-        rule: str = "fr",
-        cost_sensitive: bool = True,
-        schedule: str | Schedule = "greedy",
-        alpha: float = 1e-5,
-        max_cost: float | None = None,
-        max_groups: int | None = None,
-        min_gain: float = 0.0,
-        class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-10,
-    ) -> None:
-        self.feature_groups = feature_groups
-        self.costs = costs
-        self.rule = rule
-        self.cost_sensitive = cost_sensitive
-        self.schedule = schedule
-        self.alpha = alpha
-        self.max_cost = max_cost
-        self.max_groups = max_groups
-        self.min_gain = min_gain
-        self.class_weight = class_weight
-        self.tol = tol
 
     def fit(
         self,

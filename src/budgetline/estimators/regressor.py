@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,16 +25,12 @@ from budgetline.model.stages import Available
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, no_empty_fold, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
-from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import Passes
 from budgetline.statistics.sums import add_up
 
 
-def _of_squared_error(estimator: object) -> bool:
-    return bool(getattr(estimator, "loss", "squared_error") == "squared_error")
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # type: ignore[misc]
     """Linear regression with feature groups that are computed one after another, best value for money first.
 
@@ -109,41 +106,16 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     [5.4, 6.29]
     """
 
+    loss: str | ConvexLoss = "squared_error"
+    tol: float | None = None
+
+    moments_: Moments = field(init=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         **AnytimeEstimator._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
-
-    moments_: Moments
-
-    def __init__(
-        self,
-        feature_groups: object = None,
-        costs: object = None,
-        *,
-        rule: str = "fr",
-        cost_sensitive: bool = True,
-        schedule: str | Schedule = "greedy",
-        alpha: float = 1e-5,
-        max_cost: float | None = None,
-        max_groups: int | None = None,
-        min_gain: float = 0.0,
-        loss: str | ConvexLoss = "squared_error",
-        tol: float | None = None,
-    ) -> None:
-        self.feature_groups = feature_groups
-        self.costs = costs
-        self.rule = rule
-        self.cost_sensitive = cost_sensitive
-        self.schedule = schedule
-        self.alpha = alpha
-        self.max_cost = max_cost
-        self.max_groups = max_groups
-        self.min_gain = min_gain
-        self.loss = loss
-        self.tol = tol
 
     def fit(
         self,
@@ -198,14 +170,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments alone, which may have been merged from many places.
 
-        Parameters
-        ----------
-        moments : Moments
-
-        Returns
-        -------
-        self
-
         Examples
         --------
         >>> import numpy as np
@@ -221,19 +185,9 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         recipe, layout = self._recipe(parts[0].feature_names, parts[0].n_features)
         return self._learn(MomentsTraining(layout, tuple(part.select(layout.read) for part in parts)), recipe)
 
-    @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add rows to those of earlier calls, and learn from all of them.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-        y : array of shape (n,) or (n, P)
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
+        """Add rows, given as in :meth:`fit`, to those of earlier calls, and learn from all of them.
 
         Examples
         --------
@@ -288,14 +242,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     def staged_predict(self, X: object) -> Iterator[Float]:
         """Predict after each group.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-
-        Yields
-        ------
-        array of shape (n,) or (n, P)
-            Stages 1, 2, …, in order.
+        X has shape (n, D); yields arrays of shape (n,) or (n, P), for stages 1, 2, …, in order.
         """
         return self._staged("predict", X)
 
