@@ -43,16 +43,7 @@ MOST_LINKS = 40
 
 
 def encode(kind: str, arrays: Mapping[str, Array], fields: Mapping[str, object]) -> bytes:
-    """Return named arrays and plain JSON fields as the bytes of one file.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.files import decode, encode
-    >>> arrays, fields = decode(encode("example", {"a": np.eye(2)}, {"n": 3}), "example")
-    >>> arrays["a"].shape, fields
-    ((2, 2), {'n': 3})
-    """
+    """Return named arrays and plain JSON fields as the bytes of one file."""
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     manifest = {"schema": SCHEMA, "kind": kind, "digest": _digest(kind, fields, plain), "fields": dict(fields)}
     return save(plain, {MANIFEST: json.dumps(manifest, allow_nan=False)})
@@ -170,10 +161,7 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
 def target_of(path: PathName) -> Path | None:
     """Return the file that a save to ``path`` creates or replaces; None if it is written to directly.
 
-    Raises
-    ------
-    OSError
-        If nothing can be saved there: a folder, a socket or a block device.
+    An OSError says that nothing can be saved there: a folder, a socket or a block device.
     """
     place = Path(path)
     if _descriptor(place) is not None:

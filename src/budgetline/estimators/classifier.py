@@ -92,27 +92,9 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         client: object = None,
         progress: Progress = None,
     ) -> Self:
-        """Learn the sequence and the model of every prefix.
+        """Learn the sequence and the model of every prefix; arguments as in :meth:`AnytimeRegressor.fit`.
 
-        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. Only the columns that are in
-        groups are read.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Source
-            A table has shape (n, D). Dask arrays and frames are read where they are. A source comes from
-            :func:`budgetline.open_source`, with its labels.
-        y : array of shape (n,)
-            Labels of any kind.
-        sample_weight : array of shape (n,), optional
-        client : dask.distributed.Client, optional
-            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
-        progress : bool or None
-            Whether to show a progress bar for every pass over a source; None: on a terminal, where tqdm is installed.
-
-        Returns
-        -------
-        self
+        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. ``y`` are labels of any kind.
 
         Examples
         --------
@@ -136,17 +118,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     ) -> Float:
         """Return scores: log odds of the second class, or one score per class whose softmax is the probability.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            Only the columns that the chosen model uses are read.
-        budget : float, optional
-            Use the longest prefix of the sequence that costs no more.
-        stage : int, optional
-            Use the first ``stage`` groups; 0 is the model of the class frequencies alone.
-        available : collection of group names, optional
-            Use exactly these groups. If they are a prefix of the sequence, the model fitted on them; otherwise the
-            minimiser of a quadratic model of the risk around a fitted stage.
+        Keywords as in :meth:`AnytimeRegressor.predict`; stage 0 is the model of the class frequencies alone.
 
         Returns
         -------

@@ -40,18 +40,9 @@ Remainder = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups resolved against a table: the positions of every group's columns.
+    """Groups resolved against a table of ``n_features`` columns, with their names, if it has any.
 
-    Attributes
-    ----------
-    columns : tuple of int arrays
-        ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
-    n_features : int
-        Number of columns of X, including those in no group.
-    groups : FeatureGroups
-        The groups that were resolved.
-    names : tuple of str, or None
-        Names of all columns of X, if it has any.
+    ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
     """
 
     columns: tuple[Positions, ...]
@@ -176,14 +167,9 @@ class FeatureGroups:
     def from_prefix(
         cls, columns: Iterable[object], sep: str = "_", costs: Costs = None, **settings: Any
     ) -> FeatureGroups:
-        """Group columns by the part of their name before the first ``sep``.
+        """Group columns, of a data frame or names, by the part of their name before the first ``sep``.
 
-        Parameters
-        ----------
-        columns : data frame or iterable of str
-        sep : str
-            A column whose name lacks it is a group of its own.
-        costs, **settings : as in the constructor
+        A column whose name lacks it is a group of its own. ``costs`` and ``settings`` are as in the constructor.
 
         Examples
         --------
@@ -198,13 +184,9 @@ class FeatureGroups:
 
     @classmethod
     def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
-        """Make every column a group of its own.
+        """Make every column a group of its own, from a data frame, names, or the number of columns.
 
-        Parameters
-        ----------
-        columns : data frame, iterable of names, or number of columns
-            With a number ``D`` the groups are the positions, named ``"0"`` … ``"D-1"``.
-        costs, **settings : as in the constructor
+        D columns without names are the groups ``"0"`` … ``"D-1"``. ``costs`` and ``settings``: as in the constructor.
 
         Examples
         --------
@@ -222,15 +204,8 @@ class FeatureGroups:
     ) -> FeatureGroups:
         """Put columns of equal cost into random groups of a given size (the paper's Yahoo! protocol).
 
-        Columns are shuffled within each cost class and cut into groups of ``size``; the last group of a class
-        holds the remainder. A group costs the sum of its columns.
-
-        Parameters
-        ----------
-        costs : array of shape (D,)
-            One cost per column.
-        size : int
-        random_state : int, RandomState or None
+        Columns, with costs of shape (D,), are shuffled within each cost class and cut into groups of ``size``; the last
+        group of a class holds the remainder. A group costs the sum of its columns.
 
         Examples
         --------
@@ -261,18 +236,12 @@ class FeatureGroups:
         The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
         optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. A missing cost is 1.
 
-        Parameters
-        ----------
-        path : path to the file
-
         Examples
         --------
-        >>> from pathlib import Path; from tempfile import TemporaryDirectory
         >>> from budgetline import FeatureGroups
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "groups.yaml"
-        ...     _ = path.write_text("groups:\n  blood: {columns: [chol, fbs], cost: 10.37}\n")
-        ...     FeatureGroups.from_yaml(path).costs.tolist()
+        >>> with open("groups.yaml", "w") as file:
+        ...     _ = file.write("groups:\n  blood: {columns: [chol, fbs], cost: 10.37}\n")
+        >>> FeatureGroups.from_yaml("groups.yaml").costs.tolist()
         [10.37]
         """
         try:
@@ -305,14 +274,7 @@ class FeatureGroups:
         return write_yaml(content)
 
     def with_costs(self, costs: Costs) -> FeatureGroups:
-        """Return the same groups at other own costs; shared costs and requirements stay.
-
-        Examples
-        --------
-        >>> from budgetline import FeatureGroups
-        >>> FeatureGroups([[0], [1, 2]]).with_costs([3, 4]).costs.tolist()
-        [3.0, 4.0]
-        """
+        """Return the same groups at other own costs; shared costs and requirements stay."""
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def _arguments(self) -> dict[str, Any]:
@@ -335,25 +297,7 @@ class FeatureGroups:
         return self.prices.cost(self.prices.closure(positions_of("groups", groups, places_of(self.names))))
 
     def resolve(self, feature_names: Sequence[str] | None, n_features: int) -> Layout:
-        """Find every group's columns in a table.
-
-        Parameters
-        ----------
-        feature_names : sequence of str or None
-            Column names of X, None for arrays.
-        n_features : int
-            Number of columns of X.
-
-        Returns
-        -------
-        Layout
-
-        Examples
-        --------
-        >>> from budgetline import FeatureGroups
-        >>> FeatureGroups({"a": ["y"], "b": ["x", "z"]}).resolve(["x", "y", "z"], 3).columns[1].tolist()
-        [0, 2]
-        """
+        """Find every group's columns in a table; ``feature_names`` is None for arrays."""
         members = zip(self.names, self.columns, strict=True)
         columns = locate(members, feature_names, n_features, complete=self.remainder == "error")
         names = None if feature_names is None else tuple(map(str, feature_names))

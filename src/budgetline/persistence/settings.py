@@ -28,14 +28,6 @@ def to_plain(value: object) -> object:
     """Return a value as JSON. What JSON does not have is a mapping with one key, which says what it is.
 
     Functions, splitters and other objects of the user's have no plain form: a TypeError.
-
-    Examples
-    --------
-    >>> from budgetline.persistence.settings import from_plain, to_plain
-    >>> to_plain({1: (0.5, float("inf"))})
-    {'dict': [[1, {'tuple': [0.5, {'float': 'inf'}]}]]}
-    >>> from_plain(to_plain({1: (0.5, float("inf"))}), "value")
-    {1: (0.5, inf)}
     """
     if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value

@@ -25,14 +25,7 @@ def render_markdown(content: Content) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Return text that Markdown shows as it is.
-
-    Examples
-    --------
-    >>> from budgetline.report.markdown import escape
-    >>> print(escape("blood_fbs | <b>"))
-    blood\_fbs \| \<b\>
-    """
+    """Return text that Markdown shows as it is."""
     return SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
 
 
