@@ -9,7 +9,7 @@ from budgetline.groups.prices import Prices, SharedCost
 from budgetline.messages import printable, shown, some
 from budgetline.persistence.settings import from_plain, to_plain
 from budgetline.report.formatting import amount, at_least, number
-from budgetline.report.markdown import escape
+from budgetline.report.rendering import escape
 from budgetline.sequencing.candidates import nested_candidates
 from budgetline.tables import rounded_down, text_table
 

@@ -77,9 +77,6 @@ _fields_of: Callable[[Hint], tuple[Fields, Fields]] = cache(_split)
 """The plain fields of a record, and its arrays."""
 
 
-# -- plain JSON ------------------------------------------------------------------------------------------------
-
-
 def plain_of(record: object) -> dict[str, object]:
     """Return a record as plain JSON, without its arrays. Empty tuples that are also the default are left out."""
     found = {}
@@ -188,9 +185,6 @@ def _leaves(hint: Hint) -> As:
     return As(kinds[0] if len(kinds) == 1 else lambda value: value, read)
 
 
-# -- arrays ----------------------------------------------------------------------------------------------------
-
-
 def arrays_of(record: object) -> dict[str, Array]:
     """Return the arrays of a record as a file holds them."""
     found: dict[str, Array] = {}
@@ -241,9 +235,6 @@ def _checked(hint: Hint, name: str, found: Array, lengths: Lengths) -> Array:
     if AtLeast in notes and np.any(found < notes[AtLeast].least):
         raise ValueError(f"{name} holds numbers below {notes[AtLeast].least}")
     return found
-
-
-# -- files -----------------------------------------------------------------------------------------------------
 
 
 def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, Array]) -> R:

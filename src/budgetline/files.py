@@ -116,9 +116,6 @@ def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]
     return total.hexdigest()
 
 
-# -- writing ---------------------------------------------------------------------------------------------------
-
-
 def write_atomically(path: PathName, data: bytes) -> None:
     """Write a file in full or not at all, as :func:`replacing` does."""
     with replacing(path) as file:
@@ -133,8 +130,9 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
     read the old file cannot read the unfinished one. Pipes and character devices are written to directly.
     """
     target = target_of(path)
-    if target is None:
-        with _opened(Path(path)) as file:
+    if target is None:  # a pipe, a device, or what is open already: nothing is truncated or created
+        number = _descriptor(Path(path))
+        with os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb") as file:
             yield file
         return
     start = f".{target.name[:MOST_OF_A_NAME]}."
@@ -191,12 +189,6 @@ def _descriptor(path: Path) -> int | None:
             break
         path = Path(folder, os.readlink(path))
     return None
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a pipe, a device, or what is open already, for writing: nothing is truncated or created."""
-    number = _descriptor(path)
-    return os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb")
 
 
 def _created(beside: Path, old: os.stat_result | None) -> BinaryIO:

@@ -89,8 +89,6 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
 
-    # -- answers ---------------------------------------------------------------------------------------------
-
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
@@ -105,8 +103,6 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         """Yield the result of a method after each group."""
         check_is_fitted(self)
         yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
-
-    # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Choose the ridge constant, fit, warn if digits cannot be trusted, and keep the model."""
@@ -170,8 +166,6 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             "float64. If a few samples outweigh all others, make the weights less unequal.",
             UserWarning,
         )
-
-    # -- checks ----------------------------------------------------------------------------------------------
 
     def _recipe(self, names: tuple[str, ...] | None, n_features: int) -> tuple[Recipe, Layout]:
         """Resolve the groups against a table; the recipe numbers the columns that are read."""

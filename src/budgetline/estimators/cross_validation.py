@@ -45,7 +45,9 @@ class ChoosesAlpha(AnytimeEstimator):
         raise AttributeError(f"{type(self).__name__} has alphas, and alpha_ once it is fitted, but no alpha")
 
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
-        alphas = check_alphas(self.alphas)
+        alphas: Float = check_array(floats_of(self.alphas), ensure_2d=False, dtype=np.float64, input_name="alphas")
+        if alphas.ndim != 1 or np.any(alphas < 0):
+            raise ValueError(f"alphas must be numbers ≥ 0, got {shown(self.alphas)}")
         recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
         scores, held = [], []
         for fold in training.folds(recipe, self.cv):
@@ -70,14 +72,6 @@ def held_out_score(recipe: Recipe, fold: Fold) -> float:
         total = max(min(total, recipe.limits.max_cost), float(sequence.costs.sum()))
     explained = np.nan_to_num(explained_share(fold.losses(fitted)))
     return timeliness(BudgetCurve(np.append(0.0, sequence.cumulative_costs), explained), total)
-
-
-def check_alphas(alphas: ArrayLike) -> Float:
-    """Return the values to try, shape (n_alphas,)."""
-    values: Float = check_array(floats_of(alphas), ensure_2d=False, dtype=np.float64, input_name="alphas")
-    if values.ndim != 1 or np.any(values < 0):
-        raise ValueError(f"alphas must be numbers ≥ 0, got {shown(alphas)}")
-    return values
 
 
 def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:
@@ -108,7 +102,6 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, loss, tol
         As in :class:`AnytimeRegressor`.
     alphas : sequence of float
-        Values of ``alpha`` to try.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
         its splits. For sources, moments and ``partial_fit``, a number of folds or None.
@@ -118,7 +111,6 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     Attributes
     ----------
     alpha_ : float
-        The chosen value.
     cv_scores_ : array of shape (n_alphas, n_folds)
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.

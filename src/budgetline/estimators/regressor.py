@@ -38,7 +38,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y,
 
-    so that there is a prediction at every budget. See ``docs/design.md`` for the mathematics.
+    so that there is a prediction at every budget.
 
     Parameters
     ----------
@@ -58,10 +58,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     alpha : float
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
         ``Ridge`` would call it ``alpha · n``.
-    max_cost : float or None
-        Leave out groups that would bring the total cost above this.
-    max_groups : int or None
-        Stop after this many groups.
+    max_cost, max_groups : float or None, int or None
+        Leave out groups that would bring the total cost above this; stop after this many groups.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the variance.
     loss : {"squared_error", "poisson"} or ConvexLoss
@@ -79,9 +77,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``.
     order_ : int array
         Positions of the chosen groups, in order.
-    coef_path_ : array of shape (stages, D) or (stages, P, D)
+    coef_path_, intercept_path_ : arrays of shape (stages, D) and (stages,), or (stages, P, D) and (stages, P)
         Coefficients after each stage, in the units of X and y.
-    intercept_path_ : array of shape (stages,) or (stages, P)
     coef_, intercept_
         Those of the last stage.
     model_ : AnytimeModel
@@ -91,8 +88,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         error, and not if X is too wide for them.
     n_passes_ : int
         Number of passes over a source.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     Examples
     --------
@@ -146,10 +141,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         checkpoint : path, optional
             A folder for the moments of partitions of files: an interrupted pass continues where it stopped. Files
             that have changed, and those whose moments are damaged (with a warning), are read again.
-
-        Returns
-        -------
-        self
 
         Examples
         --------
@@ -240,10 +231,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return self._answer("predict", X, budget, stage, available)
 
     def staged_predict(self, X: object) -> Iterator[Float]:
-        """Predict after each group.
-
-        X has shape (n, D); yields arrays of shape (n,) or (n, P), for stages 1, 2, …, in order.
-        """
+        """Yield the predictions after each group, shape (n,) or (n, P)."""
         return self._staged("predict", X)
 
     def score(
@@ -271,8 +259,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         self._check_many_passes(source)
         shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix
         return self._learn(SourceTraining(passes, layout, family, tol, shape), recipe)
-
-    # -- moments of all rows; estimators that cross-validate keep those of folds ---------------------------------
 
     def _parts_of(self, moments: Moments) -> tuple[Moments, ...]:
         """Return the moments that a user gives, as parts."""

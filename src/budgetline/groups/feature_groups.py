@@ -14,23 +14,8 @@ from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float, Positions
 from budgetline.budgets import check_integer
-from budgetline.groups.parsing import (
-    Column,
-    Costs,
-    Name,
-    Requires,
-    Shared,
-    all_required,
-    locate,
-    names_of,
-    parse_costs,
-    parse_groups,
-    parse_requires,
-    parse_shared,
-    places_of,
-    plain_number,
-    positions_of,
-)
+from budgetline.groups import parsing
+from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import read_groups, write_yaml
 from budgetline.messages import shown
@@ -98,14 +83,12 @@ class FeatureGroups:
     Attributes
     ----------
     names : tuple of str
-        In the order given.
     columns : tuple of tuples of str or int
         Columns of each group, as given: names or positions.
     costs : float array of shape (J,), read-only
         Own cost of each group, without shared costs and required groups.
-    remainder : {"error", "drop"}
-    shared : dict name -> (cost, names of the groups)
-    requires : dict group -> names of the groups that it requires directly
+    shared, requires : dict
+        Of names, as given.
     prices : Prices
         What sets of groups cost, by position.
 
@@ -138,11 +121,11 @@ class FeatureGroups:
         shared: Shared | None = None,
         requires: Requires | None = None,
     ) -> None:
-        names, columns = parse_groups(groups)
+        names, columns = parsing.parse_groups(groups)
         if remainder not in ("error", "drop"):
             raise ValueError(f"remainder must be 'error' or 'drop', got {shown(remainder)}")
-        own, direct = parse_costs(costs, names), parse_requires(requires, names)
-        prices = Prices(own, parse_shared(shared, names), all_required(direct, names))
+        own, direct = parsing.parse_costs(costs, names), parsing.parse_requires(requires, names)
+        prices = Prices(own, parsing.parse_shared(shared, names), parsing.all_required(direct, names))
         vars(self).update(names=names, columns=columns, remainder=remainder, prices=prices, _direct=direct)
 
     @property
@@ -161,8 +144,6 @@ class FeatureGroups:
         given = enumerate(self._direct)
         return {self.names[g]: tuple(self.names[h] for h in required) for g, required in given if required}
 
-    # -- other ways to make groups ---------------------------------------------------------------------------
-
     @classmethod
     def from_prefix(
         cls, columns: Iterable[object], sep: str = "_", costs: Costs = None, **settings: Any
@@ -178,7 +159,7 @@ class FeatureGroups:
         ('blood', 'age')
         """
         groups: dict[str, list[str]] = {}
-        for name in names_of(columns):
+        for name in parsing.names_of(columns):
             groups.setdefault(name.split(sep, 1)[0], []).append(name)
         return cls(groups, costs, **settings)
 
@@ -196,7 +177,7 @@ class FeatureGroups:
         """
         if isinstance(columns, int | np.integer):
             return cls([[d] for d in range(int(columns))], costs, **settings)
-        return cls({name: [name] for name in names_of(columns)}, costs, **settings)
+        return cls({name: [name] for name in parsing.names_of(columns)}, costs, **settings)
 
     @classmethod
     def random_by_cost(
@@ -217,7 +198,7 @@ class FeatureGroups:
         per_column = np.asarray(costs, dtype=np.float64)
         if per_column.ndim != 1:
             raise ValueError(f"costs must hold one cost per column, got an array of shape {per_column.shape}")
-        parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
+        parsing.parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
         rng = check_random_state(random_state)
         groups: dict[str, list[int]] = {}
         totals: list[float] = []
@@ -282,8 +263,6 @@ class FeatureGroups:
         extra = {"remainder": self.remainder, "shared": self.shared, "requires": self.requires}
         return {"groups": groups, "costs": self.costs, **extra}
 
-    # -- use -------------------------------------------------------------------------------------------------
-
     def cost_of(self, groups: Iterable[Name]) -> float:
         """Return the cost of these groups, given by name, with all that they require; shared costs count once.
 
@@ -294,12 +273,13 @@ class FeatureGroups:
         >>> blood.cost_of(["chol"]), blood.cost_of(["chol", "fbs"])
         (7.0, 10.0)
         """
-        return self.prices.cost(self.prices.closure(positions_of("groups", groups, places_of(self.names))))
+        positions = parsing.positions_of("groups", groups, parsing.places_of(self.names))
+        return self.prices.cost(self.prices.closure(positions))
 
     def resolve(self, feature_names: Sequence[str] | None, n_features: int) -> Layout:
         """Find every group's columns in a table; ``feature_names`` is None for arrays."""
         members = zip(self.names, self.columns, strict=True)
-        columns = locate(members, feature_names, n_features, complete=self.remainder == "error")
+        columns = parsing.locate(members, feature_names, n_features, complete=self.remainder == "error")
         names = None if feature_names is None else tuple(map(str, feature_names))
         return Layout(columns, n_features, self, names)
 

@@ -65,8 +65,6 @@ class Prices:
         """The cost of all groups."""
         return float(self.own.sum()) + sum(s.cost for s in self.shared)
 
-    # -- needs and requirements --------------------------------------------------------------------------------------
-
     @cached_property
     def demanding(self) -> list[int]:
         """The groups that require others."""
@@ -122,8 +120,6 @@ class Prices:
                 return g, lacking[0]
             before.add(g)
         return None
-
-    # -- costs ---------------------------------------------------------------------------------------
 
     def cost(self, mask: Mask) -> float:
         """Return c(S) of the groups of a mask (J,), with all that they require."""

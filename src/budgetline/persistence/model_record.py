@@ -112,9 +112,6 @@ class ModelRecord:
         return unfolded > max(SMALL, LARGEST_RATIO * self.stored_bytes)
 
 
-# -- writing ---------------------------------------------------------------------------------------------------
-
-
 def record_of_model(model: AnytimeModel) -> ModelRecord:
     """Return the record of a model; ``left_out`` names the settings that have no plain form."""
     if isinstance(model.family, ConvexLoss):
@@ -200,9 +197,6 @@ def _version() -> str:
         return version("budgetline")
     except PackageNotFoundError:  # run from a folder
         return "unknown"
-
-
-# -- reading ---------------------------------------------------------------------------------------------------
 
 
 def estimator_of(record: ModelRecord) -> Model:

@@ -14,8 +14,7 @@ from budgetline.codec import read_record
 from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
-from budgetline.report.markdown import render_markdown
-from budgetline.report.page import render_page
+from budgetline.report.rendering import render_markdown, render_page
 from budgetline.report.sentences import headline
 
 

@@ -207,9 +207,6 @@ class _Loop:
         self.spent += float(costs[g])
 
 
-# -- a user's own set function: Algorithm 2 as the paper states it ---------------------------------------------------
-
-
 class SetFunction:
     """A set function as an objective of the greedy loop: every score is a difference of two values."""
 
