@@ -55,7 +55,7 @@ RUN_CODE_OF_OTHERS = {
 WRITE_IN_FULL = {
     "budgetline.messages",
     "budgetline.persistence.settings",  # of floats, which read back as the same
-    "budgetline.report.page",
+    "budgetline.report.rendering",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
     "budgetline.statistics.tallies",

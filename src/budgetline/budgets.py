@@ -26,15 +26,7 @@ BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", op
 
 
 def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
-    """Return how many of the costs, which do not decrease, are within each budget.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.budgets import affordable
-    >>> affordable(np.array([0.1, 0.1 + 0.2]), [0.0, 0.2, 0.3]).tolist()
-    [0, 1, 2]
-    """
+    """Return how many of the costs, which do not decrease, are within each budget."""
     return np.searchsorted(cumulative_costs, floats_of(budget) * (1 + SLACK), side="right")
 
 
@@ -47,22 +39,8 @@ def unit_of(cost: float) -> float:
 class Rates:
     """Values per cost as mantissa·2^exponent: quotients of numbers of any size, which a float may not hold.
 
-    At cost 0 the rate is infinite, with the sign of the value.
-
-    Attributes
-    ----------
-    sign : array of shape (n,)
-        −1, 0 or 1.
-    exponent : int array of shape (n,)
-    mantissa : array of shape (n,)
-        With the sign; its absolute value is in [1, 2), or 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.budgets import Rates
-    >>> Rates.of(np.array([1e-50, 3e-50, 1e-50]), np.array([2e300, 2e300, 0.0])).order().tolist()
-    [2, 1, 0]
+    The sign is −1, 0 or 1; the mantissa has it, too, and its absolute value is 0 or in [1, 2). At cost 0 the rate is
+    infinite. All have shape (n,).
     """
 
     sign: Float
@@ -112,15 +90,6 @@ def check_number(name: str, value: object, kind: str = "number", *, finite: bool
     """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
 
     Neither NaN nor a bool is a number. ``kind`` is what the error calls it.
-
-    Examples
-    --------
-    >>> from budgetline.budgets import check_number
-    >>> check_number("fraction", 1, gt=0, le=1)
-    1.0
-    >>> check_number("stop", "all", "cost", ge=0, finite=True)
-    Traceback (most recent call last):
-    ValueError: stop must be a finite cost ≥ 0, got 'all'
     """
     number = number_of(value)
     if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
@@ -129,17 +98,7 @@ def check_number(name: str, value: object, kind: str = "number", *, finite: bool
 
 
 def check_integer(name: str, value: object, **bounds: int) -> int:
-    """Return an integer within bounds (ge, gt, le, lt), or raise an error that names the parameter.
-
-    A bool is no integer.
-
-    Examples
-    --------
-    >>> from budgetline.budgets import check_integer
-    >>> check_integer("size", True, ge=1)
-    Traceback (most recent call last):
-    ValueError: size must be an integer ≥ 1, got True
-    """
+    """Return an integer, not a bool, within bounds as in :func:`check_number`, or raise an error."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
         raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
     return int(value)
@@ -154,14 +113,7 @@ def _words(bounds: Mapping[str, float]) -> str:
 
 
 def number_of(value: object) -> float:
-    """Return a number as a float; NaN, which passes no check, for anything else, and for what no float can hold.
-
-    Examples
-    --------
-    >>> from budgetline.budgets import number_of
-    >>> number_of(2), number_of(True), number_of("2"), number_of(10**400)
-    (2.0, nan, nan, nan)
-    """
+    """Return a number as a float; NaN, which passes no check, for anything else, and for what no float can hold."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return np.nan
     try:
@@ -186,18 +138,10 @@ def check_stop(stop: object) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The distribution of budgets: uniform from 0 to ``stop``, or a sample.
+    """The distribution of budgets: uniform from 0 to ``stop``, or a sample with the share of it from each budget on.
 
     The mean over budgets of a curve that starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for
     step j (interpolation "step"), or the mean of that share over the step (interpolation "linear").
-
-    Attributes
-    ----------
-    stop : float
-        The largest budget.
-    budgets, shares : arrays of shape (K,)
-        The sample, increasing, and the share of it from each budget on; empty: uniform.
-    interpolation : {"step", "linear"}
     """
 
     stop: float
@@ -226,16 +170,7 @@ class Demand:
         return cls(float(sample.max()), sample[order], shares)
 
     def weights(self, before: ArrayLike, after: ArrayLike) -> Float:
-        """Return h for steps from one cost to another.
-
-        Examples
-        --------
-        >>> from budgetline.budgets import Demand
-        >>> Demand.of(4.0, None, None, None, "step").weights([0, 1], [1, 3]).tolist()
-        [0.75, 0.25]
-        >>> Demand.of(4.0, None, [1, 1, 3], None, "step").weights([0, 1], [1, 3]).round(2).tolist()
-        [1.0, 0.33]
-        """
+        """Return h for steps from one cost to another."""
         a, b = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
         if self.budgets.size:
             return np.append(self.shares, 0.0)[np.searchsorted(self.budgets * (1 + SLACK), b, side="left")]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
-from itertools import count, takewhile
+from functools import cache, partial
+from itertools import count, cycle, takewhile
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -27,8 +27,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 Hint: TypeAlias = Any
 """A type hint: a type, a union or an annotated type."""
+Fields = dict[str, tuple[Hint, object]]
+"""Type hints and defaults of fields, by name."""
 Lengths = dict[str, tuple[int, str]]
 """Named lengths of arrays, and the array where each was first seen."""
+as_text = json.JSONEncoder(sort_keys=True).encode
 
 
 class AtLeast(NamedTuple):
@@ -48,7 +51,7 @@ class As(NamedTuple):
     """How to write a value as plain JSON, and how to read it; errors of ``read`` name the place that it is given."""
 
     write: Callable[[Any], object]
-    read: Callable[[object, str], object]
+    read: Callable[[Any, str], Any]
 
 
 @cache
@@ -60,100 +63,42 @@ def _kind(hint: Hint) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
     return tuple(option for option in options if option is not NoneType), NoneType in options, notes
 
 
-_hints: Callable[[Hint], dict[str, Hint]] = cache(lambda cls: get_type_hints(cls, include_extras=True))
+def _split(cls: Hint) -> tuple[Fields, Fields]:
+    plain: Fields = {}
+    arrays: Fields = {}
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        hint = hints[field.name]
+        (arrays if Shape in _kind(hint)[2] else plain)[field.name] = (hint, field.default)
+    return plain, arrays
 
 
-def _fields_of(cls: Hint) -> dict[str, tuple[Hint, object]]:
-    """Return the type hint and the default of every field of a record."""
-    return {field.name: (_hints(cls)[field.name], field.default) for field in fields(cls)}
-
-
-def _array_hints(cls: Hint) -> dict[str, Hint]:
-    return {name: hint for name, (hint, _) in _fields_of(cls).items() if Shape in _kind(hint)[2]}
-
-
-# -- plain JSON ------------------------------------------------------------------------------------------------
+_fields_of: Callable[[Hint], tuple[Fields, Fields]] = cache(_split)
+"""The plain fields of a record, and its arrays."""
 
 
 def plain_of(record: object) -> dict[str, object]:
-    """Return a record as plain JSON, without its arrays. Empty tuples that are also the default are left out.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> from budgetline.codec import from_json, plain_of
-    >>> @dataclass(frozen=True)
-    ... class Point:
-    ...     name: str
-    ...     at: tuple[float, ...]
-    >>> plain_of(Point("a", (1.0, 2.5)))
-    {'name': 'a', 'at': [1.0, 2.5]}
-    >>> from_json(Point, {"name": "a", "at": [1, 2.5]})
-    Point(name='a', at=(1.0, 2.5))
-    """
-    stored, found = _array_hints(type(record)), {}
-    for name, (hint, default) in _fields_of(type(record)).items():
+    """Return a record as plain JSON, without its arrays. Empty tuples that are also the default are left out."""
+    found = {}
+    for name, (hint, default) in _fields_of(type(record))[0].items():
         value = getattr(record, name)
-        if name not in stored and not (default == () and value == ()):
-            found[name] = to_json(hint, value, name)
+        if not (default == () and value == ()):
+            try:
+                found[name] = codec_of(hint).write(value)
+            except TypeError as error:
+                raise TypeError(f"{name} cannot be saved: {error}") from error
     return found
-
-
-def to_json(hint: Hint, value: Any, where: str) -> object:
-    """Return a value of some type as plain JSON; errors name it by ``where``."""
-    (kind, *others), _, notes = _kind(hint)
-    if As in notes:
-        try:
-            return notes[As].write(value)
-        except TypeError as error:
-            raise TypeError(f"{where} cannot be saved: {error}") from error
-    if value is None or others:
-        return value
-    if is_dataclass(kind):
-        return plain_of(value)
-    if get_origin(kind) is tuple:
-        if _as_it_is(kind, value):
-            return list(value)
-        return [to_json(inner, entry, where) for inner, entry in zip(_entry_hints(kind, value), value, strict=True)]
-    if get_origin(kind) is dict:
-        return {name: to_json(get_args(kind)[1], entry, where) for name, entry in value.items()}
-    return kind(value)  # a number or text, maybe NumPy's
-
-
-def from_json(hint: Hint, plain: object, where: str = "") -> Any:
-    """Return plain JSON as what a type asks for; a ValueError names the entry that is not what it should be."""
-    (kind, *_), optional, notes = _kind(hint)
-    if plain is None and optional:
-        return None
-    if As in notes:
-        return notes[As].read(plain, where)
-    if is_dataclass(kind):
-        return read_record(kind, plain, where)  # type: ignore[arg-type]
-    if get_origin(kind) is tuple:
-        if not isinstance(plain, list | tuple):
-            raise ValueError(f"{where} must be a list, got {shown(plain)}")
-        if _as_it_is(kind, plain):
-            return tuple(plain)
-        inner = _entry_hints(kind, plain)
-        if len(inner) != len(plain):
-            raise ValueError(f"{where} must have {len(inner)} entries, got {shown(plain)}")
-        return tuple(from_json(inner[k], entry, f"{where}[{k}]") for k, entry in enumerate(plain))
-    if get_origin(kind) is dict:
-        inner, entries = get_args(kind)[1], _mapping(plain, where)
-        return {name: from_json(inner, entry, f"{where}.{name_of(name)}") for name, entry in entries.items()}
-    return _number_or_text(hint, plain, where)
 
 
 def read_record(cls: type[R], plain: object, where: str = "", arrays: Mapping[str, object] | None = None) -> R:
     """Return a record from plain JSON, and from arrays that were read before; fields with a default may be missing."""
-    prefix, found = f"{where}." if where else "", dict(arrays or {})
-    known = {name: part for name, part in _fields_of(cls).items() if name not in found}
+    prefix, found, known = f"{where}." if where else "", dict(arrays or {}), _fields_of(cls)[0]
     entries = _mapping(plain, where or "a record")
     if unknown := [name for name in entries if name not in known]:
         raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
     for name, (hint, default) in known.items():
         if name in entries:
-            found[name] = from_json(hint, entries[name], prefix + name)
+            found[name] = codec_of(hint).read(entries[name], prefix + name)
         elif default is MISSING:
             raise ValueError(f"{prefix}{name} is missing")
     try:
@@ -168,45 +113,89 @@ def _mapping(plain: object, where: str) -> Mapping[str, object]:
     return plain
 
 
-def _as_it_is(kind: Hint, entries: Iterable[object]) -> bool:
-    """Return whether a tuple holds only texts and whole numbers, without further conditions: most long ones do."""
-    first, last = get_args(kind)[0], get_args(kind)[-1]
-    kinds, _, notes = _kind(first)
-    return last is Ellipsis and not notes and set(kinds) <= {str, int} and set(map(type, entries)) <= set(kinds)
+@cache
+def codec_of(hint: Hint) -> As:
+    """Return how a type is written and read. A ValueError of ``read`` names the entry that is not as it should be."""
+    (kind, *_), optional, notes = _kind(hint)
+    if As in notes:
+        found: As = notes[As]
+    elif is_dataclass(kind):
+        found = As(plain_of, partial(read_record, kind))  # type: ignore[arg-type]
+    elif get_origin(kind) is tuple:
+        found = _tuples(get_args(kind))
+    elif get_origin(kind) is dict:
+        found = _mappings(codec_of(get_args(kind)[1]))
+    else:
+        found = _leaves(hint)
+    if not optional:
+        return found
+    return As(
+        lambda value: None if value is None else found.write(value),
+        lambda plain, where: None if plain is None else found.read(plain, where),
+    )
 
 
-def _entry_hints(kind: Hint, entries: Sized) -> tuple[Hint, ...]:
-    """Return the type hint of every entry of a tuple."""
-    hints = get_args(kind)
-    return (hints[0],) * len(entries) if hints[-1] is Ellipsis else hints
+def _tuples(hints: tuple[Hint, ...]) -> As:
+    """Return the codec of tuples. Most long ones hold texts or whole numbers, which stay as they are."""
+    (kinds, _, notes), of_any_length = _kind(hints[0]), hints[-1] is Ellipsis
+    codecs = [codec_of(hint) for hint in hints if hint is not Ellipsis]
+    unchanged = {str, int}.intersection(kinds) if of_any_length and not notes else set()
+
+    def write(value: Any) -> object:
+        if unchanged.issuperset(map(type, value)):
+            return list(value)
+        return [codec.write(entry) for codec, entry in zip(cycle(codecs), value, strict=False)]
+
+    def read(plain: object, where: str) -> object:
+        if not isinstance(plain, list | tuple):
+            raise ValueError(f"{where} must be a list, got {shown(plain)}")
+        if not of_any_length and len(plain) != len(codecs):
+            raise ValueError(f"{where} must have {len(codecs)} entries, got {shown(plain)}")
+        if unchanged.issuperset(map(type, plain)):
+            return tuple(plain)
+        pairs = enumerate(zip(cycle(codecs), plain, strict=False))
+        return tuple([codec.read(entry, f"{where}[{k}]") for k, (codec, entry) in pairs])
+
+    return As(write, read)
 
 
-def _number_or_text(hint: Hint, plain: Any, where: str) -> object:
+def _mappings(each: As) -> As:
+    def read(plain: object, where: str) -> object:
+        entries = _mapping(plain, where).items()
+        return {name: each.read(entry, f"{where}.{name_of(name)}") for name, entry in entries}
+
+    return As(lambda value: {name: each.write(entry) for name, entry in value.items()}, read)
+
+
+def _leaves(hint: Hint) -> As:
+    """Return the codec of numbers and texts, maybe NumPy's."""
     kinds, _, notes = _kind(hint)
-    if kinds == (float,):
-        if type(plain) not in (int, float) or not abs(plain) <= sys.float_info.max:
-            raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
-        plain = float(plain)
-    elif type(plain) not in kinds:
-        raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
-    if AtLeast in notes and plain < notes[AtLeast].least:
-        raise ValueError(f"{where} must be ≥ {notes[AtLeast].least}, got {shown(plain)}")
-    return plain
 
+    def read(plain: Any, where: str) -> object:
+        if kinds == (float,):
+            if type(plain) not in (int, float) or not abs(plain) <= sys.float_info.max:
+                raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
+            plain = float(plain)
+        elif type(plain) not in kinds:
+            raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
+        if AtLeast in notes and plain < notes[AtLeast].least:
+            raise ValueError(f"{where} must be ≥ {notes[AtLeast].least}, got {shown(plain)}")
+        return plain
 
-# -- arrays ----------------------------------------------------------------------------------------------------
+    return As(kinds[0] if len(kinds) == 1 else lambda value: value, read)
 
 
 def arrays_of(record: object) -> dict[str, Array]:
     """Return the arrays of a record as a file holds them."""
     found: dict[str, Array] = {}
-    for name, hint in _array_hints(type(record)).items():
-        value, dtype = getattr(record, name), _dtype(hint)
+    for name, (hint, _) in _fields_of(type(record))[1].items():
+        value = getattr(record, name)
         entries = {f"{name}{k}": e for k, e in enumerate(value)} if isinstance(value, tuple) else {name: value}
-        found |= {key: np.asarray(entry, dtype=dtype) for key, entry in entries.items() if entry is not None}
+        found |= {key: np.asarray(entry, dtype=_dtype(hint)) for key, entry in entries.items() if entry is not None}
     return found
 
 
+@cache
 def _dtype(hint: Hint) -> DType:
     """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
     kind = _kind(hint)[0][0]
@@ -248,22 +237,19 @@ def _checked(hint: Hint, name: str, found: Array, lengths: Lengths) -> Array:
     return found
 
 
-# -- files -----------------------------------------------------------------------------------------------------
-
-
 def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, Array]) -> R:
     """Return a record from the fields and arrays of a file, if they are as this record would be written.
 
     Arrays are views of the file's bytes: they cannot be written to.
     """
     lengths: Lengths = {}
-    stored = {name: _read_arrays(hint, name, arrays, lengths) for name, hint in _array_hints(cls).items()}
+    stored = {name: _read_arrays(hint, name, arrays, lengths) for name, (hint, _) in _fields_of(cls)[1].items()}
     found = read_record(cls, plain, "", stored)
     if unknown := sorted(set(arrays) - set(arrays_of(found))):
         raise ValueError(f"{name_of(unknown[0])} is not a field known here")
     again = plain_of(found)
     for name, value in plain.items():  # finds names given twice, numbers of other types or out of range, and the like
-        if name not in again or json.dumps(value, sort_keys=True) != json.dumps(again[name], sort_keys=True):
+        if name not in again or as_text(value) != as_text(again[name]):
             raise ValueError(f"{name} is not in the form in which it is written")
     return found
 

@@ -43,16 +43,7 @@ MOST_LINKS = 40
 
 
 def encode(kind: str, arrays: Mapping[str, Array], fields: Mapping[str, object]) -> bytes:
-    """Return named arrays and plain JSON fields as the bytes of one file.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from budgetline.files import decode, encode
-    >>> arrays, fields = decode(encode("example", {"a": np.eye(2)}, {"n": 3}), "example")
-    >>> arrays["a"].shape, fields
-    ((2, 2), {'n': 3})
-    """
+    """Return named arrays and plain JSON fields as the bytes of one file."""
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     manifest = {"schema": SCHEMA, "kind": kind, "digest": _digest(kind, fields, plain), "fields": dict(fields)}
     return save(plain, {MANIFEST: json.dumps(manifest, allow_nan=False)})
@@ -81,10 +72,9 @@ def read(path: PathName) -> bytes:
     where = str(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        first = file.read(8)
-        header = file.read(_header_length(first, size, where))
-        _manifest(header, where)
-        return b"".join([first, header, file.read(max(0, size - len(first) - len(header)))])
+        _manifest(file.read(_header_length(file.read(8), size, where)), where)
+        file.seek(0)
+        return file.read()
 
 
 def _header_length(data: bytes, size: int, where: str) -> int:
@@ -126,9 +116,6 @@ def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]
     return total.hexdigest()
 
 
-# -- writing ---------------------------------------------------------------------------------------------------
-
-
 def write_atomically(path: PathName, data: bytes) -> None:
     """Write a file in full or not at all, as :func:`replacing` does."""
     with replacing(path) as file:
@@ -143,8 +130,9 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
     read the old file cannot read the unfinished one. Pipes and character devices are written to directly.
     """
     target = target_of(path)
-    if target is None:
-        with _opened(Path(path)) as file:
+    if target is None:  # a pipe, a device, or what is open already: nothing is truncated or created
+        number = _descriptor(Path(path))
+        with os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb") as file:
             yield file
         return
     start = f".{target.name[:MOST_OF_A_NAME]}."
@@ -171,10 +159,7 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
 def target_of(path: PathName) -> Path | None:
     """Return the file that a save to ``path`` creates or replaces; None if it is written to directly.
 
-    Raises
-    ------
-    OSError
-        If nothing can be saved there: a folder, a socket or a block device.
+    An OSError says that nothing can be saved there: a folder, a socket or a block device.
     """
     place = Path(path)
     if _descriptor(place) is not None:
@@ -204,12 +189,6 @@ def _descriptor(path: Path) -> int | None:
             break
         path = Path(folder, os.readlink(path))
     return None
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a pipe, a device, or what is open already, for writing: nothing is truncated or created."""
-    number = _descriptor(path)
-    return os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb")
 
 
 def _created(beside: Path, old: os.stat_result | None) -> BinaryIO:

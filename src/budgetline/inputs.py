@@ -16,14 +16,9 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_array,
-    check_consistent_length,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.budgets import check_number, floats_of

@@ -32,16 +32,7 @@ BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", fro
 
 
 def shown(value: object, most: int = MOST_CHARACTERS) -> str:
-    """Return the repr of a value, or its beginning. No more of the value is read than is shown.
-
-    Examples
-    --------
-    >>> from budgetline.messages import shown
-    >>> shown("chol"), shown(1.5), shown({"a": (1,)})
-    ("'chol'", '1.5', "{'a': (1,)}")
-    >>> shown(list(range(10**6)), most=10)
-    '[0, 1, 2,…'
-    """
+    """Return the repr of a value, or its beginning. No more of the value is read than is shown."""
     text = ""
     for piece in _pieces(value, most):
         text += piece
@@ -56,27 +47,13 @@ def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
 
 
 def some(values: Iterable[T], most: int = MOST_NAMES, of: Callable[[T], str] = shown) -> str:
-    """Return the first of many values as a list in words.
-
-    Examples
-    --------
-    >>> from budgetline.messages import some
-    >>> some(["chol", "fbs", "age"], most=2)
-    "'chol', 'fbs', …"
-    """
+    """Return the first of many values as a list in words."""
     first = list(islice(values, most + 1))
     return ", ".join(map(of, first[:most])) + (", …" if len(first) > most else "")
 
 
 def printable(text: str) -> str:
-    r"""Return a text for a terminal, with control characters escaped as in Python.
-
-    Examples
-    --------
-    >>> from budgetline.messages import printable
-    >>> print(printable("blood\x1b[2J"))
-    blood\x1b[2J
-    """
+    """Return a text for a terminal, with control characters escaped as in Python."""
     return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 

@@ -38,14 +38,7 @@ def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
 
 
 class TimeLimit:
-    """A time limit in seconds, with a bar that fills as the time passes.
-
-    Attributes
-    ----------
-    start, end : float
-        By ``time.monotonic``.
-    limit : float
-    """
+    """A time limit in seconds, with a bar that fills as the time passes."""
 
     def __init__(self, limit: float, progress: Progress) -> None:
         self.limit, self.start = limit, time.monotonic()

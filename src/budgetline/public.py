@@ -2,12 +2,7 @@
 
 from budgetline.baselines import GroupLassoPath
 from budgetline.data import open_source
-from budgetline.estimators import (
-    AnytimeClassifier,
-    AnytimeClassifierCV,
-    AnytimeRegressor,
-    AnytimeRegressorCV,
-)
+from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.evaluation import (
     BudgetCurve,
     BudgetCurveDisplay,
@@ -26,35 +21,8 @@ from budgetline.runtime import AnytimeRunner, Extractor, profile_costs
 from budgetline.sequencing import FixedOrder, GroupSequence
 from budgetline.statistics import Moments
 
-__all__ = [
-    "AnytimeClassifier",
-    "AnytimeClassifierCV",
-    "AnytimeModel",
-    "AnytimeRegressor",
-    "AnytimeRegressorCV",
-    "AnytimeRunner",
-    "BudgetCurve",
-    "BudgetCurveDisplay",
-    "Certificate",
-    "Extractor",
-    "FeatureGroups",
-    "FixedOrder",
-    "GroupLassoPath",
-    "GroupSequence",
-    "Moments",
-    "Report",
-    "best_sequence",
-    "best_set",
-    "budget_curve",
-    "certify",
-    "compare",
-    "cross_val_budget_curve",
-    "load",
-    "make_report",
-    "open_source",
-    "profile_costs",
-    "save",
-    "stopping_cost",
-    "timeliness",
-    "to_onnx",
-]
+__all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
+__all__ += ["AnytimeModel", "FeatureGroups", "FixedOrder", "GroupSequence", "Moments", "open_source"]
+__all__ += ["BudgetCurve", "BudgetCurveDisplay", "budget_curve", "compare", "cross_val_budget_curve"]
+__all__ += ["Certificate", "best_sequence", "best_set", "certify", "stopping_cost", "timeliness"]
+__all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save", "to_onnx"]

@@ -18,16 +18,7 @@ PROVEN = 1e-7
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> str:
-    """Align cells in columns: to the right, the columns ``left`` to the left. Control characters are escaped.
-
-    Examples
-    --------
-    >>> from budgetline.tables import text_table
-    >>> print(text_table(["group", "cost"], [["blood", "10.37"], ["age", "1"]], left={0}))
-    group   cost
-    blood  10.37
-    age        1
-    """
+    """Align cells in columns: to the right, the columns ``left`` to the left. Control characters are escaped."""
     table = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[k]) for row in table) for k in range(len(header))]
     lines = []
@@ -38,14 +29,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Colle
 
 
 def rounded_down(share: float, digits: int = 3) -> float:
-    """Return a proven share with fewer digits, rounded down apart from the margin of its bound.
-
-    Examples
-    --------
-    >>> from budgetline.tables import rounded_down
-    >>> rounded_down(0.97799), rounded_down(0.99999999)
-    (0.977, 1.0)
-    """
+    """Return a proven share with fewer digits, rounded down apart from the margin of its bound."""
     scale = 10.0**digits
     return math.floor(scale * (share + PROVEN)) / scale
 
@@ -74,10 +58,5 @@ class Tabular:
         raise NotImplementedError
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return the table of :meth:`to_dict` as a data frame.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-        """
+        """Return the table of :meth:`to_dict` as a data frame of pandas, polars or pyarrow."""
         return frame_of(self.to_dict(), backend)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -39,8 +39,22 @@ Constraints: TypeAlias = dict[str, list[Any]]
 """Constraints that scikit-learn checks the parameters of an estimator against."""
 
 
+@dataclass(eq=False, repr=False)
 class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
-    """Checks settings and data, learns a model, and answers with it."""
+    """Checks settings and data, learns a model, and answers with it. The fields are the parameters."""
+
+    feature_groups: object = None
+    costs: object = None
+    _: KW_ONLY
+    rule: str = "fr"
+    cost_sensitive: bool = True
+    schedule: str | Schedule = "greedy"
+    max_cost: float | None = None
+    max_groups: int | None = None
+    min_gain: float = 0.0
+    alpha: float = 1e-5
+
+    model_: AnytimeModel = field(init=False)
 
     _parameter_constraints: ClassVar[Constraints] = {
         "feature_groups": [FeatureGroups, dict, "array-like", None],
@@ -51,27 +65,15 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         "max_cost": [Interval(Real, 0, None, closed="both"), None],
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
     }
     # Options for reading a source are not sample metadata.
     __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
 
-    feature_groups: object
-    costs: object
-    rule: str
-    cost_sensitive: bool
-    schedule: str | Schedule
-    max_cost: float | None
-    max_groups: int | None
-    min_gain: float
-    alpha: float
-
-    model_: AnytimeModel
-
     @classmethod
     def from_model(cls, model: AnytimeModel) -> Self:
         """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
-        known = set(cls._get_param_names())
-        found = cls(**{name: value for name, value in model.settings.items() if name in known})
+        found = cls(**model.settings)
         found._validate_params()
         found._adopt(model)
         return found
@@ -81,24 +83,11 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Prove how close the order is to optimal at every budget, on the training data.
 
-        Parameters
-        ----------
-        budgets : array, optional
-            Further budgets of interest; every prefix and an even grid are always certified.
-        time_limit : float
-            Seconds. The bounds are valid whenever it ends.
-        progress : bool or None
-            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
-
-        Returns
-        -------
-        Certificate
-            See :func:`budgetline.certify`.
+        The parameters are those of :func:`budgetline.certify`. Every prefix and an even grid of budgets are always
+        certified; the bounds are valid whenever the time ends.
         """
         check_is_fitted(self)
         return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
-
-    # -- answers ---------------------------------------------------------------------------------------------
 
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
@@ -108,15 +97,12 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     def _predicted(self, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of ``predict``, without keywords that are not given: subclasses may not have them."""
         choice = {"budget": budget, "stage": stage, "available": available}
-        found: Array = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
-        return found
+        return np.asarray(self.predict(X, **{name: value for name, value in choice.items() if value is not None}))
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
         """Yield the result of a method after each group."""
         check_is_fitted(self)
         yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
-
-    # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Choose the ridge constant, fit, warn if digits cannot be trusted, and keep the model."""
@@ -180,8 +166,6 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             "float64. If a few samples outweigh all others, make the weights less unequal.",
             UserWarning,
         )
-
-    # -- checks ----------------------------------------------------------------------------------------------
 
     def _recipe(self, names: tuple[str, ...] | None, n_features: int) -> tuple[Recipe, Layout]:
         """Resolve the groups against a table; the recipe numbers the columns that are read."""

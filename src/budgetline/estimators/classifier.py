@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -25,10 +25,10 @@ from budgetline.model.stages import Available
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
-from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.passes import ChunkLabels, Passes
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
     """Classification with feature groups that are computed one after another, best value for money first.
 
@@ -72,41 +72,16 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     [[0.53, 0.47], [0.08, 0.92]]
     """
 
+    class_weight: Mapping[Any, float] | str | None = None
+    tol: float = 1e-10
+
+    classes_: Array = field(init=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         **AnytimeEstimator._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
-
-    classes_: Array
-
-    def __init__(
-        self,
-        feature_groups: object = None,
-        costs: object = None,
-        *,
-        rule: str = "fr",
-        cost_sensitive: bool = True,
-        schedule: str | Schedule = "greedy",
-        alpha: float = 1e-5,
-        max_cost: float | None = None,
-        max_groups: int | None = None,
-        min_gain: float = 0.0,
-        class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-10,
-    ) -> None:
-        self.feature_groups = feature_groups
-        self.costs = costs
-        self.rule = rule
-        self.cost_sensitive = cost_sensitive
-        self.schedule = schedule
-        self.alpha = alpha
-        self.max_cost = max_cost
-        self.max_groups = max_groups
-        self.min_gain = min_gain
-        self.class_weight = class_weight
-        self.tol = tol
 
     def fit(
         self,
@@ -117,27 +92,9 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         client: object = None,
         progress: Progress = None,
     ) -> Self:
-        """Learn the sequence and the model of every prefix.
+        """Learn the sequence and the model of every prefix; arguments as in :meth:`AnytimeRegressor.fit`.
 
-        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. Only the columns that are in
-        groups are read.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Source
-            A table has shape (n, D). Dask arrays and frames are read where they are. A source comes from
-            :func:`budgetline.open_source`, with its labels.
-        y : array of shape (n,)
-            Labels of any kind.
-        sample_weight : array of shape (n,), optional
-        client : dask.distributed.Client, optional
-            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
-        progress : bool or None
-            Whether to show a progress bar for every pass over a source; None: on a terminal, where tqdm is installed.
-
-        Returns
-        -------
-        self
+        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. ``y`` are labels of any kind.
 
         Examples
         --------
@@ -161,17 +118,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     ) -> Float:
         """Return scores: log odds of the second class, or one score per class whose softmax is the probability.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            Only the columns that the chosen model uses are read.
-        budget : float, optional
-            Use the longest prefix of the sequence that costs no more.
-        stage : int, optional
-            Use the first ``stage`` groups; 0 is the model of the class frequencies alone.
-        available : collection of group names, optional
-            Use exactly these groups. If they are a prefix of the sequence, the model fitted on them; otherwise the
-            minimiser of a quadratic model of the risk around a fitted stage.
+        Keywords as in :meth:`AnytimeRegressor.predict`; stage 0 is the model of the class frequencies alone.
 
         Returns
         -------

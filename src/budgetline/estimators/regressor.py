@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,16 +25,12 @@ from budgetline.model.stages import Available
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, no_empty_fold, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
-from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import Passes
 from budgetline.statistics.sums import add_up
 
 
-def _of_squared_error(estimator: object) -> bool:
-    return bool(getattr(estimator, "loss", "squared_error") == "squared_error")
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # type: ignore[misc]
     """Linear regression with feature groups that are computed one after another, best value for money first.
 
@@ -41,7 +38,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y,
 
-    so that there is a prediction at every budget. See ``docs/design.md`` for the mathematics.
+    so that there is a prediction at every budget.
 
     Parameters
     ----------
@@ -61,10 +58,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     alpha : float
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
         ``Ridge`` would call it ``alpha · n``.
-    max_cost : float or None
-        Leave out groups that would bring the total cost above this.
-    max_groups : int or None
-        Stop after this many groups.
+    max_cost, max_groups : float or None, int or None
+        Leave out groups that would bring the total cost above this; stop after this many groups.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the variance.
     loss : {"squared_error", "poisson"} or ConvexLoss
@@ -82,9 +77,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``.
     order_ : int array
         Positions of the chosen groups, in order.
-    coef_path_ : array of shape (stages, D) or (stages, P, D)
+    coef_path_, intercept_path_ : arrays of shape (stages, D) and (stages,), or (stages, P, D) and (stages, P)
         Coefficients after each stage, in the units of X and y.
-    intercept_path_ : array of shape (stages,) or (stages, P)
     coef_, intercept_
         Those of the last stage.
     model_ : AnytimeModel
@@ -94,8 +88,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         error, and not if X is too wide for them.
     n_passes_ : int
         Number of passes over a source.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     Examples
     --------
@@ -109,41 +101,16 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     [5.4, 6.29]
     """
 
+    loss: str | ConvexLoss = "squared_error"
+    tol: float | None = None
+
+    moments_: Moments = field(init=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         **AnytimeEstimator._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
-
-    moments_: Moments
-
-    def __init__(
-        self,
-        feature_groups: object = None,
-        costs: object = None,
-        *,
-        rule: str = "fr",
-        cost_sensitive: bool = True,
-        schedule: str | Schedule = "greedy",
-        alpha: float = 1e-5,
-        max_cost: float | None = None,
-        max_groups: int | None = None,
-        min_gain: float = 0.0,
-        loss: str | ConvexLoss = "squared_error",
-        tol: float | None = None,
-    ) -> None:
-        self.feature_groups = feature_groups
-        self.costs = costs
-        self.rule = rule
-        self.cost_sensitive = cost_sensitive
-        self.schedule = schedule
-        self.alpha = alpha
-        self.max_cost = max_cost
-        self.max_groups = max_groups
-        self.min_gain = min_gain
-        self.loss = loss
-        self.tol = tol
 
     def fit(
         self,
@@ -175,10 +142,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
             A folder for the moments of partitions of files: an interrupted pass continues where it stopped. Files
             that have changed, and those whose moments are damaged (with a warning), are read again.
 
-        Returns
-        -------
-        self
-
         Examples
         --------
         >>> import numpy as np
@@ -198,14 +161,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments alone, which may have been merged from many places.
 
-        Parameters
-        ----------
-        moments : Moments
-
-        Returns
-        -------
-        self
-
         Examples
         --------
         >>> import numpy as np
@@ -221,19 +176,9 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         recipe, layout = self._recipe(parts[0].feature_names, parts[0].n_features)
         return self._learn(MomentsTraining(layout, tuple(part.select(layout.read) for part in parts)), recipe)
 
-    @available_if(_of_squared_error)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add rows to those of earlier calls, and learn from all of them.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-        y : array of shape (n,) or (n, P)
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
+        """Add rows, given as in :meth:`fit`, to those of earlier calls, and learn from all of them.
 
         Examples
         --------
@@ -286,17 +231,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         return self._answer("predict", X, budget, stage, available)
 
     def staged_predict(self, X: object) -> Iterator[Float]:
-        """Predict after each group.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-
-        Yields
-        ------
-        array of shape (n,) or (n, P)
-            Stages 1, 2, …, in order.
-        """
+        """Yield the predictions after each group, shape (n,) or (n, P)."""
         return self._staged("predict", X)
 
     def score(
@@ -324,8 +259,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         self._check_many_passes(source)
         shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix
         return self._learn(SourceTraining(passes, layout, family, tol, shape), recipe)
-
-    # -- moments of all rows; estimators that cross-validate keep those of folds ---------------------------------
 
     def _parts_of(self, moments: Moments) -> tuple[Moments, ...]:
         """Return the moments that a user gives, as parts."""

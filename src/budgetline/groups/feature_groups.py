@@ -14,23 +14,8 @@ from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float, Positions
 from budgetline.budgets import check_integer
-from budgetline.groups.parsing import (
-    Column,
-    Costs,
-    Name,
-    Requires,
-    Shared,
-    all_required,
-    locate,
-    names_of,
-    parse_costs,
-    parse_groups,
-    parse_requires,
-    parse_shared,
-    places_of,
-    plain_number,
-    positions_of,
-)
+from budgetline.groups import parsing
+from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import read_groups, write_yaml
 from budgetline.messages import shown
@@ -40,18 +25,9 @@ Remainder = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups resolved against a table: the positions of every group's columns.
+    """Groups resolved against a table of ``n_features`` columns, with their names, if it has any.
 
-    Attributes
-    ----------
-    columns : tuple of int arrays
-        ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
-    n_features : int
-        Number of columns of X, including those in no group.
-    groups : FeatureGroups
-        The groups that were resolved.
-    names : tuple of str, or None
-        Names of all columns of X, if it has any.
+    ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
     """
 
     columns: tuple[Positions, ...]
@@ -107,14 +83,12 @@ class FeatureGroups:
     Attributes
     ----------
     names : tuple of str
-        In the order given.
     columns : tuple of tuples of str or int
         Columns of each group, as given: names or positions.
     costs : float array of shape (J,), read-only
         Own cost of each group, without shared costs and required groups.
-    remainder : {"error", "drop"}
-    shared : dict name -> (cost, names of the groups)
-    requires : dict group -> names of the groups that it requires directly
+    shared, requires : dict
+        Of names, as given.
     prices : Prices
         What sets of groups cost, by position.
 
@@ -147,11 +121,11 @@ class FeatureGroups:
         shared: Shared | None = None,
         requires: Requires | None = None,
     ) -> None:
-        names, columns = parse_groups(groups)
+        names, columns = parsing.parse_groups(groups)
         if remainder not in ("error", "drop"):
             raise ValueError(f"remainder must be 'error' or 'drop', got {shown(remainder)}")
-        own, direct = parse_costs(costs, names), parse_requires(requires, names)
-        prices = Prices(own, parse_shared(shared, names), all_required(direct, names))
+        own, direct = parsing.parse_costs(costs, names), parsing.parse_requires(requires, names)
+        prices = Prices(own, parsing.parse_shared(shared, names), parsing.all_required(direct, names))
         vars(self).update(names=names, columns=columns, remainder=remainder, prices=prices, _direct=direct)
 
     @property
@@ -170,20 +144,13 @@ class FeatureGroups:
         given = enumerate(self._direct)
         return {self.names[g]: tuple(self.names[h] for h in required) for g, required in given if required}
 
-    # -- other ways to make groups ---------------------------------------------------------------------------
-
     @classmethod
     def from_prefix(
         cls, columns: Iterable[object], sep: str = "_", costs: Costs = None, **settings: Any
     ) -> FeatureGroups:
-        """Group columns by the part of their name before the first ``sep``.
+        """Group columns, of a data frame or names, by the part of their name before the first ``sep``.
 
-        Parameters
-        ----------
-        columns : data frame or iterable of str
-        sep : str
-            A column whose name lacks it is a group of its own.
-        costs, **settings : as in the constructor
+        A column whose name lacks it is a group of its own. ``costs`` and ``settings`` are as in the constructor.
 
         Examples
         --------
@@ -192,19 +159,15 @@ class FeatureGroups:
         ('blood', 'age')
         """
         groups: dict[str, list[str]] = {}
-        for name in names_of(columns):
+        for name in parsing.names_of(columns):
             groups.setdefault(name.split(sep, 1)[0], []).append(name)
         return cls(groups, costs, **settings)
 
     @classmethod
     def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
-        """Make every column a group of its own.
+        """Make every column a group of its own, from a data frame, names, or the number of columns.
 
-        Parameters
-        ----------
-        columns : data frame, iterable of names, or number of columns
-            With a number ``D`` the groups are the positions, named ``"0"`` … ``"D-1"``.
-        costs, **settings : as in the constructor
+        D columns without names are the groups ``"0"`` … ``"D-1"``. ``costs`` and ``settings``: as in the constructor.
 
         Examples
         --------
@@ -214,7 +177,7 @@ class FeatureGroups:
         """
         if isinstance(columns, int | np.integer):
             return cls([[d] for d in range(int(columns))], costs, **settings)
-        return cls({name: [name] for name in names_of(columns)}, costs, **settings)
+        return cls({name: [name] for name in parsing.names_of(columns)}, costs, **settings)
 
     @classmethod
     def random_by_cost(
@@ -222,15 +185,8 @@ class FeatureGroups:
     ) -> FeatureGroups:
         """Put columns of equal cost into random groups of a given size (the paper's Yahoo! protocol).
 
-        Columns are shuffled within each cost class and cut into groups of ``size``; the last group of a class
-        holds the remainder. A group costs the sum of its columns.
-
-        Parameters
-        ----------
-        costs : array of shape (D,)
-            One cost per column.
-        size : int
-        random_state : int, RandomState or None
+        Columns, with costs of shape (D,), are shuffled within each cost class and cut into groups of ``size``; the last
+        group of a class holds the remainder. A group costs the sum of its columns.
 
         Examples
         --------
@@ -242,7 +198,7 @@ class FeatureGroups:
         per_column = np.asarray(costs, dtype=np.float64)
         if per_column.ndim != 1:
             raise ValueError(f"costs must hold one cost per column, got an array of shape {per_column.shape}")
-        parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
+        parsing.parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
         rng = check_random_state(random_state)
         groups: dict[str, list[int]] = {}
         totals: list[float] = []
@@ -261,18 +217,12 @@ class FeatureGroups:
         The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
         optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. A missing cost is 1.
 
-        Parameters
-        ----------
-        path : path to the file
-
         Examples
         --------
-        >>> from pathlib import Path; from tempfile import TemporaryDirectory
         >>> from budgetline import FeatureGroups
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "groups.yaml"
-        ...     _ = path.write_text("groups:\n  blood: {columns: [chol, fbs], cost: 10.37}\n")
-        ...     FeatureGroups.from_yaml(path).costs.tolist()
+        >>> with open("groups.yaml", "w") as file:
+        ...     _ = file.write("groups:\n  blood: {columns: [chol, fbs], cost: 10.37}\n")
+        >>> FeatureGroups.from_yaml("groups.yaml").costs.tolist()
         [10.37]
         """
         try:
@@ -305,22 +255,13 @@ class FeatureGroups:
         return write_yaml(content)
 
     def with_costs(self, costs: Costs) -> FeatureGroups:
-        """Return the same groups at other own costs; shared costs and requirements stay.
-
-        Examples
-        --------
-        >>> from budgetline import FeatureGroups
-        >>> FeatureGroups([[0], [1, 2]]).with_costs([3, 4]).costs.tolist()
-        [3.0, 4.0]
-        """
+        """Return the same groups at other own costs; shared costs and requirements stay."""
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def _arguments(self) -> dict[str, Any]:
         groups = dict(zip(self.names, self.columns, strict=True))
         extra = {"remainder": self.remainder, "shared": self.shared, "requires": self.requires}
         return {"groups": groups, "costs": self.costs, **extra}
-
-    # -- use -------------------------------------------------------------------------------------------------
 
     def cost_of(self, groups: Iterable[Name]) -> float:
         """Return the cost of these groups, given by name, with all that they require; shared costs count once.
@@ -332,30 +273,13 @@ class FeatureGroups:
         >>> blood.cost_of(["chol"]), blood.cost_of(["chol", "fbs"])
         (7.0, 10.0)
         """
-        return self.prices.cost(self.prices.closure(positions_of("groups", groups, places_of(self.names))))
+        positions = parsing.positions_of("groups", groups, parsing.places_of(self.names))
+        return self.prices.cost(self.prices.closure(positions))
 
     def resolve(self, feature_names: Sequence[str] | None, n_features: int) -> Layout:
-        """Find every group's columns in a table.
-
-        Parameters
-        ----------
-        feature_names : sequence of str or None
-            Column names of X, None for arrays.
-        n_features : int
-            Number of columns of X.
-
-        Returns
-        -------
-        Layout
-
-        Examples
-        --------
-        >>> from budgetline import FeatureGroups
-        >>> FeatureGroups({"a": ["y"], "b": ["x", "z"]}).resolve(["x", "y", "z"], 3).columns[1].tolist()
-        [0, 2]
-        """
+        """Find every group's columns in a table; ``feature_names`` is None for arrays."""
         members = zip(self.names, self.columns, strict=True)
-        columns = locate(members, feature_names, n_features, complete=self.remainder == "error")
+        columns = parsing.locate(members, feature_names, n_features, complete=self.remainder == "error")
         names = None if feature_names is None else tuple(map(str, feature_names))
         return Layout(columns, n_features, self, names)
 

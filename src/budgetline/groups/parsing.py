@@ -37,11 +37,11 @@ def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, .
     for name, members in zip(names, columns, strict=True):
         if not members:
             raise ValueError(f"group {shown(name)} has no columns")
-        for column in members:
-            if column in owner:
-                where = "twice in it" if owner[column] == name else f"in group {shown(owner[column])} too"
-                raise ValueError(f"group {shown(name)}: column {shown(column)} is {where}")
-            owner[column] = name
+        if len(new := dict.fromkeys(members, name)) < len(members) or not owner.keys().isdisjoint(new):
+            column = next(c for k, c in enumerate(members) if c in owner or c in members[:k])
+            where = f"in group {shown(owner[column])} too" if column in owner else "twice in it"
+            raise ValueError(f"group {shown(name)}: column {shown(column)} is {where}")
+        owner |= new
     return names, columns
 
 
@@ -86,7 +86,9 @@ def _columns(group: str, columns: object) -> tuple[Column, ...]:
         columns = [columns]
     if not isinstance(columns, Iterable) or isinstance(columns, Mapping | bytes):
         raise TypeError(f"group {shown(group)}: columns must be a list of names or positions, got {shown(columns)}")
-    columns = list(columns)
+    columns = tuple(columns)
+    if set(map(type, columns)) <= {str, int}:
+        return columns
     for column in columns:
         if isinstance(column, bool) or not isinstance(column, str | Integral):
             raise TypeError(f"group {shown(group)}: column {shown(column)} is neither a name nor a position")
@@ -112,19 +114,19 @@ def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
     if entries is None or len(entries) != len(names):
         raise ValueError(f"costs must be a mapping or one cost for each of the {len(names)} groups, got {shown(costs)}")
-    found = (_cost(f"the cost of group {shown(name)}", cost) for name, cost in zip(names, entries, strict=True))
+    found = (_cost("the cost of group", name, cost) for name, cost in zip(names, entries, strict=True))
     values = np.fromiter(found, dtype=np.float64, count=len(names))
     values.flags.writeable = False
     return values
 
 
-def _cost(what: str, cost: Any) -> float:
+def _cost(what: str, name: str, cost: Any) -> float:
     try:
         value = float("" if isinstance(cost, bool | np.bool_) else cost)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{what} is not a number: {shown(cost)}") from None
+        raise ValueError(f"{what} {shown(name)} is not a number: {shown(cost)}") from None
     if not 0 <= value < np.inf:
-        raise ValueError(f"{what} must be finite and not negative, got {shown(cost)}")
+        raise ValueError(f"{what} {shown(name)} must be finite and not negative, got {shown(cost)}")
     return value
 
 
@@ -137,7 +139,7 @@ def parse_shared(shared: object, names: tuple[str, ...]) -> tuple[SharedCost, ..
     for name, entry in _by_name(shared or {}, "duplicate shared cost {}"):
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise ValueError(f"shared cost {shown(name)} must be given as (cost, groups), got {shown(entry)}")
-        cost = _cost(f"shared cost {shown(name)}", entry[0])
+        cost = _cost("shared cost", name, entry[0])
         members = positions_of(f"shared cost {shown(name)}", entry[1], place)
         if not members:
             raise ValueError(f"shared cost {shown(name)} has no groups")

@@ -23,15 +23,7 @@ LARGEST_TOTAL = 1e300
 
 @dataclass(frozen=True)
 class SharedCost:
-    """A cost that is paid once, by the first of its members, such as a blood draw.
-
-    Attributes
-    ----------
-    name : str
-    cost : float
-    members : tuple of int
-        Positions of the groups that need it.
-    """
+    """A cost that is paid once, by the first of its members (positions of groups), such as a blood draw."""
 
     name: str
     cost: float
@@ -42,27 +34,8 @@ class SharedCost:
 class Prices:
     """The cost of every set of J groups, and of every next group.
 
-    Attributes
-    ----------
-    own : float array of shape (J,)
-    shared : tuple of SharedCost
-    requires : tuple of J tuples of int
-        All groups that each group requires, directly or not, each after those that it requires itself. Empty if no
-        group requires any.
-
-    Examples
-    --------
-    Two tests of one blood sample, and an index that is computed from both:
-
-    >>> import numpy as np
-    >>> from budgetline.groups.prices import Prices, SharedCost
-    >>> prices = Prices(np.array([3.0, 4.0, 0.0]), (SharedCost("draw", 2.0, (0, 1)),), ((), (), (0, 1)))
-    >>> prices.marginal(np.array([False, False, False])).tolist()
-    [5.0, 6.0, 9.0]
-    >>> prices.marginal(np.array([True, False, False])).tolist()
-    [0.0, 4.0, 4.0]
-    >>> prices.steps([1, 0, 2]).tolist(), prices.total
-    ([6.0, 3.0, 0.0], 9.0)
+    ``requires[g]`` are all groups that g requires, directly or not, each after those that it requires itself. It is ()
+    if no group requires any.
     """
 
     own: Float
@@ -91,8 +64,6 @@ class Prices:
     def total(self) -> float:
         """The cost of all groups."""
         return float(self.own.sum()) + sum(s.cost for s in self.shared)
-
-    # -- needs and requirements --------------------------------------------------------------------------------------
 
     @cached_property
     def demanding(self) -> list[int]:
@@ -149,8 +120,6 @@ class Prices:
                 return g, lacking[0]
             before.add(g)
         return None
-
-    # -- costs ---------------------------------------------------------------------------------------
 
     def cost(self, mask: Mask) -> float:
         """Return c(S) of the groups of a mask (J,), with all that they require."""

@@ -35,15 +35,7 @@ def save(model: Any, path: PathName) -> None:
         Fitted. A setting that has no plain form and that predictions do not need, such as a splitter or a schedule of
         your own, is left out with a warning. A :class:`ConvexLoss` is refused: predictions need its functions.
     path : path
-
-    Raises
-    ------
-    TypeError
-        If this is not a model that can be saved.
-    sklearn.exceptions.NotFittedError
-        If it is not fitted.
-    OSError
-        If the file cannot be written; what was there before is still there.
+        If it cannot be written, what was there before is still there.
 
     Examples
     --------
@@ -75,10 +67,6 @@ def save(model: Any, path: PathName) -> None:
 def load(path: PathName) -> Model:
     """Read a model from a file; loading never runs code.
 
-    Parameters
-    ----------
-    path : path
-
     Returns
     -------
     AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV or GroupLassoPath
@@ -89,8 +77,6 @@ def load(path: PathName) -> Model:
     ------
     ValueError
         If the file is not a model, is damaged, or was written by a newer version.
-    OSError
-        If the file cannot be read.
 
     Examples
     --------

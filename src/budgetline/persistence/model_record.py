@@ -7,6 +7,7 @@ sequence, in its order.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Annotated, Any, cast, get_args
@@ -97,7 +98,7 @@ class ModelRecord:
     dual_gaps: Annotated[Float | None, Shape("lambdas")] = None
     entry_lambdas: Annotated[Float | None, Shape("groups", finite=False)] = None
 
-    @property
+    @cached_property
     def stored_bytes(self) -> int:
         """Size of all arrays."""
         return sum(array.nbytes for array in arrays_of(self).values())
@@ -109,9 +110,6 @@ class ModelRecord:
         lambdas = 0 if self.lambdas is None else self.lambdas.size
         unfolded: int = 8 * self.n_features * (P * (1 + stages + lambdas) + 2)
         return unfolded > max(SMALL, LARGEST_RATIO * self.stored_bytes)
-
-
-# -- writing ---------------------------------------------------------------------------------------------------
 
 
 def record_of_model(model: AnytimeModel) -> ModelRecord:
@@ -199,9 +197,6 @@ def _version() -> str:
         return version("budgetline")
     except PackageNotFoundError:  # run from a folder
         return "unknown"
-
-
-# -- reading ---------------------------------------------------------------------------------------------------
 
 
 def estimator_of(record: ModelRecord) -> Model:

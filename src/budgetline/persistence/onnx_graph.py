@@ -26,7 +26,7 @@ WHOLE = 7
 
 
 def to_onnx(model: Any, path: PathName | None = None) -> Proto:
-    """Export a fitted model as an ONNX graph in float64.
+    """Export a fitted model as an ONNX graph in float64, an ``onnx.ModelProto``.
 
     Inputs of the graph:
 
@@ -42,14 +42,9 @@ def to_onnx(model: Any, path: PathName | None = None) -> Proto:
 
     Parameters
     ----------
-    model : AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV or GroupLassoPath
-        Fitted. A :class:`ConvexLoss` is refused: a graph cannot hold its functions.
+    model : as in :func:`save`
     path : path, optional
         Also write the graph there, in full or not at all.
-
-    Returns
-    -------
-    onnx.ModelProto
 
     Examples
     --------

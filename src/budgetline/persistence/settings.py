@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from budgetline.arrays import Array
-from budgetline.codec import As, AtLeast, from_json, to_json
+from budgetline.codec import As, AtLeast, codec_of
 from budgetline.groups import FeatureGroups
 from budgetline.groups.record import StoredGroups
 from budgetline.messages import shown
@@ -28,25 +28,17 @@ def to_plain(value: object) -> object:
     """Return a value as JSON. What JSON does not have is a mapping with one key, which says what it is.
 
     Functions, splitters and other objects of the user's have no plain form: a TypeError.
-
-    Examples
-    --------
-    >>> from budgetline.persistence.settings import from_plain, to_plain
-    >>> to_plain({1: (0.5, float("inf"))})
-    {'dict': [[1, {'tuple': [0.5, {'float': 'inf'}]}]]}
-    >>> from_plain(to_plain({1: (0.5, float("inf"))}), "value")
-    {1: (0.5, inf)}
     """
     if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value
     if type(value) is list:
-        return [to_plain(entry) for entry in value]
+        return value if {str, int}.issuperset(map(type, value)) else [to_plain(entry) for entry in value]
     scalar = "scalar" if isinstance(value, np.generic) else None
     name = next((name for name, (types, *_) in KINDS.items() if type(value) in types), scalar)
     if name is None:
         raise TypeError(f"{type(value).__name__} has no plain form")
     _, hint, content, _ = KINDS[name]
-    return {name: to_json(hint, content(value), name)}
+    return {name: codec_of(hint).write(content(value))}
 
 
 def from_plain(content: object, where: str) -> object:
@@ -54,13 +46,15 @@ def from_plain(content: object, where: str) -> object:
     if where.count("[") > DEEPEST:
         raise ValueError(f"{where} is nested too deep")
     if isinstance(content, list):
+        if {str, int}.issuperset(map(type, content)) and where.count("[") < DEEPEST:
+            return list(content)
         return [from_plain(entry, f"{where}[{k}]") for k, entry in enumerate(content)]
     if not isinstance(content, dict):
         return content
     if len(content) != 1 or (name := next(iter(content))) not in KINDS:
         raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
     _, hint, _, make = KINDS[name]
-    return make(from_json(hint, content[name], where))
+    return make(codec_of(hint).read(content[name], where))
 
 
 Setting = Annotated[Any, As(to_plain, from_plain)]

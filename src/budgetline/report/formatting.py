@@ -11,26 +11,12 @@ MOST_LISTED = 6
 
 
 def amount(cost: float) -> str:
-    """Return a cost to six digits, without an exponent.
-
-    Examples
-    --------
-    >>> from budgetline.report.formatting import amount
-    >>> amount(323.97), amount(4.0), amount(1234567.0)
-    ('323.97', '4', '1234570')
-    """
+    """Return a cost to six digits, without an exponent."""
     return repr(float(f"{cost:.6g}")).removesuffix(".0")
 
 
 def number(value: float | None, style: str) -> str:
-    """Return a value of a metric in its style: "percent", "fixed" (three decimals) or "general" (four digits).
-
-    Examples
-    --------
-    >>> from budgetline.report.formatting import number
-    >>> number(-0.1234, "percent"), number(-1e-9, "fixed"), number(1234567.0, "general"), number(None, "fixed")
-    ('−12.3 %', '0.000', '1235000', '–')
-    """
+    """Return a value of a metric in its style: "percent", "fixed" (three decimals) or "general" (four digits)."""
     if value is None:
         return "–"
     if style == "percent":
@@ -63,14 +49,7 @@ def share(value: float | None) -> str:
 
 
 def at_least(value: float) -> str:
-    """Return a proven share in percent, rounded down.
-
-    Examples
-    --------
-    >>> from budgetline.report.formatting import at_least
-    >>> at_least(0.97799), at_least(0.978), at_least(1.0)
-    ('97.7 %', '97.8 %', '100.0 %')
-    """
+    """Return a proven share in percent, rounded down."""
     return share(rounded_down(value))
 
 

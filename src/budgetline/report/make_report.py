@@ -13,20 +13,22 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float
+from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable
 from budgetline.data import Source
+from budgetline.estimators import AnytimeRegressor
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
 from budgetline.evaluation.metrics import label_of
 from budgetline.inputs import check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality import Certificate
+from budgetline.optimality.certificate import SHOWN
 from budgetline.progress import Progress
 from budgetline.report import content
-from budgetline.report.certified_shares import certified_shares, check_certificate
-from budgetline.report.content import CROSS_VALIDATED, TRAINING
-from budgetline.report.other_orders import Orders, other_orders, reordered
+from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING
 from budgetline.report.report import Report
+from budgetline.sequencing import RandomOrder
 from budgetline.statistics import Moments
 
 OWN = "this model"
@@ -36,6 +38,10 @@ LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "
 """What a report calls the losses; others go by their class."""
 LONGEST_SETTING = 200
 """Longer settings are cut to this number of characters."""
+SAME_DATA = 1e-6
+"""Values of R(∅) that differ by less, relatively, are of the same data."""
+Orders = dict[str, tuple[str, dict[str, Any]]]
+"""Ways to order groups: name -> (description, settings of an estimator)."""
 
 
 def make_report(
@@ -149,7 +155,8 @@ def _with_data(
 ) -> Report:
     """Add the curves on the data, cross-validated, and other orders on the same folds."""
     found = as_model(model)
-    metric = _default_metric(found) if metric is None else metric
+    if metric is None:
+        metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
     judged = compare(methods, X, y, metric=metric, cv=cv, sample_weight=weight, progress=progress)
     training, own = budget_curve(model, X, y, metric=metric, sample_weight=weight), judged.curves[OWN]
@@ -166,12 +173,6 @@ def _with_data(
         curves=curves,
         comparison=_comparison(judged, orders, report.total_cost) if orders else None,
     )
-
-
-def _default_metric(model: AnytimeModel) -> str:
-    if model.classes is None:
-        return "explained"
-    return "roc_auc" if model.classes.size == 2 else "accuracy"
 
 
 def _labels(model: AnytimeModel) -> tuple[str, ...]:
@@ -241,3 +242,81 @@ def _comparison(judged: Comparison, orders: Orders, total: float) -> content.Met
 def _known(value: float) -> float | None:
     """Return a number, None if it is not finite."""
     return float(value) if np.isfinite(value) else None
+
+
+def other_orders(model: AnytimeModel, random_state: int) -> Orders:
+    """Return the ways to order groups that differ from a model's own."""
+    greedy = {"rule": model.settings.get("rule", "fr"), "cost_sensitive": True, "schedule": "greedy"}
+    fr, omp, score, static = ({**greedy, "rule": rule} for rule in ("fr", "omp", "score", "static"))
+    found = {
+        "exact gains (fr)": ("largest exact gain per cost first", fr),
+        "matching pursuit (omp)": ("largest gradient per cost first", omp),
+        "Newton step (score)": ("largest gain of one Newton step per cost first", score),
+        "each group alone": ("largest gain on its own per cost first", static),
+        "costs ignored": ("largest gain first, whatever the cost", {**greedy, "cost_sensitive": False}),
+        "cheapest first": ("lowest cost first, whatever the gain", {**greedy, "schedule": "cheapest"}),
+        "random order": (f"drawn with seed {random_state}", {**greedy, "schedule": RandomOrder(random_state)}),
+    }
+    del found["Newton step (score)" if model.squared_error else "matching pursuit (omp)"]
+    own = {name: model.settings.get(name) for name in greedy}
+    return {name: (note, settings) for name, (note, settings) in found.items() if settings != own}
+
+
+def reordered(estimator: Any, settings: dict[str, Any]) -> Any:
+    """Return an unfitted copy with other settings of the estimator at the end of pipelines and searches."""
+    if hasattr(estimator, "steps"):
+        name, last = estimator.steps[-1]
+        return clone(estimator).set_params(**{name: reordered(last, settings)})
+    if hasattr(estimator, "estimator"):
+        return clone(estimator).set_params(estimator=reordered(estimator.estimator, settings))
+    if isinstance(estimator, GroupLassoPath):  # it has no rules: compare with a greedy model on the same groups
+        return AnytimeRegressor(estimator.feature_groups, estimator.costs, alpha=estimator.alpha, **settings)
+    return clone(estimator).set_params(**settings)
+
+
+def check_certificate(certificate: object, model: AnytimeModel) -> None:
+    """Raise an error unless a certificate is about the sequence of a model."""
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {shown(certificate)}")
+    theirs, ours, null_value = certificate.feature_groups, model.groups, model.sequence.null_value
+    shared = (theirs.shared, theirs.requires) != (ours.shared, ours.requires)
+    differences = {
+        f"is about sets {certificate.condition} only": bool(certificate.condition),
+        "has other groups": theirs.names != ours.names or theirs.columns != ours.columns,
+        "has other costs": shared or not np.array_equal(theirs.costs, ours.costs),
+        "has another order": not np.array_equal(certificate.order, model.sequence.order),
+        f"has alpha={certificate.alpha:g}, the model {model.alpha:g}": certificate.alpha != model.alpha,
+        f"is about loss {shown(certificate.loss)}": (certificate.loss == "squared_error") != model.squared_error,
+        "is about other data": not abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
+    }
+    if found := [name for name, differs in differences.items() if differs]:
+        raise ValueError(f"the certificate is not of this model: it {found[0]}")
+
+
+def certified_shares(certificate: Certificate, total: float, metric: str) -> content.CertifiedShares:
+    """Return what is certified up to a total cost, with the curve of the bound if it is on the metric."""
+    scale = certificate.null_value if certificate.null_value > 0 else 1.0
+    shares = SHOWN if total > 0 else (1.0,)
+    budgets = tuple(share * total for share in shares)
+    achieved, bounds, ratios = np.transpose([certificate.at(budget) for budget in budgets])
+    return content.CertifiedShares(
+        shares,
+        budgets,
+        tuple((achieved / scale).tolist()),
+        tuple((bounds / scale).tolist()),
+        tuple(ratios.tolist()),
+        content.CertifiedShare(*map(float, certificate.timeliness(total))),
+        certificate.notes,
+        _bound(certificate, total) if metric == "explained" and certificate.proof.blocks else None,
+    )
+
+
+def _bound(certificate: Certificate, total: float) -> content.Curve:
+    """Return the bound up to the total cost; at its end there is no next budget, so the last value is repeated."""
+    bound = certificate.curve()
+    inside = bound.costs < total
+    inside[0] = True
+    costs, values = bound.costs[inside].tolist(), bound.values[inside].tolist()
+    if total > 0:
+        costs, values = [*costs, total], [*values, values[-1]]
+    return content.Curve(BOUND, "upper bound on any set of groups, training data", tuple(costs), tuple(values), ())

@@ -14,8 +14,7 @@ from budgetline.codec import read_record
 from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
-from budgetline.report.markdown import render_markdown
-from budgetline.report.page import render_page
+from budgetline.report.rendering import render_markdown, render_page
 from budgetline.report.sentences import headline
 
 
@@ -41,12 +40,9 @@ class Report(Content):
         Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
     comparison : record with shares, budgets, methods; or None
     certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
-        How close the order is to optimal, where a certificate was given. Values are shares F/R(∅) of the training
-        data, with the ridge penalty; ``curve`` is the bound, of kind "bound".
+        Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
     shared : tuple of records with name, cost, groups
-        Costs that groups share; the first of them pays.
     required : tuple of records with group, groups
-        Groups that must be bought before others.
 
     Examples
     --------
@@ -56,8 +52,6 @@ class Report(Content):
     >>> report = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
     >>> report.headline
     '194.2 of 323.97 cost units buy 91 % of the improvement from all 9 groups.'
-    >>> report.sequence[0].group, round(report.curves[0].values[1], 3)
-    ('cp', 0.191)
     >>> Report.from_json(report.to_json()) == report
     True
     """
@@ -74,13 +68,7 @@ class Report(Content):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return the record from what :meth:`to_dict` returned; every entry is checked.
-
-        Raises
-        ------
-        ValueError
-            Names the entry that is missing, unknown, or not what it should be.
-        """
+        """Return the record from what :meth:`to_dict` returned; a ValueError names an entry that is wrong."""
         if not isinstance(content, Mapping):
             raise ValueError(f"a report must be a mapping of names to values, got {shown(content)}")
         if type(schema := content.get("schema")) is not int:

@@ -28,15 +28,8 @@ TIE = 1e-12
 class Bundle:
     """Unions of singles that share a hub: ``parts[0]`` is the best single, each further part is what the next one adds.
 
-    Attributes
-    ----------
-    parts : list of lists of int
-    costs : list of float
-        c(S ∪ A_k) − c(S) of the union A_k of the first k + 1 parts.
-    last : list of int
-        The group whose single ends each part.
-    several : list of int
-        The k for which A_k is more than the single of its last group.
+    ``costs[k]`` is c(S ∪ A_k) − c(S) of the union A_k of the first k + 1 parts, ``last[k]`` the group whose single ends
+    part k; ``several`` are the k for which A_k is more than the single of its last group.
     """
 
     parts: list[list[int]]
@@ -52,17 +45,7 @@ class Bundle:
 def nested_candidates(groups: list[int], singles: dict[int, list[int]]) -> tuple[list[int], list[list[int]]]:
     """Split the groups of a single where its first groups are themselves a single.
 
-    Returns
-    -------
-    ends : list of int
-        The groups whose singles are the unions of the first 1, 2, … parts.
-    parts : list of lists of int
-
-    Examples
-    --------
-    >>> from budgetline.sequencing.candidates import nested_candidates
-    >>> nested_candidates([3, 5, 8, 9], {8: [3, 5, 8], 9: [3, 5, 8, 9]})
-    ([8, 9], [[3, 5, 8], [9]])
+    Returns the groups whose singles are the unions of the first 1, 2, … parts, and the parts.
     """
     ends: list[int] = []
     parts: list[list[int]] = [[]]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, check_number
+from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
-from budgetline.sequencing.schedules import Schedule
+from budgetline.sequencing.schedules import Schedule, as_schedule
+from budgetline.sequencing.sequence import GroupSequence
+
+Elements = frozenset[Any]
 
 
 class Objective(Protocol):
@@ -49,16 +53,7 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop.
-
-    Attributes
-    ----------
-    max_cost : float or None
-        Groups that would raise the total above it are skipped.
-    max_groups : int or None
-    min_gain : float
-        Stop when no group that still fits gains at least ``min_gain · R(∅)``.
-    """
+    """When to stop: when no group that fits ``max_cost`` and ``max_groups`` gains ``min_gain · R(∅)`` or more."""
 
     max_cost: float | None = None
     max_groups: int | None = None
@@ -78,18 +73,11 @@ def greedy_order(
     """Choose groups one after another, each time the group with the highest score per current cost.
 
     Where costs are shared or groups require others, several groups may be chosen at once (``candidates``); they are
-    then bought one after another, the highest score per cost first.
-
-    Returns
-    -------
-    order : int array of shape (stages,)
-        No group comes before one that it requires.
-    gains : array of shape (stages,)
+    then bought one after another, the highest score per cost first. Returns the order, in which no group comes before
+    one that it requires, and the gains, both of shape (stages,).
     """
-    J = prices.own.size
-    most = J if limits.max_groups is None else min(limits.max_groups, J)
-    loop = _Loop(objective, prices, schedule, limits, cost_sensitive, most)
-    while len(loop.order) < most:
+    loop = _Loop(objective, prices, schedule, limits, cost_sensitive)
+    while loop.left > 0:
         # 1. which groups may come next
         costs = loop.costs()
         fits = loop.fitting(costs)
@@ -115,14 +103,20 @@ class _Loop:
     """The state of one run: the groups bought, the cost spent, and the search for the next candidate."""
 
     def __init__(
-        self, objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, cost_sensitive: bool, most: int
+        self, objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, cost_sensitive: bool
     ) -> None:
         self._objective, self._prices, self._schedule, self._limits = objective, prices, schedule, limits
-        self._cost_sensitive, self._most, self.additive = cost_sensitive, most, prices.additive
+        self._cost_sensitive, self.additive = cost_sensitive, prices.additive
         self._chosen, self._ones = np.zeros(prices.own.size, dtype=bool), np.ones(prices.own.size)
         self.order: list[int] = []
         self.gains: list[float] = []
         self.spent = 0.0
+
+    @property
+    def left(self) -> int:
+        """How many groups may still be bought."""
+        most = self._ones.size if self._limits.max_groups is None else self._limits.max_groups
+        return min(most, self._ones.size) - len(self.order)
 
     def costs(self) -> Float:
         """Return the current cost of every group with the groups that it requires, shape (J,)."""
@@ -135,7 +129,7 @@ class _Loop:
             fits &= self.spent + costs <= self._limits.max_cost * (1 + SLACK)
         if self._limits.max_groups is not None:
             for g in self._prices.demanding:
-                fits[g] &= len(self._prices.missing(g, self._chosen)) <= self._most - len(self.order)
+                fits[g] &= len(self._prices.missing(g, self._chosen)) <= self.left
         return fits
 
     def best(self, allowed: Mask, costs: Float) -> int:
@@ -183,7 +177,7 @@ class _Loop:
         Each member may come next on its own, so a schedule is asked again only at the price of the union.
         """
         cost, last = bundle.costs[k], bundle.last[k]
-        if sum(map(len, bundle.parts[: k + 1])) > self._most - len(self.order):
+        if sum(map(len, bundle.parts[: k + 1])) > self.left:
             return False
         if self._limits.max_cost is not None and self.spent + cost > self._limits.max_cost * (1 + SLACK):
             return False
@@ -211,3 +205,111 @@ class _Loop:
         self.order.append(g)
         self._chosen[g] = True
         self.spent += float(costs[g])
+
+
+class SetFunction:
+    """A set function as an objective of the greedy loop: every score is a difference of two values."""
+
+    def __init__(self, F: Callable[[Elements], float], elements: list[Any]) -> None:
+        self._F = F
+        self._elements = elements
+        self._chosen: Elements = frozenset()
+        self._value = self._evaluate(self._chosen)
+        self._known: dict[int, float] = {}
+        self.null_value = self._evaluate(frozenset(elements)) - self._value
+
+    def scores(self, allowed: Mask, costs: Float) -> Float:
+        """Return F(S ∪ {x}) − F(S) of the allowed elements."""
+        scores = np.full(len(self._elements), -np.inf)
+        for g in np.flatnonzero(allowed).tolist():
+            if self._elements[g] not in self._chosen:
+                scores[g] = self._with(g) - self._value
+        return scores
+
+    def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
+        """Return F(S ∪ A) − F(S) of the unions A of the first 1, 2, … parts."""
+        found, reached = [], self._chosen
+        for part in parts:
+            reached |= {self._elements[g] for g in part}
+            found.append(self._evaluate(reached) - self._value)
+        return np.array(found)
+
+    def gains(self) -> Float:
+        """Return F(S ∪ {x}) − F(S) of every element."""
+        return self.scores(np.ones(len(self._elements), dtype=bool), np.ones(len(self._elements)))
+
+    def choose(self, g: int) -> float:
+        """Add element g, return its gain."""
+        before, self._value = self._value, self._with(g)
+        self._chosen |= {self._elements[g]}
+        self._known = {}
+        return self._value - before
+
+    def _with(self, g: int) -> float:
+        """Return F(S ∪ {x}) for element g, evaluated once."""
+        if g not in self._known:
+            self._known[g] = self._evaluate(self._chosen | {self._elements[g]})
+        return self._known[g]
+
+    def _evaluate(self, S: Elements) -> float:
+        value = float(self._F(S))
+        if not np.isfinite(value):
+            raise ValueError(f"the objective is {value} on {set(S) or 'the empty set'}")
+        return value
+
+
+def greedy_sequence(
+    objective: Callable[[Elements], float],
+    costs: Mapping[Hashable, float],
+    *,
+    shared: Mapping[Any, tuple[float, Iterable[Any]]] | None = None,
+    requires: Mapping[Any, Iterable[Any]] | None = None,
+    schedule: Any = "greedy",
+    cost_sensitive: bool = True,
+    max_cost: float | None = None,
+    max_groups: int | None = None,
+    min_gain: float = 0.0,
+) -> GroupSequence:
+    """Order elements by marginal gain per cost of any set function.
+
+    Parameters
+    ----------
+    objective : callable
+        F(S) for a frozenset S of elements. About J²/2 evaluations are made.
+    costs : mapping element -> cost
+    shared : mapping name -> (cost, elements), optional
+        Costs that several elements share: paid once, by the first of them.
+    requires : mapping element -> elements, optional
+        Elements that must come before an element.
+    schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
+    cost_sensitive : bool
+        False: order by marginal gain alone.
+    max_cost, max_groups, min_gain
+        When to stop, as in :class:`budgetline.AnytimeRegressor`; ``min_gain`` is relative to
+        F(everything) − F(∅).
+
+    Returns
+    -------
+    GroupSequence
+        Its costs are those actually paid at each step; ``explained`` is relative to F(everything) − F(∅).
+
+    Examples
+    --------
+    >>> from budgetline.sequencing import greedy_sequence
+    >>> covers = {"a": {1, 2}, "b": {2, 3, 4}, "c": {4}}
+    >>> greedy_sequence(lambda S: len(set().union(*(covers[x] for x in S))), {"a": 1, "b": 2, "c": 3}).groups
+    ('a', 'b', 'c')
+    """
+    elements = list(costs)
+    names = tuple(map(str, elements))
+    if (shared or requires) and len(set(names)) < len(names):
+        raise ValueError(f"element {shown(next(n for n in names if names.count(n) > 1))} is listed twice, as text")
+    required = all_required(parse_requires(requires, names), names)
+    prices = Prices(parse_costs(list(costs.values()), names), parse_shared(shared, names), required)
+    F = SetFunction(objective, elements)
+    if min_gain > 0 and F.null_value <= 0:
+        raise ValueError("min_gain is relative to F(everything) − F(∅), which is not positive")
+    limits = Limits(max_cost, max_groups, min_gain)
+    timing = as_schedule(schedule, tuple(e if isinstance(e, int) else str(e) for e in elements), prices)
+    order, gains = greedy_order(F, prices, timing, limits, cost_sensitive=cost_sensitive)
+    return GroupSequence(order, tuple(elements[g] for g in order), prices.steps(order), gains, F.null_value)

@@ -32,14 +32,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Greedy:
-    """Any remaining group may come next.
-
-    Examples
-    --------
-    >>> from budgetline.sequencing import greedy_sequence
-    >>> greedy_sequence(len, {"a": 2.0, "b": 1.0}, schedule="greedy").groups
-    ('b', 'a')
-    """
+    """Any remaining group may come next."""
 
     def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
         """Return all remaining groups."""
@@ -153,12 +146,6 @@ class CheapestFirst:
     """The cheapest remaining group comes next; ties go to the highest score. A baseline.
 
     The cost of a group is its current cost, including the groups that it requires, which then come before it.
-
-    Examples
-    --------
-    >>> from budgetline.sequencing import greedy_sequence
-    >>> greedy_sequence(len, {"a": 2.0, "b": 1.0}, schedule="cheapest").groups
-    ('b', 'a')
     """
 
     bundles: ClassVar[bool] = False

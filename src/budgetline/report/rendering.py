@@ -1,19 +1,23 @@
-"""A report as one HTML page: tables written here, charts drawn by the script from the record in the page."""
+"""The renderings of a report. On the HTML page, tables are written here; the script draws charts from its record."""
 
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from dataclasses import asdict
 from hashlib import sha256
-from html import escape
+from html import escape as escape_html
 from importlib.resources import files
 from string import Template
 
+from budgetline.messages import printable
 from budgetline.report.content import Content
 from budgetline.report.sections import Table, facts, tables
 from budgetline.report.sentences import enough, headline, notes, subline
 
+SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
+"""Characters that mean something in Markdown."""
 NOTHING_ELSE = "base-uri 'none'; form-action 'none'"
 # Inside a script element HTML has no escapes, but JSON does: no tag or comment can begin or end there.
 IN_SCRIPT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
@@ -23,6 +27,30 @@ CHARTS = {
     ' aria-label="Timeliness of every method, as in the table below"></svg></div></figure>'
 }
 """Charts that stand above a table."""
+
+
+def render_markdown(content: Content) -> str:
+    """Return the report as Markdown; text from the user is escaped and stays on its line."""
+    parts = [
+        f"# {escape(content.title)}",
+        f"**{escape(headline(content))}** {escape(subline(content))}",
+        escape(", ".join(f"{label}: {value}" for label, value in facts(content))) + ".",
+        *map(_markdown_section, tables(content).values()),
+        "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in notes(content)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
+
+
+def _markdown_section(table: Table) -> str:
+    rule = ("---" if k in table.left else "---:" for k in range(len(table.header)))
+    rows = [map(escape, table.header), rule, *(map(escape, row) for row in table.rows)]
+    intro = f"{escape(table.intro)}\n\n" if table.intro else ""
+    return f"## {escape(table.title)}\n\n{intro}" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def render_page(content: Content) -> str:
@@ -40,31 +68,33 @@ def render_page(content: Content) -> str:
         "chart_label": f"{content.measure.label} against budget",
         "footer": f"Made by budgetline {content.version} on {content.date}.",
     }
-    sections = {"comparison": "", "optimality": ""} | {k: _section(k, table) for k, table in tables(content).items()}
+    sections = {"comparison": "", "optimality": ""} | {
+        k: _html_section(k, table) for k, table in tables(content).items()
+    }
     return Template(files("budgetline.report").joinpath("page.html").read_text("utf-8")).substitute(
-        {name: escape(entry).replace(" %", "&nbsp;%") for name, entry in text.items()},
+        {name: escape_html(entry).replace(" %", "&nbsp;%") for name, entry in text.items()},
         policy=f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; {NOTHING_ELSE}",
         style=style,
         script=script,
-        facts="".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts(content)),
-        notes="".join(f"<li>{escape(note)}</li>" for note in notes(content)),
+        facts="".join(f"<div><dt>{escape_html(k)}</dt><dd>{escape_html(v)}</dd></div>" for k, v in facts(content)),
+        notes="".join(f"<li>{escape_html(note)}</li>" for note in notes(content)),
         record=json.dumps(asdict(content), allow_nan=False, separators=(",", ":")).translate(IN_SCRIPT),
         **sections,
     )
 
 
-def _section(name: str, table: Table) -> str:
+def _html_section(name: str, table: Table) -> str:
     """Return heading, introduction, chart and table; the rows are numbered for the script."""
-    intro = f'<p class="intro">{escape(table.intro)}</p>' if table.intro else ""
+    intro = f'<p class="intro">{escape_html(table.intro)}</p>' if table.intro else ""
     kinds, first = ["words" if k in table.left else "num" for k in range(len(table.header))], min(table.left)
-    head = (f'<th scope="col" class="{kinds[k]}">{escape(cell)}</th>' for k, cell in enumerate(table.header))
+    head = (f'<th scope="col" class="{kinds[k]}">{escape_html(cell)}</th>' for k, cell in enumerate(table.header))
     body = []
     for step, row in enumerate(table.rows, start=1):
-        cells = [f'<td class="{kinds[k]}">{escape(cell)}</td>' for k, cell in enumerate(row)]
-        cells[first] = f'<th scope="row">{escape(row[first])}</th>'
+        cells = [f'<td class="{kinds[k]}">{escape_html(cell)}</td>' for k, cell in enumerate(row)]
+        cells[first] = f'<th scope="row">{escape_html(row[first])}</th>'
         body.append(f'<tr data-row="{step}">{"".join(cells)}</tr>')
     return (
-        f'<section class="{name}" aria-labelledby="{name}"><h2 id="{name}">{escape(table.title)}</h2>'
+        f'<section class="{name}" aria-labelledby="{name}"><h2 id="{name}">{escape_html(table.title)}</h2>'
         f"{intro}{CHARTS.get(name, '')}"
         f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}">'
         f"<table><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(body)}</tbody></table></div></section>"

@@ -1,0 +1,211 @@
+"""AnytimeRegressorCV and AnytimeClassifierCV: the ridge constant by cross-validation, over all budgets at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_array
+
+from budgetline.arrays import Float
+from budgetline.budgets import floats_of
+from budgetline.data.rows import Rows
+from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.estimators.classifier import AnytimeClassifier
+from budgetline.estimators.regressor import AnytimeRegressor
+from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
+from budgetline.messages import shown
+from budgetline.model.recipe import Recipe
+from budgetline.model.training import Fold, Training, number_of_folds
+from budgetline.statistics.moments import Moments
+
+
+def searching(cls: type[AnytimeEstimator]) -> Constraints:
+    """Return the constraints on the parameters of an estimator that chooses alpha."""
+    others = {name: kinds for name, kinds in cls._parameter_constraints.items() if name != "alpha"}
+    return {**others, "alphas": ["array-like"], "cv": ["cv_object"], "one_standard_error": ["boolean"]}
+
+
+class ChoosesAlpha(AnytimeEstimator):
+    """Tries several ridge constants on folds, and takes the one with the best mean score over all budgets."""
+
+    alphas: ArrayLike
+    cv: object
+    one_standard_error: bool
+
+    @property
+    def alpha(self) -> float:  # type: ignore[override]
+        """Not a parameter of a search, which has ``alphas`` and ``alpha_``."""
+        raise AttributeError(f"{type(self).__name__} has alphas, and alpha_ once it is fitted, but no alpha")
+
+    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
+        alphas: Float = check_array(floats_of(self.alphas), ensure_2d=False, dtype=np.float64, input_name="alphas")
+        if alphas.ndim != 1 or np.any(alphas < 0):
+            raise ValueError(f"alphas must be numbers ≥ 0, got {shown(self.alphas)}")
+        recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
+        folds = training.folds(recipe, self.cv)
+
+        def tried(fold: Fold) -> tuple[list[float], Moments | None]:
+            return [held_out_score(recipe, fold) for recipe in recipes], fold.held
+
+        # small folds keep one thread each busy; the threads of larger ones share their rows
+        scores, held = zip(*(map_in_threads(tried, list(folds)) if training.small else map(tried, folds)), strict=True)
+        table = np.array(scores).T
+        best = choose_alpha(alphas, table, self.one_standard_error)
+        learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
+        if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
+            learned["fold_moments_"] = tuple(held)
+        return recipes[best], learned
+
+
+def held_out_score(recipe: Recipe, fold: Fold) -> float:
+    """Fit on a fold; return the mean over budgets of the explained fraction of the held-out loss.
+
+    Sequences that end early keep their last value up to the largest budget considered.
+    """
+    fitted = fold.training.fit(recipe)
+    sequence, total = fitted.stages.sequence, recipe.prices.total
+    if recipe.limits.max_cost is not None:
+        total = max(min(total, recipe.limits.max_cost), float(sequence.costs.sum()))
+    explained = np.nan_to_num(explained_share(fold.losses(fitted)))
+    return timeliness(BudgetCurve(np.append(0.0, sequence.cumulative_costs), explained), total)
+
+
+def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:
+    """Return the position of the alpha with the best mean score, or of the largest within one standard error of it."""
+    means = scores.mean(axis=1)
+    best = int(np.argmax(means))
+    if not one_standard_error or scores.shape[1] < 2:
+        return best
+    error = scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
+    return int(np.argmax(np.where(means >= means[best] - error, alphas, -np.inf)))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
+    """AnytimeRegressor with ``alpha`` chosen by cross-validation, over all budgets at once.
+
+    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
+    held-out loss, for squared error 1 − MSE/MSE(training mean). For squared error the moments of every fold are
+    computed in one pass over the data; each training set is a sum of folds and each held-out error is a function of
+    the moments, so trying another ``alpha`` never touches the data.
+
+    Has all methods of :class:`AnytimeRegressor`. The rows of a source are assigned to ``cv`` folds by a hash of their
+    values; ``fit_moments`` takes a list of moments, one per fold; ``partial_fit`` splits the rows of every call into
+    ``cv`` folds.
+
+    Parameters
+    ----------
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, loss, tol
+        As in :class:`AnytimeRegressor`.
+    alphas : sequence of float
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
+        its splits. For sources, moments and ``partial_fit``, a number of folds or None.
+    one_standard_error : bool
+        Take the largest ``alpha`` within one standard error of the best mean score.
+
+    Attributes
+    ----------
+    alpha_ : float
+    cv_scores_ : array of shape (n_alphas, n_folds)
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
+        Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
+    fold_moments_ : tuple of Moments
+        The moments of every fold, to which ``partial_fit`` adds; only for squared error, and not if X is too wide.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressorCV
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> AnytimeRegressorCV(nhanes.feature_groups, alphas=[1e-4, 1e-2, 1]).fit(nhanes.data, nhanes.target).alpha_
+    0.01
+    """
+
+    alpha: float = field(init=False)
+    alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    cv: object = None
+    one_standard_error: bool = False
+
+    _parameter_constraints: ClassVar[Constraints] = searching(AnytimeRegressor)
+
+    def _parts_of(self, moments: Any) -> tuple[Moments, ...]:
+        listed = isinstance(moments, list | tuple)
+        if not (listed and all(isinstance(part, Moments) for part in moments)):
+            raise TypeError("moments must be a list of Moments, one per fold: cross-validation holds out one of them")
+        if len(moments) < 2:
+            raise ValueError(f"moments of 2 folds or more are needed, got {len(moments)}")
+        if self.cv is not None and number_of_folds(self.cv) != len(moments):
+            raise ValueError(f"cv is {shown(self.cv)}, moments are of {len(moments)} folds: leave cv out")
+        reduce(add, moments)  # raises an error if they are of different columns or targets
+        return tuple(moments)
+
+    def _known_parts(self) -> tuple[Moments, ...] | None:
+        n_folds = number_of_folds(self.cv)
+        if not hasattr(self, "model_"):
+            return None
+        known: tuple[Moments, ...] | None = self.model_.learned.get("fold_moments_")
+        if known is None:
+            raise ValueError(
+                "X was too wide for moments of folds, or cv or loss were others: start with partial_fit or a source, "
+                "which keep them"
+            )
+        if len(known) != n_folds:
+            raise ValueError(f"cv is {n_folds} folds, fold_moments_ are of {len(known)}: fit again from the start")
+        return known
+
+    def _dealt(self, rows: Rows) -> list[Rows]:
+        splits = check_cv(self.cv, rows.Y).split(np.zeros((rows.n_rows, 1)), rows.Y)
+        return [replace(rows, rows=held) for _, held in splits]
+
+    def _n_folds(self) -> int:
+        return number_of_folds(self.cv)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
+    """AnytimeClassifier with ``alpha`` chosen by cross-validation, over all budgets at once.
+
+    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
+    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of :class:`AnytimeClassifier`.
+
+    Parameters
+    ----------
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, class_weight, tol
+        As in :class:`AnytimeClassifier`.
+    alphas : sequence of float
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are assigned to folds by a
+        hash of their values.
+    one_standard_error : bool
+        Take the largest ``alpha`` within one standard error of the best mean score.
+
+    Attributes
+    ----------
+    alpha_ : float
+    cv_scores_ : array of shape (n_alphas, n_folds)
+    classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
+        Of the model fitted on all data with ``alpha_``.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifierCV
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> search = AnytimeClassifierCV(heart.feature_groups, alphas=[1e-4, 1e-2, 1], rule="omp")
+    >>> search.fit(heart.data, heart.target).alpha_
+    0.01
+    """
+
+    alpha: float = field(init=False)
+    alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    cv: object = None
+    one_standard_error: bool = False
+
+    _parameter_constraints: ClassVar[Constraints] = searching(AnytimeClassifier)
