@@ -132,13 +132,21 @@ def test_dependent_columns(monkeypatch):
     assert kkt_errors(wide, X, y, 0.0).max() < 1e-7
 
 
+def test_columns_far_from_zero(monkeypatch):
+    X, y = make_data(14)
+    X += 1e6 * np.random.default_rng(0).normal(size=X.shape[1])
+    narrow, wide = both(monkeypatch, X, y, alpha=1e-2, refit=False)
+    np.testing.assert_allclose(wide.path_coef_, narrow.path_coef_, atol=1e-7 * np.abs(narrow.path_coef_).max())
+    assert kkt_errors(wide, X, y, 1e-2).max() < 1e-7
+
+
 def test_float32_tables_are_solved_as_exactly_as_their_products_allow(monkeypatch):
     X, y = make_data(7)
     X = X.astype(np.float32)
     _, wide = both(monkeypatch, X, y, alpha=1e-2, refit=False)
     _, exact = both(monkeypatch, X.astype(float), y, alpha=1e-2, refit=False)
-    np.testing.assert_allclose(wide.path_coef_, exact.path_coef_, atol=1e-5 * np.abs(exact.path_coef_).max())
-    assert kkt_errors(wide, X.astype(float), y, 1e-2).max() < 1e-4
+    np.testing.assert_allclose(wide.path_coef_, exact.path_coef_, atol=1e-6 * np.abs(exact.path_coef_).max())
+    assert kkt_errors(wide, X.astype(float), y, 1e-2).max() < 1e-5
 
 
 @pytest.mark.parametrize("P", [None, 2])

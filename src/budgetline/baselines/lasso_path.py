@@ -87,8 +87,7 @@ def lasso_path(
         The path ends when more groups have entered.
     """
     unit, size = _middle(weights), unit_of(float(np.sqrt(gram.target_variance.sum())))
-    scaled_gram = replace(gram, b=gram.b / size, target_variance=gram.target_variance / size**2)
-    working = Working.of(scaled_gram, sizes, weights / unit)
+    working = Working.of(_in_unit(gram, size), sizes, weights / unit)
     found = [working.start()]
     free = _free_gains(working)
     if isinstance(lambdas, tuple):
@@ -116,6 +115,12 @@ def _middle(weights: Float) -> float:
     """Return a power of two in the middle of the positive weights, a unit in which they are of moderate size."""
     _, exponents = np.frexp(weights[weights > 0])
     return math.ldexp(1.0, (int(exponents.min()) + int(exponents.max())) // 2) if exponents.size else 1.0
+
+
+def _in_unit(gram: Gram | WideGram, size: float) -> Gram | WideGram:
+    """Return the normal equations of targets divided by their size."""
+    found = replace(gram, b=gram.b / size, target_variance=gram.target_variance / size**2)
+    return replace(found, targets=found.targets / size) if isinstance(found, WideGram) else found
 
 
 def _in_user_units(scaled: Float, unit: float, size: float) -> Float:

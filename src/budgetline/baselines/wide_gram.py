@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import CHUNK_BYTES
@@ -23,6 +25,7 @@ class WideGram:
         Columns of A, group after group.
     alpha : float
         Ridge constant.
+    targets : array of shape (n, P)
     b : array of shape (D, P)
     target_variance : array of shape (P,)
     """
@@ -30,13 +33,14 @@ class WideGram:
     A: StandardisedColumns
     order: Positions
     alpha: float
+    targets: Float
     b: Float
     target_variance: Float
 
     @classmethod
     def of(cls, A: StandardisedColumns, targets: Float, order: Positions, alpha: float) -> WideGram:
         """Return b of columns in an order, for targets (n, P)."""
-        return cls(A, order, alpha, A.project(targets).T[order], (targets**2).sum(axis=0))
+        return cls(A, order, alpha, targets, A.project(targets).T[order], (targets**2).sum(axis=0))
 
     def gradient(self, coef: Float) -> Float:
         """Return b − A'A·coef, without the ridge, shape (D, P)."""
@@ -47,17 +51,22 @@ class WideGram:
         return np.asarray(self.b - self.A.project(self.A.root[:, None] * fitted).T[self.order])
 
     def grown(self, known: Gram, columns: Positions) -> Gram:
-        """Return C and b of columns (K,), of which C of the first is known."""
-        taken, new = self.order[columns], self.order[columns[len(known.b) :]]
-        A = replace(self.A, X=self.A.X[:, taken].astype(np.float64), mean=self.A.mean[taken], scale=self.A.scale[taken])
-        C = np.empty((columns.size, columns.size))
-        first = len(known.b)
-        C[:first, :first] = known.C
-        step = max(1, CHUNK_BYTES // (8 * self.A.root.size))
-        for start in range(0, new.size, step):
-            C[first + start : first + start + step] = A.project(self.A.columns(new[start : start + step]))
+        """Return C and b of columns (K,), of which those of the first are known."""
+        A, taken, first = self.A, self.order[columns], len(known.b)
+        product: Callable[[Float], Float]
+        if sparse.issparse(A.X):
+            product = replace(A, X=A.X[:, taken].astype(np.float64), mean=A.mean[taken], scale=A.scale[taken]).project
+        else:  # centred before they are multiplied: exact also for columns far from zero
+            held = A.columns(taken)
+            product = lambda some: some.T @ held  # noqa: E731
+        C, b = np.empty((columns.size, columns.size)), np.empty((columns.size, self.b.shape[1]))
+        C[:first, :first], b[:first] = known.C, known.b
+        step = max(1, CHUNK_BYTES // (8 * A.root.size))
+        for start in range(first, columns.size, step):
+            here = slice(start, start + step)
+            some = A.columns(taken[here])
+            C[here], b[here] = product(some), some.T @ self.targets
         C[:first, first:] = C[first:, :first].T
-        # as in Gram.of, a constant column gets a one
-        added = np.arange(first, columns.size)
-        C[added, added] += np.where(np.isfinite(self.A.scale[new]), 0.0, 1.0) + self.alpha
-        return Gram(C, self.b[columns], self.target_variance)
+        new = np.arange(first, columns.size)
+        C[new, new] += np.where(np.isfinite(A.scale[taken[first:]]), 0.0, 1.0) + self.alpha  # as in Gram.of
+        return Gram(C, b, self.target_variance)
