@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath
+from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, load, save
 from budgetline.baselines import group_lasso, working_groups
 
 SIZES = [3, 1, 7, 2, 1, 5, 4, 1, 6, 2] * 4
@@ -204,6 +204,20 @@ def test_refitted_stages_of_wide_data_answer_for_any_groups(monkeypatch):
         np.testing.assert_allclose(wide.predict(X, **keywords), same.predict(X, **keywords), rtol=1e-7)
     with pytest.warns(UserWarning, match="is not used"):
         wide.predict(X, available=[*groups[:2], str(int(np.setdiff1d(np.arange(40), wide.order_)[0]))])
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_wide_models_are_saved(monkeypatch, tmp_path, refit):
+    X, y = make_data(15)
+    _, wide = both(monkeypatch, X, y, alpha=1e-2, max_groups=5, refit=refit)
+    save(wide, tmp_path / "wide.budgetline")
+    again = load(tmp_path / "wide.budgetline")
+    assert again.max_groups == 5
+    assert again.sequence_.groups == wide.sequence_.groups
+    for name in ("coef_path_", "path_coef_", "lambdas_", "entry_lambdas_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(wide, name))
+    available = wide.sequence_.groups[1:4]
+    np.testing.assert_array_equal(again.predict(X, available=available), wide.predict(X, available=available))
 
 
 def test_shared_costs_requirements_and_columns_outside_all_groups(monkeypatch):
