@@ -31,7 +31,6 @@ from budgetline.objectives.gram import Gram
 PRECISION = 1e-4
 FEW = 25
 """How many of the 100 λ the peers get: from the largest down to 0.18 of it."""
-NOT_INSTALLED: Measurements = {"peers that are not installed": 1}
 
 
 def violation(problem: Problem, A: np.ndarray, t: np.ndarray, coefs: np.ndarray, lambdas: np.ndarray) -> float:
@@ -76,7 +75,7 @@ def path_case(rounds: int = 7) -> Measurements:
 def peer_case(package: str, solver: Callable[..., Callable[[float], np.ndarray]], ladder: list[float]) -> Measurements:
     """Compare with a peer at the tolerances of a ladder."""
     if find_spec(package) is None:
-        return NOT_INSTALLED
+        return {f"{package} is not installed": 1}
     warnings.simplefilter("ignore")
     problem = agricultural()
     A, t = standardised(problem)
@@ -123,14 +122,13 @@ def wide_case(make: Callable[[int, int, int], Problem], rounds: int = 3) -> Meas
     found["optimality conditions violated by"] = violation(problem, A, t, coefs, model.lambdas_)
     found |= {"λ": len(model.lambdas_), "groups in the last solution": groups_in(problem, coefs[-1])}
     if find_spec("celer") is None:
-        return found | NOT_INSTALLED
+        return found | {"celer is not installed": 1}
     few = problem.head(200)
     celer.solver(few, *standardised(few))(1.0)  # compile
     theirs: list[list[np.ndarray]] = []
-    step = celer.solver
     works = {
         "ours": lambda: model.fit(problem.X, problem.y),
-        "celer": lambda: theirs.append(peer_path(problem, A, t, step(problem, A, t), lambda **_: None)),
+        "celer": lambda: theirs.append(peer_path(problem, A, t, celer.solver(problem, A, t), lambda **_: None)),
     }
     times = in_turns(works, rounds)
     last = np.array(theirs[0])

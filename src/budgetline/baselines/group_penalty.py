@@ -89,7 +89,9 @@ class Penalised:
         # 1. free groups: w_F = C_F⁺ (b_F − C_FA w_A)
         inverse = np.linalg.pinv(C[np.ix_(~paid, ~paid)], rcond=EPS * max(1, paid.size), hermitian=True)
         carried, level = inverse @ C[np.ix_(~paid, paid)], inverse @ b[~paid]
-        C_left = C[np.ix_(paid, paid)] - C[np.ix_(paid, ~paid)] @ carried
+        C_left = C[np.ix_(paid, paid)]
+        if carried.size:
+            C_left -= C[np.ix_(paid, ~paid)] @ carried
         b_left = b[paid] - carried.T @ b[~paid]
         total = float(gram.target_variance.sum())
         left = max(total - float(np.sum(level * b[~paid])), 0.0)

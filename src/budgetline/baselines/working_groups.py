@@ -130,8 +130,7 @@ class Working:
         shift = (np.cumsum(self.sizes) - self.sizes)[groups] - (ends - sizes)
         columns = np.arange(sizes.sum()) + np.repeat(shift, sizes)
         known = np.repeat(kept, self.sizes[self.groups])
-        part = replace(self.gram, C=self.gram.C[np.ix_(known, known)], b=self.gram.b[known])
-        gram = self.wide.grown(part, columns)
+        gram = self.wide.grown(replace(self.gram, C=self.gram.C[np.ix_(known, known)], b=self.gram.b[known]), columns)
         problem = Penalised.of(gram, sizes, self.weights[groups])
         return replace(self, groups=groups, columns=columns, gram=gram, problem=problem)
 
