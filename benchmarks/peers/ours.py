@@ -21,7 +21,13 @@ def sequence(rule: str) -> Callable[[Problem, Any, Note], Answer]:
 
 def sparse(problem: Problem, _: Any, note: Note) -> Answer:
     model = GroupLassoPath(
-        problem.groups, problem.costs, alpha=0.0, refit=False, n_lambdas=N_LAMBDAS, lambda_ratio=LAMBDA_RATIO
+        problem.groups,
+        problem.costs,
+        alpha=0.0,
+        refit=False,
+        max_groups=problem.most,
+        n_lambdas=N_LAMBDAS,
+        lambda_ratio=LAMBDA_RATIO,
     ).fit(problem.X, problem.y)
     last = model.path_coef_[-1]
     used = {int(g) for g in problem.labels[last != 0]}
