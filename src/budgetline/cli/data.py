@@ -16,15 +16,14 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.cli.errors import Refused, refusing
 from budgetline.cli.printing import Printer
 from budgetline.data import Source, open_source
-from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
 from budgetline.data.parquet_files import parquet_schema
-from budgetline.data.sources import Chunk
+from budgetline.data.sources import Chunk, ahead
 from budgetline.data.tabular import arrow
+from budgetline.data.text_files import csv_schema
 from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown, some
 from budgetline.progress import make_bar
-from budgetline.statistics.passes import ahead
 
 COPIES = 4
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with."""
