@@ -20,8 +20,8 @@ from sklearn.utils import Bunch
 import budgetline
 import budgetline.cli.data
 import budgetline.cli.fitting
-import budgetline.data.csv_files
 import budgetline.data.sources
+import budgetline.data.text_files
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, make_report, open_source
 from budgetline.cli import main
 from budgetline.cli.printing import draw
@@ -391,7 +391,7 @@ def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
     run("fit", path, *given, "-o", "m")
     expected = budgetline.load("m").predict(X, stage=2)
     monkeypatch.setattr(budgetline.data.sources, "SOURCE_BYTES", 2000)
-    monkeypatch.setattr(budgetline.data.csv_files, "CSV_BLOCK", 4000)
+    monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 4000)
     sizes = []
     respond = AnytimeModel.respond
 
@@ -429,7 +429,7 @@ def test_an_output_is_replaced_in_full_or_not_at_all(run, monkeypatch):
     run("fit", path, *given, "-o", "m")
     X.loc[390, "c"] = np.nan
     X.assign(target=y).to_csv("late.csv", index=False)
-    monkeypatch.setattr(budgetline.data.csv_files, "CSV_BLOCK", 4000)
+    monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 4000)
     for output in ("out.csv", "out.parquet"):
         Path(output).write_text("old")
         before = sorted(os.listdir())

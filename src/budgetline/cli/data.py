@@ -16,18 +16,17 @@ from scipy import sparse
 from budgetline.arrays import Positions
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
-from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
 from budgetline.data.parquet_files import parquet_schema
-from budgetline.data.sources import Chunk
+from budgetline.data.sources import Chunk, ahead
 from budgetline.data.tabular import arrow
+from budgetline.data.text_files import csv_schema
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
 from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
-from budgetline.statistics.passes import ahead
 
 Name = str | None
 Names = Sequence[str] | None

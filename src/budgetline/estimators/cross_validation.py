@@ -23,6 +23,7 @@ from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fold, Training, number_of_folds
 from budgetline.statistics.moments import Moments
+from budgetline.threads import map_in_threads
 
 
 def searching(cls: type[AnytimeEstimator]) -> Constraints:
