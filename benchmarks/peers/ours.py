@@ -26,7 +26,13 @@ def regressor(problem: Problem, rule: str) -> AnytimeRegressor:
 
 def path(problem: Problem) -> GroupLassoPath:
     return GroupLassoPath(
-        problem.groups, problem.costs, alpha=0.0, refit=False, n_lambdas=N_LAMBDAS, lambda_ratio=LAMBDA_RATIO
+        problem.groups,
+        problem.costs,
+        alpha=0.0,
+        refit=False,
+        n_lambdas=N_LAMBDAS,
+        lambda_ratio=LAMBDA_RATIO,
+        max_groups=problem.most,
     )
 
 

@@ -137,7 +137,8 @@ class Logistic(_Plain):
 
     def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
         """Return φ and ∇φ from one exponential."""
-        small = np.exp(-np.abs(eta))
+        small = np.abs(eta)
+        np.exp(np.negative(small, out=small), out=small)
         value = np.log1p(small[:, 0]) + np.maximum(eta[:, 0], 0.0)
         return value, np.where(eta >= 0, 1.0, small) / (1.0 + small)
 

@@ -13,12 +13,14 @@ from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
 from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.engines import Ints, Loss
-from budgetline.threads import in_threads, sum_in_threads
+from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
 """Memory for all columns is reserved at once if it takes at most this many bytes."""
-BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 22, 512, 1 << 14
+BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 512, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
+FEW_THREADS = 4
+"""So few threads do not hinder each other by short steps."""
 FEW = 64
 """So few columns are standardised before a product, more are corrected after it."""
 EXTRA = 400
@@ -56,8 +58,8 @@ class RowsEngine:
         self.y_mean, counted = np.asarray(self.weight @ targets), targets[self.weight > 0]
         varies = bool(np.any(counted != counted[:1]))
         self.y_spread = float(np.sqrt(self.weight @ (targets - self.y_mean) ** 2).max()) if varies else 0.0
-        fitting = BLOCK_BYTES // (8 * (1 + order.size))
-        self.block_rows = min(max(FEWEST_ROWS, min(fitting, MOST_ROWS)), self.n_rows)
+        blocks = STRIPES * -(-8 * self.n_rows * (1 + order.size) // (STRIPES * BLOCK_BYTES))
+        self.block_rows = min(max(FEWEST_ROWS, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
         self.slices = [
             slice(start, min(start + self.block_rows, self.n_rows)) for start in range(0, self.n_rows, self.block_rows)
         ]
@@ -85,19 +87,38 @@ class RowsEngine:
     def at(self, columns: Ints, theta: Float) -> _RowsPoint:
         """Return the point at θ: risk and gradient in one pass."""
         Z, eta = self.design(columns), np.empty((theta.shape[1], self.n_rows))
+        loss, residual = np.empty(self.n_rows), np.empty_like(eta)
 
-        def sums(stripe: list[slice]) -> Float:
-            total = np.zeros((1 + columns.size, theta.shape[1]))
+        def score(stripe: list[slice]) -> None:
+            for s in stripe:
+                np.matmul(theta.T, Z(s), out=eta[:, s])
+
+        def compare(stripe: list[slice]) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
                 for s in stripe:
-                    scores = np.matmul(theta.T, Z(s), out=eta[:, s])
-                    value, mean = self.loss.value_and_mean(scores.T)
-                    total[0, 0] += self.weight[s] @ (value - np.einsum("qn,qn->n", self.targets[:, s], scores))
-                    total[1:] += Z(s) @ (self.weight[s, None] * (self.targets[:, s].T - mean))
+                    value, mean = self.loss.value_and_mean(eta[:, s].T)
+                    loss[s] = value - (self.targets[:, s] * eta[:, s]).sum(axis=0)
+                    residual[:, s] = self.weight[s] * (self.targets[:, s] - mean.T)
+
+        def project(stripe: list[slice]) -> Float:
+            return added(lambda s: Z(s) @ residual[:, s].T, stripe)
+
+        def all_steps(stripe: list[slice]) -> Float:
+            total = np.zeros((columns.size, len(eta)))
+            for s in stripe:
+                score([s])
+                compare([s])
+                total += project([s])
             return total
 
-        total = sum_in_threads(sums, self.slices)
-        return _RowsPoint(self, eta, float(total[0, 0]), columns, total[1:])
+        if blas_threads() <= FEW_THREADS:
+            descent = sum_in_threads(all_steps, self.slices)
+        else:  # the same numbers, without many threads that each wait for Python between short steps
+            in_threads(score, self.slices)
+            compare(self.slices)
+            descent = sum_in_threads(project, self.slices)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _RowsPoint(self, eta, float(self.weight @ loss), columns, descent)
 
     def design(self, columns: Ints) -> Blocks:
         """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""
