@@ -144,7 +144,7 @@ class _OrderedSum:
 @cache
 def _pool() -> ThreadPoolExecutor:
     """Return the threads that help; starting them takes longer than a small product."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="budgetline")
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="rows")
 
 
 if hasattr(os, "register_at_fork"):
