@@ -168,6 +168,8 @@ def assert_same(a, b, where="model"):
         np.testing.assert_array_equal(a, b, strict=True, err_msg=where)
         if a.dtype.kind == "f":
             assert np.array_equal(np.signbit(a), np.signbit(b)), where
+    elif isinstance(a, BaseEstimator) or type(a).__module__ == "budgetline.objectives.families":
+        assert_same(dict(sorted(vars(a).items())), dict(sorted(vars(b).items())), where)
     elif dataclasses.is_dataclass(a):
         for f in dataclasses.fields(a):
             assert_same(getattr(a, f.name), getattr(b, f.name), f"{where}.{f.name}")
@@ -179,8 +181,6 @@ def assert_same(a, b, where="model"):
         assert len(a) == len(b), where
         for k, (x, y) in enumerate(zip(a, b, strict=True)):
             assert_same(x, y, f"{where}[{k}]")
-    elif isinstance(a, BaseEstimator) or type(a).__module__ == "budgetline.objectives.families":
-        assert_same(dict(sorted(vars(a).items())), dict(sorted(vars(b).items())), where)
     else:
         assert a == b or (a != a and b != b), where
 
