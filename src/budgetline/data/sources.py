@@ -181,7 +181,7 @@ def chunk_rows_for(width: int, itemsize: int = 8) -> int:
 
 
 def small_chunk_rows(width: int) -> int:
-    """Return how many rows make a chunk of which two are computed at once, unless it had fewer rows than 4 ``width``."""
+    """Return how many rows make a chunk of which two are computed at once; it is larger for a wide table."""
     return min(chunk_rows_for(width), max(chunk_rows_for(width) // 2, 4 * width))
 
 
