@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.data.rows import CHUNK_BYTES
 from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import some
 
@@ -182,8 +181,8 @@ def chunk_rows_for(width: int, itemsize: int = 8) -> int:
 
 
 def small_chunk_rows(width: int) -> int:
-    """Return how many rows of doubles stay in the cache, and outweigh the products of all columns that they add."""
-    return min(chunk_rows_for(width), max(CHUNK_BYTES // (8 * max(width, 1)), 4 * width))
+    """Return how many rows make a chunk of which two are computed at once; it is larger for a wide table."""
+    return min(chunk_rows_for(width), max(chunk_rows_for(width) // 2, 4 * width))
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
