@@ -5,12 +5,13 @@ APT := apt-get -qq -o Acquire::http::Timeout=30 -o Acquire::Retries=1
 DEMO := .venv/.demo
 READY := .venv/.ready
 MINIMUM := .venv-minimum
+ADELIE := .venv-adelie
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
 NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation model objectives optimality sequencing shared_costs statistics theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
 
-.PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench fuzz clean
+.PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench peers fuzz clean
 
 # Under LC_ALL=C, Python below 3.13 cannot read the name of a folder that is not ASCII, and an editable install is such a name.
 ifeq ($(LC_ALL),C)
@@ -70,6 +71,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
 
+# What benchmarks/compare_peers.py compares with. adelie needs NumPy below 2, we 2 or newer: it has its own environment.
+peers: $(READY) $(ADELIE)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
+
 # Random trials against slow truths, for as long as you like; what fails is kept in tests/regressions.
 MINUTES ?= 60
 SEED ?= 0
@@ -95,5 +100,12 @@ $(MINIMUM)/.ready: pyproject.toml tools/minimum_versions.py
 	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -c $(MINIMUM)/constraints.txt -e '.[test]'
 	touch $@
 
+# The last NumPy below 2 has wheels for Python up to 3.12.
+$(ADELIE)/.ready: benchmarks/peers/adelie.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] > (3, 12) and "make peers PYTHON=python3.12")'
+	$(PYTHON) -m venv --clear $(ADELIE)
+	$(ADELIE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 clean:
-	rm -rf .venv .venv-minimum site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-minimum .venv-adelie site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,19 +7,21 @@ gradient, in our scaling, is as small as ours is asked to be.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from core import Cases, Measurements, in_turns, main, peak_rise_mb, seconds
+from logistic_data import DATA
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import SplineTransformer
 
-from budgetline import AnytimeClassifier
-from budgetline.datasets import make_agricultural
+from budgetline import AnytimeClassifier, AnytimeClassifierCV
 
-ALPHA, TOL = 1e-5, 1e-10
-MFEAT = Path(__file__).resolve().parents[2] / "shared" / "data" / "mfeat"
+ALPHA, TOL = 1e-4, 1e-10
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+MFEAT, SPAM = SHARED / "mfeat", SHARED / "field" / "spam.csv.gz"
 MFEAT_SIZES = {"fou": 76, "fac": 216, "kar": 64, "pix": 240, "zer": 47, "mor": 6}
 
 Data = tuple[np.ndarray, np.ndarray, dict[str, list[int]]]
@@ -42,37 +44,60 @@ def matching(X: np.ndarray, y: np.ndarray) -> LogisticRegression:
     raise RuntimeError("scikit-learn does not reach the tolerance")
 
 
-def logistic_case(rounds: int = 3) -> Measurements:
-    field = make_agricultural(100_000, random_state=0)
-    X, y, groups = field.data, (field.target == 2).astype(int), field.feature_groups
-    ours = AnytimeClassifier(groups, rule="omp", alpha=ALPHA, tol=TOL)
-    memory = peak_rise_mb(lambda: ours.fit(X, y))
+def logistic_case(name: str, rows: int = 50_000, rounds: int = 3) -> Measurements:
+    """Our sequences beside one fit of all columns, on columns that are standardised for it beforehand."""
+    X, y, groups = DATA[name][1](rows, 0)
     mean, scale = X.mean(axis=0), X.std(axis=0)
     standardised = (X - mean) / scale
+    omp, score = (AnytimeClassifier(groups, rule=rule, alpha=ALPHA, tol=TOL) for rule in ("omp", "score"))
+    memory = peak_rise_mb(lambda: omp.fit(X, y))
     theirs = matching(standardised, y)
-    times = in_turns({"ours": lambda: ours.fit(X, y), "theirs": lambda: theirs.fit(standardised, y)}, rounds)
-    ratio = float(np.median(times["ours"] / times["theirs"]))
-    own = gradient_norm(standardised, y, ours.coef_ * scale, ours.intercept_ + ours.coef_ @ mean)
-    apart = float(np.abs(np.ravel(ours.coef_) * scale - theirs.coef_[0]).max())
+    fits = {"omp": (omp, X), "score": (score, X), "theirs": (theirs, standardised)}
+    times = in_turns({name: partial(model.fit, table, y) for name, (model, table) in fits.items()}, rounds)
+    apart = float(np.abs(np.ravel(omp.coef_) * scale - theirs.coef_[0]).max())
     return {
-        "omp sequence, seconds": float(np.median(times["ours"])),
+        "omp sequence, seconds": float(np.median(times["omp"])),
         "one LogisticRegression, seconds": float(np.median(times["theirs"])),
-        "omp / LogisticRegression": ratio,
+        "omp / LogisticRegression": float(np.median(times["omp"] / times["theirs"])),
+        "score / omp": float(np.median(times["score"] / times["omp"])),
         "memory above X, MB": memory,
-        "stages": len(ours.order_),
-        "gradient, ours": own,
-        "gradient, LogisticRegression": gradient_norm(standardised, y, theirs.coef_, theirs.intercept_),
-        "tol of LogisticRegression": theirs.tol,
+        "gradient, ours": gradient_norm(standardised, y, omp.coef_ * scale, omp.intercept_ + omp.coef_ @ mean),
         "iterations of LogisticRegression": int(theirs.n_iter_[0]),
         "largest difference of coefficients": apart,
-        "load average of the machine": os.getloadavg()[0],
     }
 
 
-def score_case() -> Measurements:
-    field = make_agricultural(100_000, random_state=0)
-    model = AnytimeClassifier(field.feature_groups, rule="score", alpha=ALPHA, tol=TOL)
-    return {"score sequence, seconds": seconds(lambda: model.fit(field.data, field.target == 2))}
+def many_classes_case(rounds: int = 5) -> Measurements:
+    """100 classes, three columns: our sequence beside scikit-learn's models of the same prefixes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 100
+    X = rng.standard_normal((1000, 3))
+    X[:, 0] += y / 30
+    ours = AnytimeClassifier(rule="score", alpha=ALPHA, tol=TOL)
+    ours.fit(X, y)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+
+    def theirs() -> None:
+        for stage in (1, 2, 3):
+            LogisticRegression(C=1 / (ALPHA * len(y)), tol=1e-6, max_iter=10_000).fit(Z[:, ours.order_[:stage]], y)
+
+    times = in_turns({"ours": lambda: ours.fit(X, y), "theirs": theirs}, rounds)
+    return {
+        "score sequence, seconds": float(np.median(times["ours"])),
+        "score / LogisticRegression of three prefixes": float(np.median(times["ours"] / times["theirs"])),
+    }
+
+
+def spam_case() -> Measurements:
+    """Cross-validation of five alphas on cubic splines of every column, a group each."""
+    table = np.genfromtxt(SPAM, delimiter=",", names=True)
+    raw = np.column_stack([table[name] for name in table.dtype.names])
+    X, y = raw[:, :-1], raw[:, -1]
+    splines = [SplineTransformer(n_knots=6, knots="uniform").fit_transform(X[:, [d]]) for d in range(X.shape[1])]
+    groups = _consecutive({str(d): part.shape[1] for d, part in enumerate(splines)})
+    search = AnytimeClassifierCV(groups, rule="omp")
+    wide = np.hstack(splines)
+    return {"columns": wide.shape[1], "fit, seconds": seconds(lambda: search.fit(wide, y))}
 
 
 def mfeat_like() -> Data:
@@ -96,7 +121,7 @@ def _consecutive(sizes: dict[str, int]) -> dict[str, list[int]]:
 
 def softmax_case(data: Callable[[], Data]) -> Measurements:
     X, y, groups = data()
-    model = AnytimeClassifier(groups, rule="omp", alpha=ALPHA, tol=TOL)
+    model = AnytimeClassifier(groups, rule="omp", alpha=1e-5, tol=TOL)
     return {
         "omp sequence, seconds": seconds(lambda: model.fit(X, y)),
         "accuracy in sample, first stage": float(np.mean(model.predict(X, stage=1) == y)),
@@ -105,16 +130,27 @@ def softmax_case(data: Callable[[], Data]) -> Measurements:
 
 
 CASES: Cases = {
-    "logistic": (
-        "logistic, 100,000 × 328, 57 groups",
-        logistic_case,
-        {"omp / LogisticRegression": 5, "memory above X, MB": 400, "gradient, ours": TOL},
-    ),
-    "score": ("logistic, 100,000 × 328, 57 groups, once", score_case, {}),
-    "softmax": ("softmax, 10 classes, generated 2,000 × 649, 6 groups", lambda: softmax_case(mfeat_like), {}),
+    name: (
+        f"logistic, {label}, 50,000 rows",
+        partial(logistic_case, name),
+        {"omp / LogisticRegression": 5, "score / omp": 2, "memory above X, MB": 400, "gradient, ours": TOL},
+    )
+    for name, (label, _) in DATA.items()
 }
+CASES["softmax"] = ("softmax, 10 classes, generated 2,000 × 649, 6 groups", lambda: softmax_case(mfeat_like), {})
+CASES["classes"] = (
+    "softmax, 100 classes, 1,000 × 3",
+    many_classes_case,
+    {"score / LogisticRegression of three prefixes": 5},
+)
+if SPAM.is_file():
+    CASES["cv"] = ("AnytimeClassifierCV, spam with splines", spam_case, {"fit, seconds": 20})
 if MFEAT.is_dir():
-    CASES["mfeat"] = ("softmax, 10 classes, mfeat 2,000 × 649, 6 groups", lambda: softmax_case(mfeat), {})
+    CASES["mfeat"] = (
+        "softmax, 10 classes, mfeat 2,000 × 649, 6 groups",
+        lambda: softmax_case(mfeat),
+        {"omp sequence, seconds": 8},
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,10 @@ Command line and way of measuring as in ``core.py``: each case in a process of i
 turns. celer and skglm solve the same problem (standardised data, no ridge) on the first few λ of the same grid, each
 from its solution before, at the loosest tolerance of a ladder at which they violate the optimality conditions by no
 more than ``PRECISION`` of λ·cost, or at the tightest if none does. Ours is for the same λ, at its own tolerance.
+
+On wide data a path ends at the first λ with at least 100 groups. Ours includes standardising the columns and the
+least-squares models of the first 100 prefixes; celer is given standardised columns, and has its own tolerance. A peer
+that is not installed (``pip install 'budgetline[peers]'``) is a line of the table.
 """
 
 from __future__ import annotations
@@ -11,119 +15,136 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
+from compare_peers import agricultural, drawn, peak_mb
 from core import Cases, Measurements, in_turns, main, seconds
+from peers import Problem, celer, skglm
+from peers.problem import groups_in, standardised
+from peers.problem import lasso_path as peer_path
 
 from budgetline import GroupLassoPath, Moments
 from budgetline.baselines.lasso_path import lasso_path
-from budgetline.datasets import make_agricultural
 from budgetline.objectives.gram import Gram
 
 PRECISION = 1e-4
 FEW = 25
 """How many of the 100 λ the peers get: from the largest down to 0.18 of it."""
 
-field = make_agricultural(100_000, random_state=0)
-X, y, costs = field.data, field.target.astype(float), np.array(field.feature_groups.costs)
-layout = field.feature_groups.resolve(None, X.shape[1])
-order = np.concatenate(layout.columns)
-sizes = np.array([columns.size for columns in layout.columns])
 
-
-def violation(C: np.ndarray, b: np.ndarray, coefs: np.ndarray, lambdas: np.ndarray) -> float:
-    """Largest error of the optimality conditions relative to λ·cost, for standardised coefficients (L, D)."""
-    worst = 0.0
+def violation(problem: Problem, A: np.ndarray, t: np.ndarray, coefs: np.ndarray, lambdas: np.ndarray) -> float:
+    """Largest error of the optimality conditions relative to λ·cost, for coefficients (L, D) of columns A."""
+    starts, worst = np.cumsum(problem.sizes) - problem.sizes, 0.0
     for value, w in zip(lambdas, coefs, strict=True):
-        r = b - C @ w
-        for end, size, cost in zip(np.cumsum(sizes), sizes, costs, strict=True):
-            here, kappa = slice(end - size, end), value * cost
-            norm = np.linalg.norm(w[here])
-            left = np.linalg.norm(r[here] - kappa * w[here] / norm) if norm else np.linalg.norm(r[here]) - kappa
-            worst = max(worst, float(left) / kappa)
+        norms = np.sqrt(np.add.reduceat(w**2, starts))
+        kappa = value * problem.costs
+        pull = np.divide(kappa, norms, out=np.zeros_like(norms), where=norms > 0)
+        r = A.T @ (t - A @ w) / len(t) - np.repeat(pull, problem.sizes) * w
+        left = np.sqrt(np.add.reduceat(r**2, starts)) - np.where(norms > 0, 0.0, kappa)
+        worst = max(worst, float((left / kappa).max()))
     return worst
 
 
 def path_case(rounds: int = 7) -> Measurements:
-    moments = Moments.of(X, y)
-    model = GroupLassoPath(field.feature_groups)
-    gram = Gram.of(moments, order, model.alpha)
-    problem = gram, sizes, costs
-
+    problem = agricultural()
+    X, y, moments = problem.X, problem.y, Moments.of(problem.X, problem.y)
+    model = GroupLassoPath(problem.groups, problem.costs)
+    given = Gram.of(moments, np.arange(X.shape[1]), model.alpha), problem.sizes, problem.costs
     works: dict[str, Callable[[], object]] = {
         "XtX": lambda: X.T @ X,
-        "path": lambda: lasso_path(*problem, (100, 1e-3)),
-        "moments": lambda: GroupLassoPath(field.feature_groups).fit_moments(moments),
+        "path": lambda: lasso_path(*given, (100, 1e-3)),
+        "moments": lambda: GroupLassoPath(problem.groups, problem.costs).fit_moments(moments),
         "data": lambda: model.fit(X, y),
     }
     times = in_turns(works, rounds)
-    path = lasso_path(*problem, (100, 1e-3))
+    path = lasso_path(*given, (100, 1e-3))
     return {
         "X'X seconds": float(np.median(times["XtX"])),
         "100 λ from moments, seconds": float(np.median(times["path"])),
         "100 λ from moments / X'X": float(np.median(times["path"] / times["XtX"])),
         "estimator from moments / X'X": float(np.median(times["moments"] / times["XtX"])),
         "estimator from data / X'X": float(np.median(times["data"] / times["XtX"])),
-        "optimality conditions violated by": violation(gram.C, gram.b[:, 0], path.coefs[:, 0], path.lambdas),
-        "largest duality gap / R(∅)": float(path.gaps.max() / (gram.target_variance.sum() / 2)),
+        "optimality conditions violated by": float(path.violations.max()),
+        "largest duality gap / R(∅)": float(path.gaps.max() / given[0].null_value),
         "groups in the last solution": int(np.sum(path.entries < 100)),
         "load average of the machine": os.getloadavg()[0],
     }
 
 
-def celer_path(A: np.ndarray, t: np.ndarray, lambdas: np.ndarray, tol: float) -> np.ndarray:
-    from celer import GroupLasso
-
-    groups = [list(map(int, g)) for g in np.split(np.arange(A.shape[1]), np.cumsum(sizes)[:-1])]
-    model = GroupLasso(groups, weights=costs, fit_intercept=False, tol=tol, warm_start=True)
-    return np.array([model.set_params(alpha=value).fit(A, t).coef_.copy() for value in lambdas])
-
-
-def skglm_path(A: np.ndarray, t: np.ndarray, lambdas: np.ndarray, tol: float) -> np.ndarray:
-    from skglm.datafits import QuadraticGroup
-    from skglm.penalties import WeightedGroupL2
-    from skglm.solvers import GroupBCD
-    from skglm.utils.data import grp_converter
-    from skglm.utils.jit_compilation import compiled_clone
-
-    indices, pointers = grp_converter(list(map(int, sizes)), A.shape[1])
-    datafit = compiled_clone(QuadraticGroup(pointers, indices))
-    datafit.initialize(A, t)
-    solver, found, w = GroupBCD(tol=tol), [], np.zeros(A.shape[1])
-    for value in lambdas:
-        penalty = compiled_clone(WeightedGroupL2(value, costs, pointers, indices))
-        w = solver.solve(A, t, datafit, penalty, w_init=w, Xw_init=A @ w)[0]
-        found.append(w.copy())
-    return np.array(found)
-
-
-def peer_case(peer: Callable[..., np.ndarray], tolerances: list[float]) -> Measurements:
+def peer_case(package: str, solver: Callable[..., Callable[[float], np.ndarray]], ladder: list[float]) -> Measurements:
+    """Compare with a peer at the tolerances of a ladder."""
+    if find_spec(package) is None:
+        return {f"{package} is not installed": 1}
     warnings.simplefilter("ignore")
-    gram = Gram.of(Moments.of(X, y), order, 0.0)
-    problem = gram, sizes, costs
-    lambdas = lasso_path(*problem, (100, 1e-3)).lambdas[1:FEW]
-    A = np.asfortranarray(((X - X.mean(axis=0)) / X.std(axis=0))[:, order])
-    t = y - y.mean()
-    peer(A[:1000], t[:1000], lambdas[:1], 1e-2)  # compile
-    for tol in tolerances:
+    problem = agricultural()
+    A, t = standardised(problem)
+    given = Gram.of(Moments.of(problem.X, problem.y), np.arange(A.shape[1]), 0.0), problem.sizes, problem.costs
+    lambdas = lasso_path(*given, (100, 1e-3)).lambdas[1:FEW]
+
+    def coefs(tol: float, rows: int = len(t), number: int = FEW) -> np.ndarray:
+        step = solver(problem, np.asfortranarray(A[:rows]), t[:rows], tol)
+        return np.array([step(value).copy() for value in lambdas[:number]])
+
+    coefs(1e-2, 1000, 1)  # compile
+    for tol in ladder:
         found: list[np.ndarray] = []
-        theirs = seconds(lambda tol=tol, found=found: found.append(peer(A, t, lambdas, tol)))
-        reached = violation(gram.C, gram.b[:, 0], found[0], lambdas)
+        theirs = seconds(lambda tol=tol, found=found: found.append(coefs(tol)))
+        reached = violation(problem, A, t, found[0], lambdas)
         if reached <= PRECISION:
             break
-    ours = float(np.median([seconds(lambda: lasso_path(*problem, lambdas)) for _ in range(5)]))
-    apart = np.abs(found[0] - lasso_path(*problem, lambdas).coefs[:, 0]).max()
+    ours = float(np.median([seconds(lambda: lasso_path(*given, lambdas)) for _ in range(5)]))
+    apart = np.abs(found[0] - lasso_path(*given, lambdas).coefs[:, 0]).max()
     return {
         "seconds, standardised data given": theirs,
         "ours from moments, seconds": ours,
-        "ours with the moments, seconds": ours + seconds(lambda: Moments.of(X, y)),
+        "ours with the moments, seconds": ours + seconds(lambda: Moments.of(problem.X, problem.y)),
         "tol of the peer": tol,
         "optimality conditions violated by": reached,
         "largest difference of coefficients": float(apart),
     }
 
 
+def correlated(rows: int, D: int, most: int) -> Problem:
+    """As ``drawn``, with a factor that all columns share and groups of unequal size."""
+    problem, rng = drawn(rows, D, most), np.random.default_rng(1)
+    sizes = np.tile([1, 9, 3, 7], D // 20)
+    return Problem(problem.X + rng.standard_normal((rows, 1)), problem.y, sizes, rng.uniform(0.5, 2, sizes.size), most)
+
+
+def wide_case(make: Callable[[int, int, int], Problem], rounds: int = 3) -> Measurements:
+    warnings.simplefilter("ignore")
+    problem = make(2_000, 20_000, 100)
+    model = GroupLassoPath(problem.groups, problem.costs, alpha=0.0, max_groups=100)
+    found: Measurements = {"seconds": seconds(lambda: model.fit(problem.X, problem.y)), "peak memory, MB": peak_mb()}
+    A, t = standardised(problem)
+    coefs = model.path_coef_ * problem.X.std(axis=0)
+    found["optimality conditions violated by"] = violation(problem, A, t, coefs, model.lambdas_)
+    found |= {"λ": len(model.lambdas_), "groups in the last solution": groups_in(problem, coefs[-1])}
+    if find_spec("celer") is None:
+        return found | {"celer is not installed": 1}
+    few = problem.head(200)
+    celer.solver(few, *standardised(few))(1.0)  # compile
+    theirs: list[list[np.ndarray]] = []
+    works = {
+        "ours": lambda: model.fit(problem.X, problem.y),
+        "celer": lambda: theirs.append(peer_path(problem, A, t, celer.solver(problem, A, t), lambda **_: None)),
+    }
+    times = in_turns(works, rounds)
+    last = np.array(theirs[0])
+    return found | {
+        "celer, seconds, standardised data given": float(np.median(times["celer"])),
+        "ours / celer": float(np.median(times["ours"] / times["celer"])),
+        "celer: optimality conditions violated by": violation(problem, A, t, last, model.lambdas_[1 : 1 + len(last)]),
+        "celer: λ": 1 + len(last),
+        "celer: groups in the last solution": groups_in(problem, last[-1]),
+        "load average of the machine": os.getloadavg()[0],
+    }
+
+
 SHAPE = "100,000 × 328, 57 groups"
+WIDE = "2,000 × 20,000, to 100 groups"
+BEFORE_CELER = {"peak memory, MB": 2048, "ours / celer": 1, "optimality conditions violated by": 1e-8}
 CASES: Cases = {
     "path": (
         f"{SHAPE}, 100 λ",
@@ -134,8 +155,18 @@ CASES: Cases = {
             "optimality conditions violated by": 1e-8,
         },
     ),
-    "celer": (f"celer, {SHAPE}, first {FEW - 1} λ", lambda: peer_case(celer_path, [1e-6, 1e-8, 1e-10, 1e-12]), {}),
-    "skglm": (f"skglm, {SHAPE}, first {FEW - 1} λ", lambda: peer_case(skglm_path, [1e-5, 1e-6, 1e-7, 1e-8]), {}),
+    "wide": (f"{WIDE} of 5 columns", lambda: wide_case(drawn), BEFORE_CELER),
+    "correlated": (f"{WIDE} of 1 to 9 columns with a common factor", lambda: wide_case(correlated), BEFORE_CELER),
+    "celer": (
+        f"celer, {SHAPE}, first {FEW - 1} λ",
+        lambda: peer_case("celer", celer.solver, [1e-6, 1e-8, 1e-10, 1e-12]),
+        {},
+    ),
+    "skglm": (
+        f"skglm, {SHAPE}, first {FEW - 1} λ",
+        lambda: peer_case("skglm", skglm.solver, [1e-5, 1e-6, 1e-7, 1e-8]),
+        {},
+    ),
 }
 
 

@@ -17,8 +17,7 @@ from core import Cases, Measurements, in_turns, main
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRunner, Extractor
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.features import OneRow
-from budgetline.runtime.subset_models import SubsetModels
+from budgetline.runtime.scoring import OneRow, SubsetModels
 
 
 def constant(_: Any, values: np.ndarray) -> np.ndarray:

@@ -31,8 +31,8 @@ from budgetline import (
     timeliness,
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural
-from budgetline.optimality.all_subsets import MOST_GROUPS
 from budgetline.optimality.certify import CLOSED, SEPARATING, certified_budgets
+from budgetline.optimality.exact import MOST_GROUPS
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import separate
 from budgetline.optimality.search import Search

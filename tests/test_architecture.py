@@ -49,7 +49,7 @@ MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
 OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
-    "budgetline.runtime.calls",  # users' functions, whose failures are results
+    "budgetline.runtime.extractors",  # users' functions, whose failures are results
     "budgetline.messages",  # the repr of a value, in the middle of an error message
 }
 WRITE_IN_FULL = {

@@ -18,7 +18,7 @@ from budgetline import (
 from budgetline.budgets import Demand, Rates
 from budgetline.evaluation import oracle_curve, plateau
 from budgetline.groups.prices import Prices
-from budgetline.optimality.all_subsets import best_order
+from budgetline.optimality.exact import best_order
 from budgetline.sequencing import Doubling, greedy_sequence
 
 FACTORS = (2.0**900, 2.0**-900)

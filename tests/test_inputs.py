@@ -22,8 +22,10 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
     Moments,
+    cross_val_budget_curve,
     open_source,
 )
+from budgetline.inputs import NamedArray
 from budgetline.objectives import ConvexLoss
 from budgetline.sequencing import Doubling
 
@@ -1083,3 +1085,14 @@ def test_of_a_long_setting_the_error_shows_the_beginning(name):
     with pytest.raises(ValueError, match=f"The '{name}' parameter of AnytimeRegressor must be") as caught:
         AnytimeRegressor(**{name: "x" * 10**6}).fit(X, y)
     assert len(str(caught.value)) <= 1000
+
+
+def test_an_array_with_names_is_a_table_like_a_frame():
+    named = NamedArray(X, tuple(NAMES))
+    by_frame, by_array = (AnytimeRegressor(BY_NAME).fit(table, y) for table in (DF, named))
+    np.testing.assert_array_equal(by_array.predict(named, stage=1), by_frame.predict(DF, stage=1))
+    assert by_array.feature_names_in_.tolist() == NAMES
+    curves = [cross_val_budget_curve(by_array, table, y, cv=3) for table in (DF, named)]
+    np.testing.assert_array_equal(curves[0].values, curves[1].values)
+    with pytest.raises(ValueError, match="'c' instead of 'b'"):
+        by_array.predict(NamedArray(X, ("a", "c", "b", "d")))

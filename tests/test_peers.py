@@ -8,14 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import log_loss
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
 import compare_peers  # noqa: E402
-from peers import PEERS  # noqa: E402
+import logistic_data  # noqa: E402
+import peers_page  # noqa: E402
+from peers import adelie  # noqa: E402
 from peers.choices import ORDERS, SETS, SINGLE_TARGET, Training, filled, prefix  # noqa: E402
-from peers.problem import Problem, lambda_grid, standardised, triangle  # noqa: E402
+from peers.problem import Problem, explained, lambda_grid, standardised, triangle, violation  # noqa: E402
+from peers.registry import MODULE_OF, PEERS  # noqa: E402
+
+ADELIE = ROOT / adelie.ENVIRONMENT / "bin" / "python"
 
 
 def have(package):
@@ -35,7 +41,7 @@ def run(name, problem):
     return peer.run(problem, peer.prepare(problem), lambda **_: None)
 
 
-def explained(answer, problem):
+def share(answer, problem):
     return 1 - np.mean((problem.y - answer.fitted()) ** 2) / problem.y.var()
 
 
@@ -43,7 +49,10 @@ def explained(answer, problem):
 
 
 # Of skglm only the solver, below: compiling takes long.
-@pytest.mark.parametrize("name", [n for n in PEERS if not n.startswith("skglm") and PEERS[n].path != "one model"])
+@pytest.mark.parametrize(
+    "name",
+    [n for n, p in PEERS.items() if p.loss == "squared" and p.package != "skglm" and p.path != "one model"],
+)
 def test_paths_end_at_least_squares(name):
     if not have(PEERS[name].package):
         pytest.skip(f"{PEERS[name].package} is not installed")
@@ -51,7 +60,7 @@ def test_paths_end_at_least_squares(name):
     answer = run(name, data)
     best = LinearRegression().fit(data.X, data.y).score(data.X, data.y)
     # A lasso path ends at a thousandth of its largest penalty.
-    assert best - 0.01 < explained(answer, data) < best + 1e-9
+    assert best - 0.01 < share(answer, data) < best + 1e-9
     assert (answer.groups, answer.columns) == (4, 10)
 
 
@@ -87,6 +96,101 @@ def test_solvers_meet_the_optimality_conditions(package):
         assert True in seen
 
 
+def test_our_lasso_meets_the_optimality_conditions_to_its_tolerance():
+    for name in ("ours, lasso", "ours, lasso, given"):
+        assert run(name, problem()).checks()["violation"] < 1e-8
+
+
+def test_the_violation_of_a_path_is_that_of_its_worst_group():
+    data = Problem(np.empty((5, 3)), np.empty(5), np.array([2, 1]), np.array([1.0, 2.0]))
+    lambdas, coefs = np.array([1.0, 0.5]), np.array([[0.0, 0.0, 0.0], [3.0, 4.0, 0.0]])
+    exact = np.array([[0.6, 0.8, 2.0], [0.3, 0.4, -1.0]])
+    assert violation(data, data.costs, lambdas, coefs, exact) == pytest.approx(0, abs=1e-15)
+    # The second group is out and allowed 2; the first is in and off by 0.1 of 0.5.
+    for wrong, expected in (([[0, 0, 0.1], [0, 0, 0]], 0.05), ([[0, 0, 0.1], [0.1, 0, 0]], 0.2)):
+        found = violation(data, data.costs, lambdas, coefs, exact + np.array(wrong))
+        assert found == pytest.approx(expected)
+
+
+def classes(n=200):
+    data = problem(n)
+    return Problem(data.X, (data.y > 5).astype(float), data.sizes, np.ones(4))
+
+
+@pytest.mark.parametrize("name", ["ours, logistic", "sklearn logistic"])
+def test_logistic_models_end_at_the_ridge_solution(name):
+    data = classes()
+    A = standardised(data)[0]
+    best = LogisticRegression(C=1 / (1e-4 * len(A)), tol=1e-10, max_iter=1000).fit(A, data.y)
+    np.testing.assert_allclose(run(name, data).fitted(), best.predict_proba(A)[:, 1], atol=1e-3)
+
+
+def test_the_share_of_the_deviance():
+    y, p = np.array([0.0, 1, 1, 0, 1]), np.array([0.2, 0.7, 0.9, 0.4, 0.5])
+    assert explained(y, p, "logistic") == pytest.approx(1 - log_loss(y, p) / log_loss(y, np.full(5, 0.6)))
+    assert explained(y, np.full(5, 0.6), "logistic") == pytest.approx(0)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.append(sys.argv[1])
+from one_peer import say
+from peers.adelie import PEERS
+from peers.problem import Problem
+peer, problem = PEERS[sys.argv[2]], Problem.load(Path(sys.argv[3]))
+seen = []
+answer = peer.run(problem, peer.prepare(problem), lambda **facts: seen.append(facts), tol=1e-16)
+say(fitted=answer.fitted().tolist(), groups=answer.groups, models=answer.models, noted=len(seen), **answer.checks())
+"""
+
+
+@pytest.mark.slow  # a process each, and a tight tolerance
+@pytest.mark.skipif(not ADELIE.exists(), reason="adelie has no environment: make peers")
+@pytest.mark.parametrize("name", adelie.PEERS)
+def test_adelie_solves_its_problem(name, tmp_path):
+    logistic = PEERS[name].loss == "logistic"
+    data = classes() if logistic else problem()
+    data.save(tmp_path)
+    command = [str(ADELIE), "-c", SCRIPT, str(ROOT / "benchmarks"), name, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["violation"] < 1e-4
+    assert found["models"] == found["noted"] == (100 if logistic else 99)
+    if not logistic:
+        np.testing.assert_allclose(found["fitted"], run("ours, lasso", data).fitted(), atol=1e-5)
+
+
+def test_where_adelie_would_have_stopped():
+    assert adelie.early_exit(np.array([0.0, 0.5, 0.91, 0.95]), [1.0, 2.0, 3.0, 4.0]) == {
+        "exit_models": 3,
+        "exit_seconds": 3.0,
+    }
+    assert adelie.early_exit(np.array([0.0, 0.5]), [1.0, 2.0]) == {}
+
+
+def test_a_first_part_has_all_classes():
+    data = classes()
+    rare = Problem(data.X, (np.arange(200) == 150).astype(float), data.sizes, data.costs)
+    assert set(rare.head(20).y) == {0, 1}
+
+
+@pytest.mark.parametrize("name", logistic_data.DATA)
+def test_logistic_data(name):
+    X, y, groups = logistic_data.DATA[name][1](900, 3)
+    assert X.shape == (900, 328)
+    assert sorted(np.concatenate(groups)) == list(range(328))
+    assert len(groups) == 57
+    assert set(y) == {0, 1}
+    np.testing.assert_array_equal(X, logistic_data.DATA[name][1](900, 3)[0])
+    assert y.sum() == {"rare": 9, "agricultural": y.sum()}.get(name, 450)
+
+
+def test_separable_data_are_separable():
+    X, y, _ = logistic_data.separable(2_000)
+    assert LogisticRegression(C=1e4, max_iter=10_000).fit(X, y).score(X, y) == 1
+
+
 def test_the_triangle_has_the_moments_of_the_data():
     A, t = standardised(problem())
     R, z = triangle(A, t)
@@ -108,7 +212,7 @@ def test_the_grid_starts_where_everything_is_zero():
 
 def test_printed_and_ours_agree_on_a_first_part():
     data = problem(most=2)
-    assert explained(run("printed, FR", data), data) == pytest.approx(explained(run("ours", data), data), abs=1e-6)
+    assert share(run("printed, FR", data), data) == pytest.approx(share(run("ours", data), data), abs=1e-6)
 
 
 # -- choices ---------------------------------------------------------------------------------------------------
@@ -174,6 +278,7 @@ def test_quick_run(tmp_path):
     assert len(rows) == 4
     assert all("failed" not in row for row in rows), rows
     ends = [float(row.split("|")[-2]) for row in rows[1:]]
+    assert 0 < float(rows[3].split("|")[-3]) < 0.1, "the error of celer's path"
     assert max(ends) - min(ends) < 0.01
     assert "Goal: faster than every peer that computes a path of groups: **" in page.read_text()
 
@@ -188,10 +293,38 @@ def test_a_limit_that_is_not_met_is_reported_with_how_far_it_came():
 def test_a_missing_package_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(compare_peers, "installed", lambda peer: False)
     found = compare_peers.measure("SPAMS", tmp_path, 1.0)
-    assert found == {"failed": "not installed: spams-bin"}
-    row = compare_peers.cells("SPAMS", PEERS["SPAMS"], found, 1.0)
-    assert len(row) == len(compare_peers.COLUMNS)
-    assert "not installed: spams-bin" in row
+    assert found == {"failed": "not installed: spams-bin (`make peers`)"}
+    row = peers_page.cells(PEERS["SPAMS"], found, 1.0)
+    assert len(row) == len(peers_page.COLUMNS)
+    assert "not installed: spams-bin (`make peers`)" in row
+
+
+def test_a_missing_environment_is_reported(monkeypatch, tmp_path):
+    monkeypatch.setattr(compare_peers, "ROOT", tmp_path)
+    assert compare_peers.measure("adelie", tmp_path, 1.0) == {"failed": "not installed: adelie (`make peers`)"}
+    assert "adelie not installed" in peers_page.versions({})
+
+
+def test_each_shape_gets_the_peers_that_it_is_for():
+    every = list(PEERS)
+    tall, wide, logistic = (
+        compare_peers.names_for(compare_peers.SHAPES[s], every) for s in ("yahoo", "wide", "logistic-rare")
+    )
+    assert tall[0] == wide[0] == "ours"
+    assert set(tall) - set(wide) == {n for n in tall if PEERS[n].tall} >= {"adelie, Gram", "celer, triangle"}
+    assert logistic == ["ours, logistic", "sklearn logistic", "adelie, logistic"]
+    assert MODULE_OF["adelie, logistic"] == "peers.adelie"
+
+
+def test_the_verdict_says_what_preparation_changes():
+    rivals = {"a": {"wall": 0.5, "preparation": 2.0}, "b": {"wall": 3.0, "preparation": 0.0}, "c": {"failed": "> 9 s"}}
+    (line, _) = peers_page.verdict("a path", rivals, 1.0, 0.0)
+    assert line == (
+        "Goal: faster than every peer that computes a path: **MISSED** (faster than ours: a. With preparation "
+        "counted: none); the fastest of them takes 0.5 times as long."
+    )
+    assert "**met**; the fastest of them takes 3 times" in peers_page.verdict("a path", {"b": rivals["b"]}, 1.0, 0.0)[0]
+    assert "With preparation counted: a)" in peers_page.verdict("a path", {"a": rivals["a"]}, 1.0, 3.0)[0]
 
 
 def test_the_reason_of_a_failure_is_kept():

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.problem import THREADS, Answer, Note, Peer, Problem, groups_in, standardised
-
-Data = tuple[np.ndarray, np.ndarray]
+from peers.problem import THREADS, Answer, Data, Note, Peer, Problem, groups_in, standardised
 
 
 def best_subset(labels: np.ndarray, support: list[int], kind: str = "LinearRegression", **more: Any) -> Any:

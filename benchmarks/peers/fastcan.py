@@ -6,9 +6,7 @@ import importlib
 
 import numpy as np
 
-from peers.problem import Answer, Note, Peer, Problem, standardised
-
-Data = tuple[np.ndarray, np.ndarray]
+from peers.problem import Answer, Data, Note, Peer, Problem, standardised
 
 
 def selected(A: np.ndarray, t: np.ndarray, most: int, tol: float = 1e-2) -> list[int]:

@@ -13,9 +13,13 @@ import numpy as np
 ALPHA = 1e-5
 """The ridge constant of everyone who takes one, in our units: Ridge would call it n·ALPHA."""
 N_LAMBDAS, LAMBDA_RATIO = 100, 1e-3
+LOGISTIC_ALPHA = 1e-4
+"""The same for logistic models: LogisticRegression would call it 1/(n·C)."""
 THREADS = 2
 LASSO = "group lasso weighted by cost, tol "
 
+Data = tuple[np.ndarray, np.ndarray]
+"""Standardised columns in Fortran order and the centred target."""
 Note = Callable[..., None]
 """Called now and then with how far a peer has come, so that one that is stopped leaves that behind."""
 
@@ -60,27 +64,35 @@ class Problem:
         return cls(X, y, sizes, costs, int(most) or None)
 
     def head(self, rows: int) -> Problem:
-        """The first rows only, to let a peer compile what it compiles."""
-        return Problem(self.X[:rows], self.y[:rows], self.sizes, self.costs, 1)
+        """The first rows, and one of the largest y so that no class is missing, to let a peer compile."""
+        few = np.append(np.arange(rows), self.y.argmax())
+        return Problem(self.X[few], self.y[few], self.sizes, self.costs, 1)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a peer found: how many models, and the last one's size and fitted values."""
+    """What a peer found: how many models, and the last one's size and fitted values (of classes: probabilities).
+
+    ``checks`` returns what else to report; it is called when the clock has stopped.
+    """
 
     models: int
     groups: int
     columns: int
     fitted: Callable[[], np.ndarray]
+    checks: Callable[[], dict[str, Any]] = dict
 
 
 @dataclass(frozen=True)
 class Peer:
     """An adapter.
 
-    ``computes`` says what, in words; ``path`` is "groups" for a path over groups, "columns" for one over single
-    columns, "one model", or "ours". ``prepare`` brings the data into the form that the peer wants; it is not counted.
-    ``compiles`` tells that a first run on few rows, not counted either, is needed.
+    ``computes`` says what, in words; ``path`` is "groups" for a path over groups, "groups, X'X given" for one that
+    starts from the Gram matrix, "columns" for one over single columns, "one model", or "ours". ``prepare`` brings the
+    data into the form that the peer wants; it is not counted. ``compiles`` tells that a first run on few rows, not
+    counted either, is needed. ``loss`` is "squared" or "logistic". ``tall`` tells that it forms a matrix of columns by
+    columns, so that wide data are not for it. ``environment`` names the virtual environment of a peer that cannot share
+    ours, a folder of the repository.
     """
 
     title: str
@@ -90,13 +102,16 @@ class Peer:
     prepare: Callable[[Problem], Any]
     run: Callable[[Problem, Any, Note], Answer]
     compiles: bool = False
+    loss: str = "squared"
+    tall: bool = False
+    environment: str | None = None
 
 
 def nothing(_: Problem) -> None:
     """Prepare nothing: the peer takes the data as they are."""
 
 
-def standardised(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def standardised(problem: Problem) -> Data:
     """Return standardised columns in Fortran order, constant ones zero, and the centred target."""
     A = np.array(problem.X, dtype=float, order="F")
     A -= A.mean(axis=0)
@@ -105,7 +120,15 @@ def standardised(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return A, problem.y - problem.y.mean()
 
 
-def triangle(A: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def explained(y: np.ndarray, fitted: np.ndarray, loss: str) -> float:
+    """Return the share of the variance, or of the deviance of classes 0 and 1, that fitted values explain."""
+    if loss == "squared":
+        return float(1 - np.mean((y - fitted) ** 2) / y.var())
+    likely, plain = (np.log(np.where(y == 1, p, 1 - p).clip(1e-300)).sum() for p in (fitted, y.mean()))
+    return float(1 - likely / plain)
+
+
+def triangle(A: np.ndarray, t: np.ndarray) -> Data:
     """Return as few rows as there are columns with the same moments, hence the same lasso problems (1/rows loss)."""
     n, D = A.shape
     gram = np.empty((D + 1, D + 1))
@@ -121,35 +144,60 @@ def triangle(A: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def lambda_grid(A: np.ndarray, t: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the λ of a group lasso path, from the largest that matters; the penalty is λ Σ cost ‖w_g‖."""
-    b = A.T @ t / len(t)
+    return lambdas_of(A.T @ t / len(t), problem)
+
+
+def lambdas_of(b: np.ndarray, problem: Problem) -> np.ndarray:
+    """Return the same from the correlations X'y/n of standardised data."""
     norms = np.sqrt(np.add.reduceat(b**2, np.cumsum(problem.sizes) - problem.sizes))
     top = (norms / problem.costs).max()
     return np.asarray(top * np.geomspace(1, LAMBDA_RATIO, N_LAMBDAS)[1:])
 
 
-def lasso_answer(problem: Problem, A: np.ndarray, path: list[np.ndarray]) -> Answer:
-    """Return the answer of a group lasso whose solutions (D,), on standardised columns A, are ``path``."""
-    w = path[-1]
-    mean = problem.y.mean()
-    return Answer(len(path), groups_in(problem, w), int(np.count_nonzero(w)), lambda: A @ w + mean)
+def violation(
+    problem: Problem, weights: np.ndarray, lambdas: np.ndarray, coefs: np.ndarray, gradients: np.ndarray
+) -> float:
+    """Return the largest error of the optimality conditions of a group lasso path, relative to λ·weight.
+
+    The loss has the gradients -``gradients`` at ``coefs``, both (L, D). Those of a group that is in are λ weight w/‖w‖;
+    those of one that is not are no longer than λ weight.
+    """
+    starts, allowed = np.cumsum(problem.sizes) - problem.sizes, lambdas[:, None] * weights
+    norms = np.sqrt(np.add.reduceat(coefs**2, starts, axis=1))
+    pull = (allowed / np.where(norms > 0, norms, 1.0))[:, problem.labels] * coefs
+    left = np.sqrt(np.add.reduceat((gradients - pull) ** 2, starts, axis=1))
+    return float((np.where(norms > 0, left, np.maximum(left - allowed, 0.0)) / allowed).max())
+
+
+def squared_violation(problem: Problem, data: Data, lambdas: np.ndarray, coefs: np.ndarray) -> float:
+    """Return the violation for squared error, weighted by cost, with standardised columns and centred target."""
+    A, t = data
+    return violation(problem, problem.costs, lambdas, coefs, (t - coefs @ A.T) @ A / len(t))
+
+
+def lasso_answer(problem: Problem, data: Data, lambdas: np.ndarray, coefs: np.ndarray) -> Answer:
+    """Return the answer of a group lasso whose solutions on standardised data are ``coefs``, shape (L, D)."""
+    w, mean = coefs[-1], problem.y.mean()
+    return Answer(
+        len(coefs), groups_in(problem, w), int(np.count_nonzero(w)), lambda: data[0] @ w + mean,
+        lambda: {"violation": squared_violation(problem, data, lambdas, coefs)},
+    )  # fmt: skip
 
 
 def groups_in(problem: Problem, w: np.ndarray) -> int:
     return int(np.unique(problem.labels[np.flatnonzero(w)]).size)
 
 
-def lasso_path(
-    problem: Problem, A: np.ndarray, t: np.ndarray, step: Callable[[float], np.ndarray], note: Note
-) -> list[np.ndarray]:
-    """Solve for one λ after another, with ``step``, until the path ends or the most groups are in."""
+def lasso_path(problem: Problem, lambdas: np.ndarray, step: Callable[[float], np.ndarray], note: Note) -> np.ndarray:
+    """Solve for one λ after another, with ``step``, until the path ends or the most groups are in; (L, D)."""
     path: list[np.ndarray] = []
-    for value in lambda_grid(A, t, problem):
+    for value in lambdas:
         path.append(step(value).copy())
         count = groups_in(problem, path[-1])
         note(models=len(path), of=N_LAMBDAS - 1, groups=count)
         if problem.most and count >= problem.most:
             break
-    return path
+    return np.array(path)
 
 
 Solver = Callable[[Problem, np.ndarray, np.ndarray], Callable[[float], np.ndarray]]
@@ -158,21 +206,23 @@ Solver = Callable[[Problem, np.ndarray, np.ndarray], Callable[[float], np.ndarra
 def lasso_peers(key: str, title: str, package: str, computes: str, solver: Solver, compiles: bool) -> dict[str, Peer]:
     """Return the two adapters of a group lasso: on the rows as they are, and on their triangle."""
 
-    def solve(problem: Problem, rows: np.ndarray, A: np.ndarray, t: np.ndarray, note: Note) -> Answer:
+    def solve(problem: Problem, data: Data, used: Data, note: Note) -> Answer:
+        lambdas = lambda_grid(*used, problem)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they warn where a tolerance is not reached: the path goes on
-            return lasso_answer(problem, rows, lasso_path(problem, A, t, solver(problem, A, t), note))
+            coefs = lasso_path(problem, lambdas, solver(problem, *used), note)
+        return lasso_answer(problem, data, lambdas[: len(coefs)], coefs)
 
-    def from_rows(problem: Problem, data: tuple[np.ndarray, np.ndarray], note: Note) -> Answer:
-        return solve(problem, data[0], *data, note)
+    def from_rows(problem: Problem, data: Data, note: Note) -> Answer:
+        return solve(problem, data, data, note)
 
-    def from_triangle(problem: Problem, data: tuple[np.ndarray, np.ndarray], note: Note) -> Answer:
-        return solve(problem, data[0], *triangle(*data), note)
+    def from_triangle(problem: Problem, data: Data, note: Note) -> Answer:
+        return solve(problem, data, triangle(*data), note)
 
     again = f"the same; X'X = R'R made by us, {key} works on R"
     return {
         key: Peer(title, package, "groups", computes, standardised, from_rows, compiles),
         f"{key}, triangle": Peer(
-            f"{key} on the triangle of X", package, "groups", again, standardised, from_triangle, compiles
+            f"{key} on the triangle of X", package, "groups", again, standardised, from_triangle, compiles, tall=True
         ),
     }

@@ -5,11 +5,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from sklearn.linear_model import Ridge, lars_path, lars_path_gram, orthogonal_mp, orthogonal_mp_gram
+from sklearn.linear_model import LogisticRegression, Ridge, lars_path, lars_path_gram, orthogonal_mp, orthogonal_mp_gram
 
-from peers.problem import ALPHA, Answer, Note, Peer, Problem, groups_in, standardised
-
-Data = tuple[np.ndarray, np.ndarray]
+from peers.problem import ALPHA, LOGISTIC_ALPHA, Answer, Data, Note, Peer, Problem, groups_in, standardised
 
 
 def omp_path(A: np.ndarray, t: np.ndarray, most: int) -> np.ndarray:
@@ -63,6 +61,12 @@ def ridge(problem: Problem, data: Data, note: Note) -> Answer:
     return Answer(1, problem.sizes.size, data[0].shape[1], lambda: data[0] @ model.coef_ + mean)
 
 
+def logistic(problem: Problem, data: Data, note: Note) -> Answer:
+    A, y = data[0], problem.y.astype(int)
+    model = LogisticRegression(C=1 / (LOGISTIC_ALPHA * len(y)), solver="newton-cholesky").fit(A, y)
+    return Answer(1, problem.sizes.size, A.shape[1], lambda: model.predict_proba(A)[:, 1])
+
+
 PEERS = {
     "sklearn OMP": Peer(
         "scikit-learn, `orthogonal_mp_gram`", "sklearn", "columns", "single columns, a model per column",
@@ -73,4 +77,8 @@ PEERS = {
         standardised, lars,
     ),
     "sklearn Ridge": Peer("scikit-learn, `Ridge`", "sklearn", "one model", "all columns", standardised, ridge),
+    "sklearn logistic": Peer(
+        "scikit-learn, `LogisticRegression`", "sklearn", "one model", "all columns, newton-cholesky, tol 1e-4",
+        standardised, logistic, loss="logistic", tall=True,
+    ),
 }  # fmt: skip

@@ -11,9 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from peers.problem import LASSO, THREADS, Answer, Note, Peer, Problem, groups_in, lasso_peers, standardised
-
-Data = tuple[np.ndarray, np.ndarray]
+from peers.problem import LASSO, THREADS, Answer, Data, Note, Peer, Problem, groups_in, lasso_peers, standardised
 
 
 def solver(problem: Problem, A: np.ndarray, t: np.ndarray, tol: float = 1e-6) -> Callable[[float], np.ndarray]:

@@ -27,8 +27,26 @@ from budgetline.messages import cut, shown, some
 Frame = nw.DataFrame[Any]
 
 
+@dataclass(frozen=True, eq=False)
+class NamedArray:
+    """A table (n, D) as an array and the names of its columns, for data that need not become a data frame."""
+
+    values: Array
+    names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows and columns."""
+        return self.values.shape
+
+    def __getitem__(self, rows: Positions) -> NamedArray:
+        return NamedArray(self.values[rows], self.names)
+
+
 def column_names(X: object) -> tuple[str, ...] | None:
     """Return the column names of a data frame with string names, None for anything else."""
+    if isinstance(X, NamedArray):
+        return X.names
     frame = _frame(X)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
         return None
@@ -70,6 +88,10 @@ def check_table(X: object, known: KnownColumns | None = None, estimator: object 
 
     Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. Errors name the estimator, if it is given.
     """
+    if isinstance(X, NamedArray):
+        if known is not None:
+            known.check(X.names, X.shape[1])
+        return _array(X.values, estimator)
     frame = _frame(X)
     table = _array(X, estimator) if frame is None else X
     against = BaseEstimator() if known is None else known.stand_in()

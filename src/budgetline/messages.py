@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from inspect import currentframe
 from itertools import islice
 from typing import Any, TypeVar
@@ -107,8 +109,28 @@ def _own_words(value: object) -> str:
         return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
 
 
+Held = tuple[str, type[Warning]]
+
+_held: ContextVar[list[Held] | None] = ContextVar("budgetline_held_warnings", default=None)
+
+
+@contextmanager
+def hold_warnings() -> Iterator[list[Held]]:
+    """Collect the warnings of this thread instead of giving them: the user's line is not on its stack."""
+    found: list[Held] = []
+    token = _held.set(found)
+    try:
+        yield found
+    finally:
+        _held.reset(token)
+
+
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line outside this library that called it: Python shows a warning once per line."""
+    held = _held.get()
+    if held is not None:
+        held.append((text, category))
+        return
     frame, level = currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("budgetline."):
         frame, level = frame.f_back, level + 1

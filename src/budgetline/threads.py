@@ -6,19 +6,27 @@ Threads that each have their own rows, and a BLAS of one thread, do not wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from threading import Lock
 from typing import TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-STRIPES = 8
-"""Rows are dealt to eight sums, whatever the number of threads, so that results do not depend on it."""
+from budgetline.arrays import Float
+from budgetline.messages import Held, hold_warnings, warn
+
+STRIPES = 16
+"""Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
+
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class _Hold:
@@ -56,13 +64,91 @@ def one_blas_thread() -> Iterator[None]:
                 _Hold.limiter.restore_original_limits()
 
 
-def in_threads(work: Callable[[list[slice]], T], slices: list[slice]) -> list[T]:
-    """Deal slices to stripes and return the result of each, computed by as many threads as BLAS may use."""
-    stripes = [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
-    if len(stripes) == 1:
-        return [work(stripes[0])]
-    with one_blas_thread(), ThreadPoolExecutor(min(blas_threads(), STRIPES)) as pool:
-        return list(pool.map(work, stripes))
+def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice]) -> Float:
+    """Return the sum of ``work`` over stripes of slices, added in the order of the stripes; see ``in_threads``."""
+    total, stripes = _OrderedSum(), _stripes(slices)
+    _share(lambda k: total.add(k, work(stripes[k])), len(stripes))
+    return total.value
+
+
+def in_threads(work: Callable[[list[slice]], None], slices: list[slice]) -> None:
+    """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use."""
+    stripes = _stripes(slices)
+    _share(lambda k: work(stripes[k]), len(stripes))
+
+
+def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return the results for all items, each computed by one thread of its own; warnings come at the end."""
+    results: dict[int, R] = {}
+    found: dict[int, list[Held]] = {}
+
+    def work(k: int) -> None:
+        token = _alone.set(True)
+        try:
+            with hold_warnings() as found[k]:
+                results[k] = function(items[k])
+        finally:
+            _alone.reset(token)
+
+    _share(work, len(items))
+    for k in range(len(items)):
+        for text, category in found[k]:
+            warn(text, category)
+    return [results[k] for k in range(len(items))]
+
+
+_alone: ContextVar[bool] = ContextVar("budgetline_alone", default=False)
+"""Whether this thread computes one of several results, and so has no others to help it."""
+
+
+def _stripes(slices: list[slice]) -> list[list[slice]]:
+    return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
+
+
+def _share(work: Callable[[int], None], count: int) -> None:
+    """Call ``work`` with 0, 1, …, count − 1."""
+    numbers = iter(range(count))
+
+    def worker() -> None:
+        for k in numbers:  # every thread takes the next one, until all are taken
+            work(k)
+
+    with one_blas_thread():
+        helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
+        try:
+            worker()
+        finally:
+            for helper in helpers:
+                if not helper.cancel():  # one that has not begun is not needed any more
+                    helper.result()
+
+
+class _OrderedSum:
+    """The sum of numbered arrays, always in the order of their numbers. Only those that come too early are kept."""
+
+    def __init__(self) -> None:
+        self.value: Float = np.zeros(())
+        self._early: dict[int, Float] = {}
+        self._next, self._lock = 0, Lock()
+
+    def add(self, number: int, found: Float) -> None:
+        """Take an array, which may be overwritten."""
+        with self._lock:
+            self._early[number] = found
+            while self._next in self._early:
+                found = self._early.pop(self._next)
+                self.value = found if self._next == 0 else np.add(self.value, found, out=self.value)
+                self._next += 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads that help; starting them takes longer than a small product."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="rows")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
 def _threads_now() -> int:

@@ -20,11 +20,11 @@ from sklearn.utils import Bunch
 import budgetline
 import budgetline.cli.data
 import budgetline.cli.fitting
-import budgetline.data.csv_files
 import budgetline.data.sources
+import budgetline.data.text_files
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, make_report, open_source
 from budgetline.cli import main
-from budgetline.cli.text_plot import draw
+from budgetline.cli.printing import draw
 from budgetline.datasets import load_heart
 from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.rules import RULES
@@ -391,7 +391,7 @@ def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
     run("fit", path, *given, "-o", "m")
     expected = budgetline.load("m").predict(X, stage=2)
     monkeypatch.setattr(budgetline.data.sources, "SOURCE_BYTES", 2000)
-    monkeypatch.setattr(budgetline.data.csv_files, "CSV_BLOCK", 4000)
+    monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 4000)
     sizes = []
     respond = AnytimeModel.respond
 
@@ -429,7 +429,7 @@ def test_an_output_is_replaced_in_full_or_not_at_all(run, monkeypatch):
     run("fit", path, *given, "-o", "m")
     X.loc[390, "c"] = np.nan
     X.assign(target=y).to_csv("late.csv", index=False)
-    monkeypatch.setattr(budgetline.data.csv_files, "CSV_BLOCK", 4000)
+    monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 4000)
     for output in ("out.csv", "out.parquet"):
         Path(output).write_text("old")
         before = sorted(os.listdir())
@@ -600,7 +600,7 @@ ERRORS = {
     "positions and names": (["predict", "svm_model", "good.csv"], "the model knows its columns by position"),
     "no rows to predict": (["predict", "m", "header.csv"], "header.csv holds no rows"),
     "no rows to predict into a file": (["predict", "m", "header.csv", "-o", "new.parquet"], "header.csv holds no rows"),
-    "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "there is no group 'nope'"),
+    "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "unknown group 'nope' in --available"),
     "no such stage": (["predict", "m", "good.csv", "--stage", "9"], "stage must be between 0 and 3, got 9"),
     "two choices": (["predict", "m", "good.csv", "--stage", "1", "--budget", "1"], "give at most one of"),
     "negative budget": (["predict", "m", "good.csv", "--budget", "-1"], "--budget"),
@@ -778,6 +778,17 @@ def test_profile_measures_and_prices(run, done, monkeypatch):
     table = run("profile", "my_extractors:EXTRACTORS", "list.json", "--repeats", 4)
     rows = {line.split()[0]: line.split()[-1] for line in table.out.splitlines() if line.strip()}
     assert {name: rows[name] for name in ("a", "b", "rest")} == dict.fromkeys(("a", "b", "rest"), "8"), table.out
+
+
+def test_files_and_pipes_get_a_curve_of_plain_characters():
+    curve = budgetline.BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
+    assert draw(curve, 20, 3, False, str) == [
+        "  1.0 |                   *",
+        "      |     ***************",
+        "  0.0 |******",
+        "      +--------------------",
+        "       0                  4",
+    ]
 
 
 def test_curves_are_drawn_where_they_are():

@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-import budgetline.data.csv_files
+import budgetline.data.text_files
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
 
 
@@ -136,7 +136,7 @@ def test_a_csv_field_without_text_is_a_missing_label(tmp_path, empty, before, li
 
 
 def test_lines_are_counted_over_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(budgetline.data.csv_files, "CSV_BLOCK", 500)
+    monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 500)
     for column, value in (("y", ""), ("q", ""), ("w", "")):
         frame = labelled().assign(w="2", q="query").astype(str)
         frame.loc[45, column] = value

@@ -17,9 +17,11 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data import parquet_files, svmlight_files
+from budgetline.data import parquet_files, text_files
 from budgetline.data.marks import rows_about
-from budgetline.statistics.passes import ChunkMoments, ahead, sum_over
+from budgetline.data.sources import SOURCE_BYTES, ahead
+from budgetline.statistics import sums
+from budgetline.statistics.passes import ChunkMoments, sum_over
 
 COLUMNS = [f"x{k}" for k in range(6)]
 GROUPS = {"a": [3, 0], "b": [1], "c": [2, 5], "d": [4]}
@@ -177,7 +179,8 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     """Where a reader of all columns would need too much memory."""
     frame = make_frame(kind)
     monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
-    monkeypatch.setattr(parquet_files, "COLUMNS_AT_ONCE", columns_at_once)
+    monkeypatch.setattr(parquet_files, "LEAST_COLUMNS", columns_at_once)
+    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 40)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
     found = AnytimeRegressor(NAMED, COSTS).fit(source)
@@ -250,7 +253,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
         dump_svmlight_file(
             X[rows], y[rows], str(tmp_path / f"{k}.svm"), zero_based=False, query_id=qid[rows], comment="text"
         )
-    monkeypatch.setattr(svmlight_files, "TEXT_BYTES", text_bytes)
+    monkeypatch.setattr(text_files, "TEXT_BYTES", text_bytes)
     source = open_source(tmp_path, qid="qid", n_features=count)
     chunks = [chunk for part in source.partitions for chunk in part.chunks(None)]
     np.testing.assert_array_equal(np.concatenate([chunk.qid for chunk in chunks]), qid)
@@ -265,7 +268,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
 def test_svmlight_boundaries_at_the_very_start_of_a_line(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_bytes(b"1 1:1\n2 1:2\n3 1:3\n4 1:4")  # lines of 6 bytes, the last one without its end
     for size in range(1, 25):
-        monkeypatch.setattr(svmlight_files, "TEXT_BYTES", size)
+        monkeypatch.setattr(text_files, "TEXT_BYTES", size)
         source = open_source(tmp_path / "a.txt", file_format="svmlight")
         y = np.concatenate([chunk.y for part in source.partitions for chunk in part.chunks(None)])
         assert y.tolist() == [1, 2, 3, 4]
@@ -435,6 +438,43 @@ def test_only_one_chunk_is_read_ahead():
         most.append(len(read) - done)
     assert len(read) == 20
     assert max(most) <= 2
+
+
+@pytest.mark.parametrize(("entries", "most"), [(SOURCE_BYTES // 8, 2), (SOURCE_BYTES // 32, 5)])
+def test_chunks_in_work_take_bounded_memory(monkeypatch, entries, most):
+    """As many at once as have room, and one that is read; a large one alone."""
+    monkeypatch.setattr(sums, "blas_threads", lambda: 3)
+    read, held = [], []
+    items = (read.append(k) or np.broadcast_to(float(k), entries) for k in range(20))
+    for done, value in enumerate(sums.in_order(lambda item: item[0], items)):
+        assert value == done
+        held.append(len(read) - done)
+    assert len(read) == 20
+    assert max(held) <= most
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_results_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, spilled):
+    frame = make_frame("large means")
+    frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
+    if spilled:
+        monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(sums, "blas_threads", lambda threads=threads: threads)
+        source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=7)
+        found.append(AnytimeRegressor(NAMED, COSTS).fit(source).coef_path_)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_the_first_bad_chunk_is_the_one_that_is_named(monkeypatch):
+    monkeypatch.setattr(sums, "blas_threads", lambda: 3)
+    X, y = np.ones((100, 2)), np.arange(100.0)
+    X[35], X[62] = np.nan, np.inf
+    for _ in range(5):
+        with pytest.raises(ValueError, match=r"rows 30 to 39: .*NaN"):
+            AnytimeRegressor().fit(open_source((X, y), chunk_rows=10))
 
 
 @pytest.mark.parametrize("chunk_rows", [0, -1, 2.5, True, "10"])

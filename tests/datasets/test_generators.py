@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from budgetline.datasets import make_agricultural, make_yahoo
-from budgetline.datasets.factors import CHUNK
+from budgetline.datasets.generators import CHUNK
 
 GENERATORS = [make_agricultural, make_yahoo]
 SEEDS = [0, 1, 2]

@@ -10,8 +10,7 @@ import pytest
 import budgetline.datasets
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.datasets.archive import read_archive
-from budgetline.datasets.encoding import Column, drop_redundant, encode_feature
-from budgetline.datasets.heart import KINDS, MEMBERS
+from budgetline.datasets.heart import KINDS, MEMBERS, encode_feature, group_columns
 
 LOADERS = {
     "cleveland": load_heart,
@@ -183,13 +182,13 @@ def test_heart_rejects_unknown_sites():
 )
 def test_coding_of_a_feature_with_a_missing_value(kind, expected):
     columns = encode_feature("x", np.array([1.0, 1.0, 2.0, 9.0, np.nan]), kind)
-    assert {column.name: column.values.tolist() for column in columns} == expected
+    assert {name: values.tolist() for name, values in columns.items()} == expected
 
 
 def test_constant_and_repeated_columns_are_dropped():
     flag = np.array([0.0, 1.0, 1.0])
-    columns = [Column("a", flag), Column("one", np.ones(3)), Column("b", flag.copy()), Column("c", 1 - flag)]
-    assert [column.name for column in drop_redundant(columns)] == ["a", "c"]
+    columns = group_columns({"fbs": flag, "ca": np.ones(3), "sex": flag.copy(), "exang": 1 - flag})
+    assert list(columns) == ["fbs", "exang"]
 
 
 # -- thyroid ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, budget_curve, open_source
 from budgetline.datasets import load_heart, load_thyroid, make_yahoo
-from budgetline.evaluation import source_metrics
+from budgetline.evaluation import budget_curves
 
 heart, thyroid = load_heart(), load_thyroid()
 thyroid.data, thyroid.target = thyroid.data[::10], thyroid.target[::10]
@@ -70,7 +70,7 @@ def test_errors():
 
 
 def test_predictions_that_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr(source_metrics, "GATHER_BYTES", 1000)
+    monkeypatch.setattr(budget_curves, "GATHER_BYTES", 1000)
     source = open_source((heart.data, heart.target), chunk_rows=100)
     with pytest.raises(MemoryError, match="mean over rows"):
         budget_curve(CLASSIFIER, source, metric="roc_auc")

@@ -13,9 +13,8 @@ from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
 from budgetline.groups.prices import Prices
 from budgetline.objectives.gram import Gram
-from budgetline.optimality import all_subsets, best_sequence
-from budgetline.optimality.all_subsets import subset_values
-from budgetline.optimality.exact import best_values
+from budgetline.optimality import best_sequence, exact
+from budgetline.optimality.exact import best_values, subset_values
 from budgetline.sequencing import Doubling
 
 INTERPOLATIONS = ("step", "linear")
@@ -23,12 +22,12 @@ INTERPOLATIONS = ("step", "linear")
 
 def best_order(values, costs, stop=None, interpolation="step"):
     demand = Demand.of(float(np.sum(costs)), stop, None, None, interpolation)
-    return all_subsets.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
+    return exact.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
 
 
 def additive(gains):
     """The table of a sum of gains."""
-    return all_subsets.subset_costs(Prices.of(gains))
+    return exact.subset_costs(Prices.of(gains))
 
 
 def mean_over_budgets(costs, values, stop, interpolation):
@@ -118,7 +117,7 @@ def test_splitting_changes_nothing(limit, monkeypatch):
     groups = LAYOUTS["unequal"]
     X, Y = problem(np.random.default_rng(4), groups, 2)
     plain = values_of(X, Y, groups, 1e-4)
-    monkeypatch.setattr(all_subsets, "BATCH_BYTES", limit)
+    monkeypatch.setattr(exact, "BATCH_BYTES", limit)
     np.testing.assert_allclose(values_of(X, Y, groups, 1e-4), plain, rtol=1e-14)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from budgetline import AnytimeRegressor, AnytimeRunner, Extractor, FeatureGroups, profile_costs
 from budgetline.runtime import Clock, CostProfile
-from budgetline.runtime.cost_profile import RESOLUTION, GroupTimes, readable
+from budgetline.runtime.profiling import RESOLUTION, GroupTimes, readable
 
 
 class Hand(Clock):

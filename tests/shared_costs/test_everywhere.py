@@ -33,8 +33,7 @@ from budgetline.cli import main
 from budgetline.datasets import load_heart, load_thyroid
 from budgetline.files import SCHEMA, decode, encode
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.optimality.all_subsets import complete_subsets, subset_costs
-from budgetline.optimality.exact import best_values
+from budgetline.optimality.exact import best_values, complete_subsets, subset_costs
 from budgetline.sequencing import greedy_sequence
 
 NAMES = ["TSH", "T3", "TT4", "T4U", "FTI"]

@@ -106,3 +106,49 @@ def test_an_engine_of_ones_own_is_all_that_the_model_needs(family, rule, eager):
             np.testing.assert_allclose(getattr(found, field.name), getattr(wanted, field.name), rtol=1e-9, atol=1e-10)
     some = np.array([True, False, True, True])
     np.testing.assert_allclose(found.of_steps(some).coef, wanted.of_steps(some).coef, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_many_threads_compute_the_same_numbers_as_few(family, monkeypatch):
+    X, Y, weight = problem(family, n=5000)
+    engine = make("dense", X, Y, weight, family)
+    columns = np.array([0, 2, 5, 3])
+    theta = np.random.default_rng(1).normal(size=(4, engine.y_mean.size)) / 3
+    few = engine.at(columns, theta)
+    monkeypatch.setattr("budgetline.statistics.rows_engine.FEW_THREADS", 0)
+    many = engine.at(columns, theta)
+    assert len(engine.slices) > 1
+    assert few.risk == many.risk
+    assert np.array_equal(few.gradient(columns), many.gradient(columns))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_complete_point_answers_as_the_point_does(family):
+    X, Y, weight = problem(family, n=2000)
+    engine = make("dense", X, Y, weight, family)
+    columns, others, groups = np.array([0, 2, 5, 3]), np.array([6, 1]), np.array([[1, 4], [5, 2]])
+    theta = np.random.default_rng(1).normal(size=(4, engine.y_mean.size)) / 3
+    point = engine.at(columns, theta)
+    complete = point.complete(columns)
+    assert complete is not point
+    for ask in (
+        lambda p: p.hessian(columns),
+        lambda p: p.hessian(columns, 0),
+        lambda p: p.cross(columns, others),
+        lambda p: p.cross(columns, None),
+        lambda p: p.blocks(groups),
+    ):
+        wanted = ask(point)
+        np.testing.assert_allclose(ask(complete), wanted, rtol=1e-10, atol=1e-11 * max(1.0, np.abs(wanted).max()))
+
+
+@pytest.mark.parametrize("classes", [3, 12])
+def test_large_hessians_of_several_scores_are_summed_score_by_score(classes, monkeypatch):
+    rng = np.random.default_rng(2)
+    X, Y = rng.normal(size=(400, 6)), np.eye(classes)[rng.integers(0, classes, 400)]
+    engine = RowsEngine.of(Rows(X, Y), np.arange(6), Softmax(classes))
+    columns = np.arange(7)
+    point = engine.at(columns, rng.normal(size=(7, classes - 1)) / 3)
+    wanted = point.hessian(columns)
+    monkeypatch.setattr("budgetline.statistics.rows_engine.WHOLE", 1)
+    np.testing.assert_allclose(point.hessian(columns), wanted, atol=1e-14)

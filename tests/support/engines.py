@@ -50,6 +50,13 @@ class PlainEngine:
         return PlainPoint(self, self.Z[:, columns] @ theta)
 
 
+def matrices(curvature):
+    """Return the second derivatives of every row, shape (n, Q, Q)."""
+    B = np.eye(curvature.scale.shape[1]) if curvature.contrasts is None else curvature.contrasts
+    found = np.array([B.T @ np.diag(scale) @ B for scale in curvature.scale])
+    return found if curvature.along is None else found - curvature.along[:, :, None] * curvature.along[:, None]
+
+
 class PlainPoint:
     """A point of a :class:`PlainEngine`."""
 
@@ -72,7 +79,7 @@ class PlainPoint:
         others = self.every if others is None else others
         total = 0.0
         for z, weight, curvature in zip(
-            self.engine.Z, self.engine.weight, self.engine.loss.curvature(self.eta), strict=True
+            self.engine.Z, self.engine.weight, matrices(self.engine.loss.curvature(self.eta)), strict=True
         ):
             total = total + weight * np.kron(np.outer(z[columns], z[others]), curvature)
         return total
@@ -84,8 +91,11 @@ class PlainPoint:
         return (self.hessian(columns) @ V.ravel()).reshape(V.shape)
 
     def curvature_range(self):
-        traces = self.engine.loss.curvature(self.eta).trace(axis1=1, axis2=2)[self.engine.weight > 0]
+        traces = matrices(self.engine.loss.curvature(self.eta)).trace(axis1=1, axis2=2)[self.engine.weight > 0]
         return float(traces.min()), float(traces.max())
+
+    def complete(self, columns):
+        return self
 
     def near(self, columns, theta):
         return self.engine.at(columns, theta)

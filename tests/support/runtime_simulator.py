@@ -29,7 +29,7 @@ from budgetline import (
 )
 from budgetline.model.anytime import as_model
 from budgetline.runtime import Fault
-from budgetline.runtime.calls import Result
+from budgetline.runtime.extractors import Result
 
 X0, Y0, X = data()
 

@@ -10,11 +10,11 @@ from typing import ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from budgetline.baselines.lasso_stages import fit_lasso
-from budgetline.data.rows import Rows
+from budgetline.baselines.lasso_stages import LassoFit, LassoSettings, fit_lasso, fit_wide_lasso
 from budgetline.estimators import AnytimeRegressor
 from budgetline.estimators.base import Constraints
 from budgetline.groups import Layout
+from budgetline.model.linear import gram_fits
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
 from budgetline.objectives.families import Family, SquaredError
@@ -28,11 +28,12 @@ class GroupLassoPath(AnytimeRegressor):
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖² + λ Σ_g cost_g ‖w_g‖,
 
-    from moments alone, whatever the number of rows. The groups are ordered by the first λ at which they are nonzero;
-    of those that enter at the same λ, the one that was closest to entering at the previous λ comes first (the gradient
-    with the highest norm per cost). Groups that never enter come last, by the same measure at the end of the path. Free
-    groups are not penalised and come first, by their gains on their own. See ``docs/design.md`` for the
-    mathematics.
+    from moments alone, whatever the number of rows; of wide data from the products of the columns of nonzero groups and
+    a few passes over X for each λ. The groups are ordered by the first λ at which they are nonzero; of those that enter
+    at the same λ, the one that was closest to entering at the previous λ comes first (the gradient with the highest
+    norm per cost). Groups that never enter come last, by the same measure at the end of the path; of wide data they are
+    left out, unless ``max_groups`` asks for them. Free groups are not penalised and come first, by their gains on their
+    own. See ``docs/design.md`` for the mathematics.
 
     In the penalty, a shared cost is divided evenly among its groups, and the cost of a required group is shared by that
     group and those that require it. If a group enters the path before one that it requires, the required group is moved
@@ -52,6 +53,9 @@ class GroupLassoPath(AnytimeRegressor):
         Whether the model of a prefix is refitted by least squares. If not, it is the lasso's own, shrunken: the
         solution at the smallest λ before the next group enters, and at the end of the path after the last. Stages
         between groups that enter at the same λ then repeat the one before.
+    max_groups : int or None
+        The sequence ends after this many groups, and the path at the first λ at which more have entered. None: all
+        groups; of wide data those that enter.
     n_lambdas : int
         Number of values of λ, evenly spaced on a log scale from the largest that matters.
     lambda_ratio : float
@@ -77,12 +81,12 @@ class GroupLassoPath(AnytimeRegressor):
     model_ : AnytimeModel
         As in :class:`AnytimeRegressor`. If the groups of ``predict(available=...)`` are not a prefix of the sequence,
         least squares answers, also with ``refit=False``.
-    lambdas_ : array of shape (n_lambdas,)
-        In the units of y per unit of cost.
-    path_coef_ : array of shape (n_lambdas, D) or (n_lambdas, P, D)
+    lambdas_ : array of shape (L,)
+        At most ``n_lambdas``, in the units of y per unit of cost.
+    path_coef_ : array of shape (L, D) or (L, P, D)
         The lasso's coefficients at every λ, in the units of X and y.
-    path_intercept_ : array of shape (n_lambdas,) or (n_lambdas, P)
-    dual_gaps_ : array of shape (n_lambdas,)
+    path_intercept_ : array of shape (L,) or (L, P)
+    dual_gaps_ : array of shape (L,)
         Duality gaps of the objective above.
     entry_lambdas_ : array of shape (groups,)
         The first λ at which each group, as given, is nonzero; infinite for free groups, NaN for those that never
@@ -108,16 +112,16 @@ class GroupLassoPath(AnytimeRegressor):
         "cost_sensitive": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "refit": ["boolean"],
+        "max_groups": AnytimeRegressor._parameter_constraints["max_groups"],
         "n_lambdas": [Interval(Integral, 1, None, closed="left")],
         "lambda_ratio": [Interval(Real, 0, 1, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
-    # The path orders all groups, so there are no parameters that choose groups or end the sequence.
+    # The path orders the groups, so there are no parameters that choose them.
     rule = "fr"
     schedule = "greedy"
     max_cost = None
-    max_groups = None
     min_gain = 0.0
     loss = "squared_error"
 
@@ -129,6 +133,7 @@ class GroupLassoPath(AnytimeRegressor):
         cost_sensitive: bool = True,
         alpha: float = 1e-5,
         refit: bool = True,
+        max_groups: int | None = None,
         n_lambdas: int = 100,
         lambda_ratio: float = 1e-3,
         tol: float = 1e-9,
@@ -138,13 +143,15 @@ class GroupLassoPath(AnytimeRegressor):
         self.cost_sensitive = cost_sensitive
         self.alpha = alpha
         self.refit = refit
+        self.max_groups = max_groups
         self.n_lambdas = n_lambdas
         self.lambda_ratio = lambda_ratio
         self.tol = tol
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        grid = (self.n_lambdas, self.lambda_ratio)
-        return super()._learn(LassoTraining.of(training, grid, self._tol(), self.refit), recipe)
+        assert isinstance(training, RowsTraining | MomentsTraining)
+        settings = LassoSettings(self.n_lambdas, self.lambda_ratio, self._tol(), self.refit)
+        return super()._learn(LassoTraining(training, settings), recipe)
 
     def _tol(self) -> float:
         return float(self.tol)  # type: ignore[arg-type]
@@ -152,29 +159,13 @@ class GroupLassoPath(AnytimeRegressor):
 
 @dataclass(frozen=True)
 class LassoTraining:
-    """Moments that the path is solved from, and their rows, if these are available.
+    """Rows or moments that a path is solved from."""
 
-    ``exponent`` is the power of two by which the weights of the rows were divided.
-    """
-
-    given: MomentsTraining
-    rows: Rows | None
-    exponent: int
-    grid: tuple[int, float]
-    tol: float
-    refit: bool
+    given: RowsTraining | MomentsTraining
+    settings: LassoSettings
     family: Family = field(default_factory=SquaredError)
     classes: None = None
-
-    @classmethod
-    def of(cls, training: Training, grid: tuple[int, float], tol: float, refit: bool) -> LassoTraining:
-        """Take the moments of rows, or those that are given."""
-        if isinstance(training, MomentsTraining):
-            return cls(training, None, 0, grid, tol, refit)
-        assert isinstance(training, RowsTraining)
-        rows, exponent = training.rows.rescaled()
-        moments = moments_of(rows, training.target_shape, training.layout.names_read)
-        return cls(MomentsTraining(training.layout, (moments,)), rows, exponent, grid, tol, refit)
+    small = False
 
     @property
     def layout(self) -> Layout:
@@ -187,22 +178,31 @@ class LassoTraining:
         return self.given.target_shape
 
     def fit(self, recipe: Recipe) -> Fitted:
-        """Solve the path and fit the model of every prefix of its order."""
-        moments, single = self.given.total, not self.target_shape
-        found = fit_lasso(moments, recipe, self.grid, self.tol, refit=self.refit, rows=self.rows)
+        """Solve the path and fit the models of the prefixes of its order."""
+        if isinstance(self.given, MomentsTraining):
+            total = self.given.total
+            found = fit_lasso(total, recipe, self.settings)
+            return Fitted(found.model, total, total, found.doubt, {**self._learned(found), **self.given.learned})
+        rows, exponent = self.given.rows.rescaled()
+        names = self.layout.names_read
+        if not gram_fits(rows, recipe):
+            found = fit_wide_lasso(rows, recipe, self.settings, names)
+            return Fitted(found.model, rows, learned=self._learned(found))
+        moments = moments_of(rows, self.target_shape, names)
+        found = fit_lasso(moments, recipe, self.settings, rows)
+        return Fitted(found.model, rows, moments.scaled(exponent), learned=self._learned(found))
+
+    def _learned(self, found: LassoFit) -> dict[str, object]:
+        path, single = found.path, not self.target_shape
         coef = np.zeros((*found.coef.shape[:-1], self.layout.n_features))
         coef[..., self.layout.read] = found.coef
-        learned: dict[str, object] = {
-            "lambdas_": found.path.lambdas,
+        return {
+            "lambdas_": path.lambdas,
             "path_coef_": coef[:, 0] if single else coef,
             "path_intercept_": found.intercept[:, 0] if single else found.intercept,
-            "dual_gaps_": found.path.gaps,
-            "entry_lambdas_": found.path.entry_lambdas,
+            "dual_gaps_": path.gaps,
+            "entry_lambdas_": path.entry_lambdas,
         }
-        learned |= self.given.learned
-        if self.rows is None:
-            return Fitted(found.model, moments, moments, found.doubt, learned)
-        return Fitted(found.model, self.rows, moments.scaled(self.exponent), learned=learned)
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Return no folds: the path has no constant to choose."""

@@ -13,7 +13,8 @@ their block. The nonzero groups together, where the objective is smooth, take Ne
 
     H = I_P ⊗ M − Σ_g v_g v_g',    M = C + diag(κ_g/‖w_g‖),    v_g = (κ_g/‖w_g‖³)^½ vec(w_g)
 
-is P equal blocks less one rank per group, so that any number of targets needs one factor of M and one small system.
+is P equal blocks less one rank per group, so that any number of targets needs one factor of M and one small system. For
+one target the rank lies in the block of its group, and H itself is factorised.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from budgetline.arrays import Float, Positions
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.objectives.blocks import SizeClass, size_classes
 from budgetline.objectives.gram import EPS, Gram
 
 MAX_ITERATIONS = 300
@@ -45,8 +47,6 @@ class Penalised:
     C, b : arrays of shape (K, K) and (K, P)
     total, left : float
         Σ_p var(y_p), and what the free groups leave of it.
-    weights : array of shape (G,)
-        c_g > 0.
     starts, ends : int arrays of shape (G,)
         Columns of each group.
     group : int array of shape (K,)
@@ -55,69 +55,65 @@ class Penalised:
         Diagonal of C: its blocks are diagonal.
     floor : array of shape (G,)
         Rounding error of ‖r_g‖: no group enters below it.
-    offset, back : arrays of shape (D, P) and (D, K)
-        Coefficients of all columns are ``offset + back @ w``.
     members : int array of shape (G,)
         Positions of the penalised groups among all.
+    paid : mask of shape (D,)
+        The columns of penalised groups, among all.
+    level, carried : arrays of shape (D − K, P) and (D − K, K)
+        Coefficients of free columns are ``level − carried @ penalised``.
+    turns : list of SizeClass
+        Eigenvectors of the blocks of C.
     """
 
     C: Float
     b: Float
     total: float
     left: float
-    weights: Float
     starts: Positions
     ends: Positions
     group: Positions
     spread: Float
     floor: Float
-    offset: Float
-    back: Float
     members: Positions
+    paid: Mask
+    level: Float
+    carried: Float
+    turns: list[SizeClass]
 
     @classmethod
     def of(cls, gram: Gram, sizes: Positions, weights: Float) -> Penalised:
-        """Eliminate the free groups, and rotate the others.
-
-        Parameters
-        ----------
-        gram : Gram
-        sizes : int array of shape (J,)
-        weights : array of shape (J,)
-            c_g ≥ 0.
-        """
+        """Eliminate the free groups, whose weights c_g are 0, and rotate the others; one size and weight per group."""
         C, b = gram.C, gram.b
         paid = np.repeat(weights > 0, sizes)
         members = np.flatnonzero(weights > 0)
         # 1. free groups: w_F = C_F⁺ (b_F − C_FA w_A)
         inverse = np.linalg.pinv(C[np.ix_(~paid, ~paid)], rcond=EPS * max(1, paid.size), hermitian=True)
         carried, level = inverse @ C[np.ix_(~paid, paid)], inverse @ b[~paid]
-        C_left = C[np.ix_(paid, paid)] - C[np.ix_(paid, ~paid)] @ carried
+        C_left = C[np.ix_(paid, paid)]
+        if carried.size:
+            C_left -= C[np.ix_(paid, ~paid)] @ carried
         b_left = b[paid] - carried.T @ b[~paid]
         total = float(gram.target_variance.sum())
         left = max(total - float(np.sum(level * b[~paid])), 0.0)
         # 2. rotate
-        group = np.repeat(np.arange(members.size), sizes[members])
-        ends = np.cumsum(sizes[members])
-        starts = ends - sizes[members]
-        turn = np.zeros(C_left.shape)
-        for start, end in zip(starts, ends, strict=True):
-            here = slice(start, end)
-            turn[here, here] = np.linalg.eigh(C_left[here, here])[1]
-            C_left[:, here] = C_left[:, here] @ turn[here, here]
-            C_left[here] = turn[here, here].T @ C_left[here]
-        offset, back = np.zeros(b.shape), np.zeros((paid.size, group.size))
-        offset[~paid], back[~paid], back[paid] = level, -carried @ turn, turn
-        floor = 64 * EPS * np.sqrt(sizes[members] * total)
+        sizes, ends = sizes[members], np.cumsum(sizes[members])
+        turns = size_classes(sizes, lambda c: np.linalg.eigh(C_left[c[:, :, None], c[:, None, :]])[1])
+        C_left = _turned(turns, _turned(turns, C_left).T)
+        problem = C_left, _turned(turns, b_left), total, left
+        where = ends - sizes, ends, np.repeat(np.arange(members.size), sizes)
         spread = np.maximum(np.diag(C_left), 0.0)
-        problem = C_left, turn.T @ b_left, total, left, weights[members]
-        return cls(*problem, starts, ends, group, spread, floor, offset, back, members)
+        return cls(*problem, *where, spread, rounding(sizes, total), members, paid, level, carried, turns)
 
-    @property
-    def largest_lambda(self) -> float:
-        """The smallest λ at which no penalised group is in the model; 0 if there is nothing to explain."""
-        norms = self.norms(self.b)
-        return float(np.max(np.where(norms > self.floor, norms / self.weights, 0.0), initial=0.0))
+    def coefficients(self, w: Float) -> Float:
+        """Return the coefficients of all columns, free ones included, shape (D, P)."""
+        coef = np.empty((self.paid.size, w.shape[1]))
+        coef[self.paid] = _turned(self.turns, w, back=True)
+        coef[~self.paid] = self.level - self.carried @ coef[self.paid]
+        return coef
+
+    def rotated(self, coef: Float) -> Float:
+        """Return w of coefficients (D, P)."""
+        return _turned(self.turns, coef[self.paid])
 
     def norms(self, w: Float) -> Float:
         """Return ‖w_g‖_F of every group, shape (G,)."""
@@ -154,6 +150,19 @@ class Penalised:
         pull = np.divide(kappa, norms, out=np.zeros_like(norms), where=norms > 0)
         left = self.norms(r - pull[self.group, None] * w)
         return np.where(norms > 0, left, np.maximum(left - kappa, 0.0))
+
+
+def rounding(sizes: Positions, total: float) -> Float:
+    """Return the rounding error of ‖r_g‖ for groups of these sizes."""
+    return np.asarray(64 * EPS * np.sqrt(sizes * total))
+
+
+def _turned(turns: list[SizeClass], x: Float, *, back: bool = False) -> Float:
+    """Rotate the rows of x, group by group: into the eigenvectors of the blocks of C, or back."""
+    found = np.empty(x.shape)
+    for c in turns:
+        found[c.columns] = (c.blocks if back else c.blocks.transpose(0, 2, 1)) @ x[c.columns]
+    return found
 
 
 @dataclass(frozen=True)
@@ -246,10 +255,7 @@ def _block_minimiser(q: Float, spread: Float, kappa: float) -> Float:
 
 
 def _newton_step(problem: Penalised, kappa: Float, w: Float, r: Float) -> Float:
-    """Return H⁻¹(r − κw/‖w‖) over the nonzero groups, shape (K, P); zero elsewhere.
-
-    With M = LL' and Z_g = L⁻¹ v_g: H⁻¹x = M⁻¹x + M⁻¹V(I − Z'Z)⁻¹V'M⁻¹x (Woodbury).
-    """
+    """Return H⁻¹(r − κw/‖w‖) over the nonzero groups, shape (K, P); zero elsewhere, or everywhere if H is singular."""
     step = np.zeros_like(w)
     norms = problem.norms(w)
     active = np.flatnonzero(norms > 0)
@@ -257,27 +263,51 @@ def _newton_step(problem: Penalised, kappa: Float, w: Float, r: Float) -> Float:
         return step
     columns = np.flatnonzero(norms[problem.group] > 0)
     group = np.searchsorted(active, problem.group[columns])
-    first = np.searchsorted(group, np.arange(active.size))
     pull = (kappa[active] / norms[active])[group]
     M = problem.C[np.ix_(columns, columns)] if columns.size < len(w) else problem.C.copy()
     M[np.arange(columns.size), np.arange(columns.size)] += pull
-    L, failed = lapack.dpotrf(M, lower=1, clean=1, overwrite_a=1)
+    V = w[columns] * (np.sqrt(kappa[active] / norms[active] ** 3))[group, None]
+    gradient = r[columns] - pull[:, None] * w[columns]
+    solve = _one_target if w.shape[1] == 1 else _many_targets
+    step[columns] = solve(M, V, group, gradient)
+    return step
+
+
+def _one_target(M: Float, V: Float, group: Positions, x: Float) -> Float:
+    """Return H⁻¹x, zero if H is singular: the rank of a group lies in its own block of H = M − Σ v_g v_g'."""
+    sizes = np.bincount(group)
+    counts = sizes[group]
+    row = np.repeat(np.arange(group.size), counts)
+    column = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts - (np.cumsum(sizes) - sizes)[group], counts)
+    inside, products = M[row, column], V[row, 0] * V[column, 0]
+    for damping in DAMPING:
+        M[row, column] = inside - products / (1 + damping)
+        factor, failed = lapack.dpotrf(M.T)
+        if not failed:
+            return np.asarray(lapack.dpotrs(factor, x)[0])
+    return np.zeros_like(x)
+
+
+def _many_targets(M: Float, V: Float, group: Positions, x: Float) -> Float:
+    """Return H⁻¹x, zero if H is singular, by Woodbury's identity.
+
+    With M = LL' and Z_g = L⁻¹ v_g: H⁻¹x = M⁻¹x + M⁻¹V(I − Z'Z)⁻¹V'M⁻¹x.
+    """
+    L, failed = lapack.dpotrf(M.T, lower=1, clean=1, overwrite_a=1)
     if failed:
-        return step
+        return np.zeros_like(x)
     inverse = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
-    x = w[columns]
-    V = x * (np.sqrt(kappa[active] / norms[active] ** 3))[group, None]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
     # Z (P, columns, active): the columns of L⁻¹ added up within groups, with weights V
     Z = np.array([np.add.reduceat(inverse * v, first, axis=1) for v in V.T])
-    half = inverse @ (r[columns] - pull[:, None] * x)
+    half = inverse @ x
     inner = np.tensordot(Z, Z, axes=([0, 1], [0, 1]))
     for damping in DAMPING:
-        factor, failed = lapack.dpotrf((1 + damping) * np.eye(active.size) - inner)
+        factor, failed = lapack.dpotrf((1 + damping) * np.eye(first.size) - inner)
         if not failed:
             t = lapack.dpotrs(factor, np.einsum("pkg,kp->g", Z, half))[0]
-            step[columns] = inverse.T @ (half + (Z @ t).T)
-            break
-    return step
+            return np.asarray(inverse.T @ (half + (Z @ t).T))
+    return np.zeros_like(x)
 
 
 def _line_search(problem: Penalised, kappa: Float, w: Float, r: Float, step: Float) -> float:

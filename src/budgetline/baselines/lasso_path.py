@@ -16,16 +16,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.arrays import Float, Positions
-from budgetline.baselines.group_penalty import Penalised, Solution, minimise
+from budgetline.baselines.wide_gram import WideGram
+from budgetline.baselines.working_groups import Point, Working
 from budgetline.budgets import unit_of
 from budgetline.messages import warn
 from budgetline.objectives.blocks import size_classes
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.rules import OrthogonalMatchingPursuit
-from budgetline.threads import one_blas_thread
-
-LARGEST_PENALTY = 1e100
-"""Gradients of targets of order one stay far below this: a group with at least this penalty never enters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,50 +65,62 @@ def lambda_grid(largest: float, number: int, ratio: float) -> Float:
 
 
 def lasso_path(
-    gram: Gram, sizes: Positions, weights: Float, lambdas: Float | tuple[int, float], tol: float = 1e-9
+    gram: Gram | WideGram,
+    sizes: Positions,
+    weights: Float,
+    lambdas: Float | tuple[int, float],
+    tol: float = 1e-9,
+    most: int | None = None,
 ) -> LassoPath:
     """Solve the group lasso for all λ, each started from the previous solution.
 
     Parameters
     ----------
-    gram : Gram
+    gram : Gram or WideGram
     sizes : int array of shape (J,)
     weights : array of shape (J,)
         c_g ≥ 0.
     lambdas : decreasing array of shape (L,), or (number, ratio) of a geometric grid from the largest λ that matters
     tol : float
         Largest error of the optimality conditions relative to λ c_g, and largest duality gap relative to R(∅).
+    most : int or None
+        The path ends when more groups have entered.
     """
     unit, size = _middle(weights), unit_of(float(np.sqrt(gram.target_variance.sum())))
-    with one_blas_thread():  # many small products
-        scaled_gram = replace(gram, b=gram.b / size, target_variance=gram.target_variance / size**2)
-        problem = Penalised.of(scaled_gram, sizes, weights / unit)
-        if isinstance(lambdas, tuple):
-            scaled = lambda_grid(problem.largest_lambda, *lambdas)
-            grid = _in_user_units(scaled, unit, size)
-        else:
-            scaled, grid = lambdas / size * unit, lambdas
-        found: list[Solution] = []
-        for value, shown in zip(scaled, grid, strict=True):
-            start = found[-1].w if found else np.zeros_like(problem.b)
-            with np.errstate(over="ignore"):  # no group enters at such a penalty
-                penalties = np.minimum(value * problem.weights, LARGEST_PENALTY)
-            found.append(minimise(problem, penalties, start, tol))
-            if not found[-1].converged:
-                _warn(shown, found[-1].gap * size**2, found[-1].violation, tol)
-        coefs = size * np.array([(problem.offset + problem.back @ s.w).T for s in found])
-    entries = np.full(sizes.size, -1, dtype=np.intp)
-    merit = OrthogonalMatchingPursuit(size_classes(sizes, gram.blocks)).scores(gram.b) / 2
-    entries[problem.members], merit[problem.members] = _entries(problem, found)
+    working = Working.of(_in_unit(gram, size), sizes, weights / unit)
+    found = [working.start()]
+    free = _free_gains(working)
+    if isinstance(lambdas, tuple):
+        scaled = lambda_grid(working.largest_lambda(found[0]), *lambdas)
+        grid = _in_user_units(scaled, unit, size)
+    else:
+        scaled, grid = lambdas / size * unit, lambdas
+    inside = found[0].inside
+    for value, shown in zip(scaled, grid, strict=True):
+        working, point = working.solved(found[-1], value, tol)
+        if not point.converged:
+            _warn(shown, point.gap * size**2, point.violation, tol)
+        found.append(point)
+        inside = inside | point.inside
+        if most is not None and np.count_nonzero(inside) > most:
+            break
+    entries, merit = _entries(found, weights / unit, free)
     order = np.lexsort((weights, -merit, entries))
-    gaps, violations = size**2 * np.array([s.gap for s in found]), np.array([s.violation for s in found])
-    return LassoPath(grid, coefs, gaps, violations, entries, order)
+    coefs = size * np.array([point.coef.T for point in found[1:]])
+    gaps, violations = size**2 * np.array([p.gap for p in found[1:]]), np.array([p.violation for p in found[1:]])
+    return LassoPath(grid[: len(gaps)], coefs, gaps, violations, entries, order)
 
 
 def _middle(weights: Float) -> float:
     """Return a power of two in the middle of the positive weights, a unit in which they are of moderate size."""
     _, exponents = np.frexp(weights[weights > 0])
     return math.ldexp(1.0, (int(exponents.min()) + int(exponents.max())) // 2) if exponents.size else 1.0
+
+
+def _in_unit(gram: Gram | WideGram, size: float) -> Gram | WideGram:
+    """Return the normal equations of targets divided by their size."""
+    found = replace(gram, b=gram.b / size, target_variance=gram.target_variance / size**2)
+    return replace(found, targets=found.targets / size) if isinstance(found, WideGram) else found
 
 
 def _in_user_units(scaled: Float, unit: float, size: float) -> Float:
@@ -123,13 +132,22 @@ def _in_user_units(scaled: Float, unit: float, size: float) -> Float:
     return np.asarray(grid)
 
 
-def _entries(problem: Penalised, found: list[Solution]) -> tuple[Positions, Float]:
-    """Return at which solution each penalised group is first nonzero, and ‖r_g‖/c_g one λ before, both (G,)."""
-    inside = np.array([problem.norms(s.w) > 0 for s in found])
-    entries = np.where(inside.any(axis=0), inside.argmax(axis=0), len(found))
-    # row k is the λ before solution k; the first is λ = ∞, where r = b
-    near = np.array([problem.norms(r) / problem.weights for r in (problem.b, *(s.r for s in found))])
-    return entries, near[entries, np.arange(entries.size)]
+def _free_gains(working: Working) -> Float:
+    """Return ½ tr(b_g'C_g⁻¹b_g) of the free groups."""
+    gram, columns = working.gram, np.flatnonzero(~working.problem.paid)
+    free = working.sizes[working.weights == 0]
+    rule = OrthogonalMatchingPursuit(size_classes(free, lambda c: gram.blocks(columns[c])))
+    return rule.scores(gram.b[columns]) / 2
+
+
+def _entries(found: list[Point], weights: Float, free: Float) -> tuple[Positions, Float]:
+    """Return at which solution each group is first nonzero, and ‖r_g‖/c_g one λ before, or the gain of free ones."""
+    inside = np.array([point.inside for point in found])  # the first is λ = ∞, where only free groups are in
+    entries = np.where(inside.any(axis=0), inside.argmax(axis=0), len(found)) - 1
+    norms = np.array([point.norms for point in found])
+    merit = np.divide(norms[entries, np.arange(weights.size)], weights, out=np.zeros_like(weights), where=weights > 0)
+    merit[weights == 0] = free
+    return entries, merit
 
 
 def _warn(value: float, gap: float, violation: float, tol: float) -> None:

@@ -15,19 +15,9 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code: 0, or 2 for an error of the user, 1 for a bug, 130 if interrupted.
+    """Run one command, by default that of the process.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: the arguments of the process.
-
-    Examples
-    --------
-    >>> from budgetline.cli import main
-    >>> main(["--version"])
-    budgetline 0.1.0
-    0
+    The exit code is 0, or 2 for an error of the user, 1 for a bug, 130 if interrupted.
     """
     _reserve_streams()
     _drop_invalid_sizes()

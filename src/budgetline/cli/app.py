@@ -12,15 +12,11 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from budgetline.cli.demo import demo
-from budgetline.cli.errors import EXPECTED, line_of
 from budgetline.cli.evaluating import compare, curve, report
-from budgetline.cli.extractor_costs import profile
-from budgetline.cli.fitting import fit
-from budgetline.cli.grouping import groups
-from budgetline.cli.predicting import export, predict
-from budgetline.cli.printing import aside, release, tell
-from budgetline.cli.showing import certify, show
+from budgetline.cli.fitting import demo, fit
+from budgetline.cli.grouping import groups, profile
+from budgetline.cli.models import certify, export, predict, show
+from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
 from budgetline.messages import cut, printable
 
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)

@@ -1,34 +1,39 @@
-"""Reading the user's files: as a source, or all rows at once."""
+"""The user's files: data as a source or all rows at once, groups, and outputs, which are checked before the work."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from budgetline.arrays import Array, Float, Positions
-from budgetline.cli.errors import Refused, refusing
-from budgetline.cli.printing import Printer
+from budgetline.arrays import Positions
+from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
-from budgetline.data.csv_files import csv_schema
 from budgetline.data.opening import files_of
 from budgetline.data.parquet_files import parquet_schema
-from budgetline.data.sources import Chunk
+from budgetline.data.sources import Chunk, ahead
 from budgetline.data.tabular import arrow
+from budgetline.data.text_files import csv_schema
+from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import NamedArray
 from budgetline.messages import name_of, shown, some
+from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
-from budgetline.statistics.passes import ahead
 
+Name = str | None
+Names = Sequence[str] | None
+Target = str | tuple[()] | None
+"""The target () stands for none; None is that of svmlight files, or of models that know it."""
 COPIES = 4
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with."""
-NONE = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -71,18 +76,12 @@ class Files:
                 raise Refused(f"{option}: column {shown(name)} is not in {self.place}; its columns are {columns}")
 
     def source(
-        self,
-        target: str | tuple[()] | None,
-        *,
-        features: Sequence[str] | None = None,
-        n_features: int | None = None,
-        weight: str | None = None,
-        qid: str | None = None,
+        self, target: Target, names: Names = None, n_features: int | None = None, weight: Name = None, qid: Name = None
     ) -> Source:
-        """Open the files. The target () stands for none; ``n_features`` is for svmlight files."""
+        """Open the files: features by name, or None for all; ``n_features`` is for svmlight files."""
         if self.named:
             self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
-            for name in (*(features or ()), weight):
+            for name in (*(names or ()), weight):
                 if name is not None and not self.numeric.get(name, True):
                     what = f"column {shown(name)} of {self.place}"
                     raise Refused(f"{what} does not hold numbers: encode it first, or leave it out")
@@ -90,9 +89,25 @@ class Files:
             target = None
         paths, kind = self.found
         return open_source(
-            paths, target, weight=weight, qid=qid, features=features, file_format=kind, n_features=n_features,
+            paths, target, weight=weight, qid=qid, features=names, file_format=kind, n_features=n_features,
             zero_based=self.zero_based,
         )  # fmt: skip
+
+    def source_for(
+        self, model: AnytimeModel, target: Target, only: Positions | None = None, weight: Name = None, qid: Name = None
+    ) -> Source:
+        """Open the files with the columns of a model, or only some of them; svmlight files are opened with all."""
+        names = model.layout.names
+        if names is None:
+            if self.named:
+                raise Refused(f"the model knows its columns by position: it takes svmlight files, not {self.place}")
+            return self.source(target, n_features=model.layout.n_features, weight=weight, qid=qid)
+        if not self.named:
+            raise Refused(f"the model knows its columns by name, and those of {self.place} have none")
+        needed = names if only is None else [names[d] for d in only]
+        if missing := [name for name in needed if name not in self.numeric]:
+            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {self.place}")
+        return self.source(target, needed, weight=weight, qid=qid)
 
     def chunks(self, source: Source, printer: Printer, columns: Positions | None = None) -> Iterator[Chunk]:
         """Yield all chunks that have rows, with a progress bar; the next chunk is read meanwhile."""
@@ -117,6 +132,19 @@ class Files:
         """Return whether all rows, and the work on them, fit into memory."""
         return COPIES * self.bytes_in_memory(source) <= memory_left()
 
+    def read_all(self, source: Source, printer: Printer, purpose: str = "") -> Chunk:
+        """Read all rows, X as an array with names or a CSR matrix; if they do not fit, say what they are needed for."""
+        if purpose and not self.fit_into_memory(source):
+            size = self.bytes_in_memory(source) / 1e9
+            raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: give a part of the rows")
+        chunks, names = list(self.chunks(source, printer)), source.feature_names
+        tables, y = [chunk.X for chunk in chunks], np.concatenate([chunk.y for chunk in chunks])
+        weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
+        queries = [chunk.qid for chunk in chunks if chunk.qid is not None]
+        X = sparse.vstack(tables, format="csr") if names is None else NamedArray(np.concatenate(tables), names)
+        weight, qid = (np.concatenate(parts) if parts else None for parts in (weights, queries))
+        return Chunk(X, y, weight, qid, self.place)
+
 
 def memory_left() -> int:
     """Return about how many bytes of memory this process may still use."""
@@ -127,39 +155,6 @@ def memory_left() -> int:
     with suppress(OSError, ValueError):
         left = min(left, int((limits / "memory.max").read_text()) - int((limits / "memory.current").read_text()))
     return max(0, left)
-
-
-# -- all rows at once ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Table:
-    """All rows in memory: X as an Arrow table or CSR matrix, targets, weights, queries."""
-
-    X: Any
-    y: Any
-    weight: Float | None
-    qid: Array | None
-
-
-def read_all(files: Files, source: Source, printer: Printer, purpose: str = "") -> Table:
-    """Read all rows; if they do not fit into memory, say what they are needed for."""
-    if purpose and not files.fit_into_memory(source):
-        size = files.bytes_in_memory(source) / 1e9
-        raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: give a part of the rows")
-    chunks = list(files.chunks(source, printer))
-    y, weight, qid = (
-        np.concatenate(parts) if parts[0] is not None else None
-        for parts in zip(*((chunk.y, chunk.weight, chunk.qid) for chunk in chunks), strict=True)
-    )
-    if source.feature_names is None:
-        return Table(sparse.vstack([chunk.X for chunk in chunks], format="csr"), y, weight, qid)
-    return Table(named_table(np.hstack([chunk.X.T for chunk in chunks]), source.feature_names), y, weight, qid)
-
-
-def named_table(columns: Array, names: Sequence[str]) -> Any:
-    """Return an array of columns, shape (D, n), as an Arrow table, which names them without a copy."""
-    return arrow().Table.from_arrays([arrow().array(column) for column in columns], list(names))
 
 
 # -- groups ----------------------------------------------------------------------------------------------------
@@ -205,3 +200,50 @@ def read_groups(path: Path) -> FeatureGroups:
     """Read a groups file; every error names it."""
     with refusing(str(path)):
         return FeatureGroups.from_yaml(path)
+
+
+# -- outputs ---------------------------------------------------------------------------------------------------
+
+
+def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None]) -> None:
+    """Raise an error, before anything is read, if a file cannot be written or is one of the inputs; None is fine."""
+    if path is None:
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise Refused(f"cannot write {path}: its name must end in {' or '.join(suffixes)}")
+    with writing(path):
+        target = target_of(path)
+    if target is None:
+        if not os.access(path, os.W_OK):
+            raise Refused(f"cannot write {path}: it may not be written to")
+    elif not target.parent.is_dir():
+        raise Refused(f"cannot write {path}: there is no folder {target.parent}")
+    elif not os.access(target.parent, os.W_OK):
+        raise Refused(f"cannot write {path}: the folder {target.parent} may not be written to")
+    check_distinct(path, inputs)
+
+
+def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Raise an error if an output is one of the inputs, under any name; devices, such as a terminal, may be both."""
+    if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
+        return
+    for given in inputs:
+        if given is not None and given.exists() and path.samefile(given):
+            raise Refused(f"cannot write {path}: it is the same file as the input {given}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the output in errors of writing it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename in (None, str(path)):  # errors of reading name their own file
+            raise Refused(f"cannot write {path}: {error.strerror or error}") from error
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, in full or not at all."""
+    with writing(path):
+        write_atomically(path, text.encode("utf-8"))

@@ -9,11 +9,9 @@ from sklearn.base import clone
 from typer import Argument, Option
 
 from budgetline.cli import options
-from budgetline.cli.data import Files, features_of, read_all
-from budgetline.cli.errors import Refused, refusing
+from budgetline.cli.data import Files, check_output, features_of, writing
 from budgetline.cli.fitting import Estimator, estimator_for, task_of
-from budgetline.cli.outputs import check_output, writing
-from budgetline.cli.printing import Printer
+from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
@@ -64,7 +62,7 @@ def curve(
         with refusing():
             judged = budget_curve(found, source, metric=measure)
     else:
-        table = read_all(files, source, printer, "cross-validation")
+        table = files.read_all(source, printer, "cross-validation")
         with refusing():
             judged = cross_val_budget_curve(
                 clone(found), table.X, table.y, metric=measure, cv=cv, sample_weight=table.weight, qid=table.qid,
@@ -100,8 +98,8 @@ def compare(
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based)
     columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid}, printer)
-    source = files.source(target, features=columns, weight=weight, qid=qid)
-    table = read_all(files, source, printer, "a comparison")
+    source = files.source(target, columns, weight=weight, qid=qid)
+    table = files.read_all(source, printer, "a comparison")
     methods = _methods(rules, task_of(task, [table], target, printer), alpha, grouped)
     with refusing():
         found = compare_methods(
@@ -147,7 +145,7 @@ def report(
     found, given = load(model), dict[str, Any]()
     if files is not None:
         source = _source_for(found.model_, files, target, printer, weight)
-        table = read_all(files, source, printer, "a report")
+        table = files.read_all(source, printer, "a report")
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target is not None or weight is not None:
         raise Refused("--target and --weight are columns of DATA: give it, too")
@@ -165,31 +163,18 @@ def report(
     printer.document(summary.to_dict())
 
 
-def check_kind(model: AnytimeModel, files: Files) -> None:
-    """Raise an error if the columns of the data have names and those of the model have none, or vice versa."""
-    if files.named and model.layout.names is None:
-        raise Refused(f"the model knows its columns by position: it takes svmlight files, not {files.place}")
-    if model.layout.names is not None and not files.named:
-        raise Refused(f"the model knows its columns by name, and those of {files.place} have none")
-
-
 def _source_for(
     model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
 ) -> Source:
     """Open data with the columns of a model, and find the target."""
-    check_kind(model, files)
-    if model.layout.names is None:
-        return files.source(target, n_features=model.layout.n_features, weight=weight, qid=qid)
-    if target is None:
+    if target is None and model.layout.names is not None and files.named:
         taken = {*model.layout.names, weight, qid}
         others = [name for name in files.numeric if name not in taken]
         if len(others) != 1:
             raise Refused(f"say which column of {files.place} is the target: --target NAME")
         target = others[0]
         printer.note(f"the target is {shown(target)}, the only column that the model does not know")
-    if missing := [name for name in model.layout.names if name not in files.numeric]:
-        raise Refused(f"column {shown(missing[0])} of the model is not in {files.place}")
-    return files.source(target, features=model.layout.names, weight=weight, qid=qid)
+    return files.source_for(model, target, weight=weight, qid=qid)
 
 
 def _methods(rules: str | None, task: options.Task, alpha: float, groups: FeatureGroups | None) -> dict[str, Estimator]:

@@ -1,33 +1,38 @@
-"""``budgetline fit``: from data files to a model file."""
+"""``budgetline fit``: from data files to a model file; and ``demo``: the whole way on real data."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 from typer import Option
 
-from budgetline.arrays import Array
 from budgetline.cli import options
-from budgetline.cli.data import NONE, Files, Table, features_of, read_all
-from budgetline.cli.errors import Refused, refusing
-from budgetline.cli.outputs import check_output, writing
-from budgetline.cli.printing import Printer, command_name
-from budgetline.cli.showing import model_record
+from budgetline.cli.data import Files, check_output, features_of, write_text, writing
+from budgetline.cli.models import model_record
+from budgetline.cli.printing import Printer, Refused, bought_at, command_name, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
+from budgetline.datasets import load_nhanes
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import NamedArray
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
-from budgetline.report.formatting import amount, count
+from budgetline.report import Report, make_report
+from budgetline.report.formatting import amount, count, number, with_error
 
 Estimator = AnytimeRegressor | AnytimeClassifier
 """Those that choose alpha are subclasses."""
+NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 
 def fit(
@@ -64,12 +69,12 @@ def fit(
     if alpha is not None and cv is not None:
         raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")
     columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight}, printer)
-    source = files.source(target, features=columns, weight=weight)
+    source = files.source(target, columns, weight=weight)
     streamed = not files.fit_into_memory(source) if stream is None else stream
     if streamed and cv is not None:
         raise Refused("--cv needs all rows in memory: give --alpha, or a part of the rows")
-    table = None if streamed else read_all(files, source, printer)
-    chosen = task_of(task, files.chunks(source, printer, NONE) if table is None else [table], target, printer)
+    table = None if streamed else files.read_all(source, printer)
+    chosen = task_of(task, files.chunks(source, printer, NO_COLUMNS) if table is None else [table], target, printer)
     if loss is not None and chosen == "classification":
         raise Refused(f"--loss {loss} is for regression, and this is classification")
     if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
@@ -83,7 +88,7 @@ def fit(
     _print(model.model_, output, (data, target), printer)
 
 
-def _fitted(estimator: Estimator, source: Source, table: Table | None, printer: Printer) -> Estimator:
+def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
@@ -103,17 +108,19 @@ def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: 
     return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
 
 
-def task_of(wanted: options.Task, parts: Iterable[Chunk | Table], name: str | None, printer: Printer) -> options.Task:
+def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.Task:
     """Return the task that the target asks for, and say why, unless the user has chosen it.
 
-    No more parts of the data are read than it takes to decide.
+    No more chunks are read than it takes to decide.
     """
     seen: set[Any] = set()
     what = f"the target{'' if name is None else f' {shown(name)}'} holds"
-    for y in (part.y for part in parts):
+    for y in (chunk.y for chunk in chunks):
         text = y.dtype.kind in "OUS" and all(isinstance(label, str) for label in y.tolist())
         if y.dtype.kind not in "biuf" and not text:
-            raise Refused(f"{what} {_kind(y)}, neither numbers nor labels")
+            kinds = " and ".join(sorted({type(value).__name__ for value in y[:1000].tolist()}))
+            kinds = "dates or times" if y.dtype.kind in "mM" else kinds
+            raise Refused(f"{what} {kinds}, neither numbers nor labels")
         if wanted == "regression" and text:
             raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
         broken = y[np.mod(y, 1) != 0].tolist() if y.dtype.kind == "f" else []
@@ -132,11 +139,6 @@ def task_of(wanted: options.Task, parts: Iterable[Chunk | Table], name: str | No
     return "classification"
 
 
-def _kind(y: Array) -> str:
-    kinds = sorted({type(value).__name__ for value in y[:1000].tolist()})
-    return "dates or times" if y.dtype.kind in "mM" else " and ".join(kinds)
-
-
 def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], printer: Printer) -> None:
     """Print the sequence, what was written, and what to do next."""
     sequence = model.sequence
@@ -150,3 +152,73 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
     printer.note(f"      {command} predict {file} {data} --budget {budget}")
     printer.note(f"      {command} report {file} {data}{'' if given[1] is None else f' -t {quote(given[1])}'}")
     printer.document(model_record(model) | {"written": str(output)})
+
+
+def demo(
+    output: Annotated[Path, Option("-o", "--output", metavar="FOLDER", help="Where to write.")] = Path(
+        "budgetline-demo"
+    ),
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Go the whole way on real data: what to ask and measure first to predict long-term blood sugar.
+
+    For example:
+    budgetline demo
+    """
+    printer = Printer(as_json, quiet)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"cannot write to {output}: {error.strerror or error}") from error
+    nhanes = load_nhanes()
+    X, X_test, y, y_test = train_test_split(nhanes.data, nhanes.target, test_size=0.2, random_state=0)
+    names, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
+    columns = {nhanes.group_titles[name]: [names[d] for d in positions] for name, positions in members}
+    groups = FeatureGroups(columns, nhanes.feature_groups.costs)
+    printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
+    table = NamedArray(X, tuple(names))
+    alpha = AnytimeRegressorCV(groups).fit(table, y).alpha_
+    model = AnytimeRegressor(groups, alpha=alpha).fit(table, y)
+    curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
+    printer.note("Comparing it with other ways to order the groups, on 5 folds …")
+    title = "What to ask and measure first to predict long-term blood sugar"
+    report = make_report(model, table, y, title=title, unit="points", progress=printer.progress)
+    files = {name: output / name for name in ("model.budgetline", "report.html", "groups.yaml", "people.csv")}
+    people = io.StringIO(newline="")
+    rows = ([*row, target] for row, target in zip(X_test.tolist(), y_test.tolist(), strict=True))
+    csv.writer(people, lineterminator="\n").writerows([[*names, "HbA1c"], *rows])
+    with writing(files["model.budgetline"]):
+        save(model, files["model.budgetline"])
+    with writing(files["report.html"]):
+        report.write(files["report.html"])
+    write_text(files["groups.yaml"], groups.to_yaml())
+    write_text(files["people.csv"], people.getvalue())
+    _print_demo(model.model_, curve, report, len(y_test), files, printer)
+    paths = {name: str(path) for name, path in files.items()}
+    printer.document({**model_record(model.model_), "held_out_r2": bought_at(curve), "written": paths})
+
+
+def _print_demo(
+    model: AnytimeModel, curve: BudgetCurve, report: Report, held_out: int, files: dict[str, Path], printer: Printer
+) -> None:
+    printer.say("The order in which to ask and measure, to predict long-term blood sugar (HbA1c):\n")
+    printer.sequence(model.sequence, model.groups.names)
+    printer.say(f"\nalpha {model.alpha:g} was chosen by cross-validation")
+    printer.say(f"\nWhat each budget buys: R² on {held_out:,} people who were held out\n")
+    printer.budgets(curve)
+    printer.say()
+    printer.curve(curve)
+    if report.comparison is not None:
+        printer.say(f"\nIs the order worth it? Mean {report.measure.label} over all budgets, 5 folds:\n")
+        style, methods, tenth = report.measure.style, report.comparison.methods, report.comparison.shares.index(0.1)
+        worth = (with_error(method.timeliness, method.timeliness_error, style) for method in methods)
+        early = (number(method.values[tenth], style) for method in methods)
+        cells = zip((method.name for method in methods), worth, early, strict=True)
+        printer.table(["method", "mean over budgets", "at a tenth of the cost"], cells, left={0})
+    printer.say(f"\n{report.headline}")
+    printer.say(f"\nmodel:  {files['model.budgetline']}\nreport: {files['report.html']}   (open it in a browser)")
+    printer.say(f"groups: {files['groups.yaml']}\ndata:   {files['people.csv']}   (the people held out)")
+    command, model_file, people = command_name(), *(quote(str(files[n])) for n in ("model.budgetline", "people.csv"))
+    printer.say(f"\nnext: {command} show {model_file}")
+    printer.say(f"      {command} predict {model_file} {people} --budget 30")

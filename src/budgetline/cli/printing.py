@@ -1,36 +1,83 @@
-"""What a command prints: results on stdout, as tables or one JSON document; notes and progress on stderr."""
+"""What a command prints: results on stdout, as tables or one JSON document; notes, progress and errors on stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from shutil import which
+from shutil import get_terminal_size, which
 from textwrap import fill
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from budgetline.arrays import Mask
 from budgetline.budgets import affordable
-from budgetline.cli.text_plot import draw
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
 from budgetline.report.formatting import amount, number
 from budgetline.sequencing import GroupSequence
+from budgetline.tables import text_table
 
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75)
 """Budgets in tables, as shares of the total cost, before rounding; the total cost comes last."""
 CURVE_WIDTH, CURVE_HEIGHT = 64, 10
+DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+"""Bits of a Braille character, by row and column of the dot."""
+WORDS = (
+    ("give file_format='parquet', 'csv' or 'svmlight'", "give --format parquet, csv or svmlight"),
+    ("target='…'", "--target NAME"),
+    ("target= names", "--target names"),
+    ("weight= names", "--weight names"),
+    ("zero_based=True is", "--zero-based is"),
+    ("pass remainder='drop' to leave them out", "write 'remainder: drop' into the groups file to leave them out"),
+    ("; pass a data frame or give positions", ": give positions in the groups file"),
+    ("use rule='score' or 'omp'", "use --rule score or omp"),
+    ("rule='fr' refits", "rule fr refits"),
+    ("but X has no column names", "but the data have no column names"),
+    (" is not in X", " is not in the data"),
+    (" of X is in no group", " of the data is in no group"),
+    (" of X are in no group", " of the data are in no group"),
+    ("Input X contains", "the data contain"),
+    ("time_limit must be", "--time-limit must be"),
+    ("one of budget, stage and available", "one of --budget, --stage and --available"),
+    (" in available; ", " in --available; "),
+)
+"""Words of the library, and those of the command line."""
 
 _held: list[str] = []
+
+
+class Refused(Exception):
+    """The user asked for something that cannot be done; the text says why, in one line."""
+
+
+EXPECTED = (Refused, OSError, ValueError, ImportError, MemoryError)
+"""Errors that files, settings and data can cause. Anything else is a bug."""
+
+
+def line_of(error: BaseException) -> str:
+    """Return one line that says what is wrong, such as 'data.csv: no such file or directory'."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    text = " ".join(str(error).split())
+    for own, here in WORDS:
+        text = text.replace(own, here)
+    return text or type(error).__name__
+
+
+@contextmanager
+def refusing(where: str = "") -> Iterator[None]:
+    """Turn errors, wrong types too, into refusals that say where."""
+    try:
+        yield
+    except (*EXPECTED, TypeError) as error:
+        text = line_of(error)
+        raise Refused(text if not where or where in text else f"{where}: {text}") from error
 
 
 def aside(text: str) -> None:
@@ -87,27 +134,15 @@ class Printer:
 
     def paragraph(self, text: str) -> None:
         """Print a text, wrapped."""
-        self.say(fill(text, _console().width, subsequent_indent="  "))
+        self.say(fill(text, get_terminal_size().columns, subsequent_indent="  "))
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = ()) -> None:
-        """Print a table, columns aligned to the right except for ``left``; long cells are folded."""
-        if self.as_json:
-            return
-        table = Table(box=box.SIMPLE_HEAD if _unicode() else None, pad_edge=False, show_edge=False)
-        for k, name in enumerate(header):
-            text = Text(printable(name))
-            table.add_column(text, justify="left" if k in left else "right", overflow="fold", no_wrap=k not in left)
-        for row in rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        _console().print(table)
+        """Print a table, columns aligned to the right except for ``left``."""
+        self.say(text_table(header, list(rows), left))
 
     def sequence(self, sequence: GroupSequence, names: Iterable[str]) -> None:
         """Print a sequence, and which of the groups of these names are not in it."""
-        cells = [
-            [str(step), str(group), amount(cost), amount(spent), f"{gain:.5g}", f"{explained:.1%}"]
-            for step, group, cost, spent, gain, explained in zip(*sequence.to_dict().values(), strict=True)
-        ]
-        self.table(["step", "group", "cost", "cumulative", "gain", "explained"], cells, left={1})
+        self.say(str(sequence))
         if left_out := [name for name in names if name not in sequence.groups]:
             self.say(f"not in the sequence: {in_line(left_out)}")
 
@@ -123,9 +158,11 @@ class Printer:
     def curve(self, curve: BudgetCurve) -> None:
         """Draw a curve."""
         if not self.as_json:
-            width, style = min(CURVE_WIDTH, max(20, _console().width - 14)), label_of(curve.metric).style
-            for line in draw(curve, width, CURVE_HEIGHT, _unicode(), lambda value: number(value, style)):
-                print(line)
+            width = min(CURVE_WIDTH, max(20, get_terminal_size().columns - 14))
+            # files and pipes get plain characters
+            fine = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+            style = label_of(curve.metric).style
+            print("\n".join(draw(curve, width, CURVE_HEIGHT, fine, lambda value: number(value, style))))
 
     def document(self, content: Mapping[str, object]) -> None:
         """Print the result as JSON, if the user wants that."""
@@ -156,7 +193,7 @@ def bought_at(curve: BudgetCurve) -> list[Bought]:
 
 
 def in_line(names: Iterable[str]) -> str:
-    """Return names as a list on one line, whatever characters they hold."""
+    """Return names as a list on one line, with control characters as text."""
     return ", ".join(map(printable, names))
 
 
@@ -188,10 +225,46 @@ def _plain(value: object) -> object:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _console() -> Console:
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+def draw(curve: BudgetCurve, width: int, height: int, fine: bool, text: Callable[[float], str]) -> list[str]:
+    """Return the lines of a plot of a curve as steps: value upwards, cost to the right.
+
+    The axes enclose width × height characters: with ``fine`` Braille characters of eight dots, else asterisks. ``text``
+    turns a value into a label.
+    """
+    lines = _shown(_dots(curve, width * (2 if fine else 1), height * (4 if fine else 1)), fine)
+    known = curve.values[np.isfinite(curve.values)]
+    labels = [""] * height
+    if known.size:
+        labels[0], labels[-1] = text(float(known.max())), text(float(known.min()))
+    margin = max(5, *map(len, labels))
+    upright, across, corner = ("│", "─", "└") if fine else ("|", "-", "+")
+    found = [f"{label:>{margin}} {upright}{line}".rstrip() for label, line in zip(labels, lines, strict=True)]
+    total = amount(curve.total_cost)
+    found.append(" " * (margin + 1) + corner + across * width)
+    found.append(" " * (margin + 2) + "0" + total.rjust(width - 1))
+    return found
 
 
-def _unicode() -> bool:
-    """Return whether stdout is a terminal that shows all characters; files and pipes get plain ones."""
-    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+def _dots(curve: BudgetCurve, width: int, height: int) -> Mask:
+    """Return which dots (height, width) are set, the top row first; neighbouring columns are joined."""
+    dots = np.zeros((height, width), dtype=bool)
+    values = np.asarray(curve.at(np.linspace(0, curve.total_cost, width)))
+    known = np.isfinite(values)
+    if not known.any():
+        return dots
+    low, high = np.nanmin(curve.values), np.nanmax(curve.values)
+    spread = high - low if high > low else 1.0
+    level = np.rint((values - low) / spread * (height - 1), where=known, out=np.zeros(width)).astype(np.intp)
+    for x in np.flatnonzero(known).tolist():
+        before = level[x - 1] if x and known[x - 1] else level[x]
+        lowest, highest = sorted((int(before), int(level[x])))
+        dots[height - 1 - highest : height - lowest, x] = True
+    return dots
+
+
+def _shown(dots: Mask, fine: bool) -> list[str]:
+    if not fine:
+        return ["".join("*" if dot else " " for dot in row) for row in dots]
+    height, width = dots.shape[0] // 4, dots.shape[1] // 2
+    codes = (dots.reshape(height, 4, width, 2) * DOTS[:, None, :]).sum(axis=(1, 3))
+    return ["".join(chr(0x2800 + code) if code else " " for code in row) for row in codes.tolist()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -95,6 +95,11 @@ class FilePartition(Partition):
     def where(self) -> str:
         """The file, or the part of it, for errors."""
         return str(self.path)
+
+    def fingerprint(self) -> str:
+        """Return a text that identifies the contents of the file, and the parts that are read."""
+        parts = [getattr(self, part.name) for part in fields(self)[1:]]
+        return f"{self.mark.text(self.where)} {parts}"
 
     def anew(self) -> Self:
         """Return the partition of the current file, split as before."""

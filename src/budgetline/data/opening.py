@@ -11,13 +11,12 @@ from typing import Any
 import narwhals as nw
 
 from budgetline.budgets import check_integer
-from budgetline.data.csv_files import CsvPartition, csv_schema
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Source, array_source, iterator_source, split_given
-from budgetline.data.svmlight_files import svmlight_source
 from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition
+from budgetline.data.text_files import CsvPartition, csv_schema, svmlight_source
 from budgetline.files import PathName
 from budgetline.messages import shown
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from budgetline.arrays import Array, DType, Positions
 from budgetline.data.marks import FilePartition, Mark
-from budgetline.data.sources import Chunk
-from budgetline.data.tabular import Roles, arrow, guarded, matrix_of
+from budgetline.data.sources import Chunk, ahead
+from budgetline.data.tabular import Roles, arrow, guarded, matrix_of, numbers_of
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ PAGE_BYTES = 1 << 20
 """Usual size limit that writers set for a page, and for a dictionary, of a column of a row group."""
 DECODER_BYTES = 1 << 28
 """A reader of all columns holds a page of each and all dictionaries. Beyond this, a few columns are read at a time."""
-COLUMNS_AT_ONCE = 32
-"""Columns that are then read together."""
+BLOCK_BYTES = 1 << 24
+"""Size of the columns that are then read together."""
+LEAST_COLUMNS = 4
+"""Their least number: each is decoded by a thread of its own."""
 
 
 @dataclass(frozen=True)
@@ -51,45 +53,23 @@ class ParquetPartition(FilePartition):
         groups = f"row group {self.first}" if self.first == self.last else f"row groups {self.first} to {self.last}"
         return f"{self.path}, {groups}"
 
-    def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and the parts that are read."""
-        return f"{self.mark.text(self.where)} {self.first} {self.last} {self.roles}"
-
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Read the row groups, a few rows at a time."""
-        wanted = self.roles.wanted(columns)
+        roles, wanted = self.roles, self.roles.wanted(columns)
         with self.mark.held(self.where), _opened(self.path) as file:
             self._check(file, wanted)
-            for group in range(self.first, self.last + 1):
-                where = f"{self.path}, row group {group}"
-                if _decoder_bytes(file.metadata.row_group(group), wanted) > DECODER_BYTES:
-                    yield from self._chunks_by_columns(file, group, columns, where)
-                else:
-                    yield from self.roles.chunks(self._batches(file, group, wanted, where), columns, where)
-
-    def _chunks_by_columns(
-        self, file: pa.parquet.ParquetFile, group: int, columns: Positions | None, where: str
-    ) -> Iterator[Chunk]:
-        """Read a few columns at a time to the end of the row group, write them to a file, and yield the rows."""
-        features, schema = self.roles.features_at(columns), file.schema_arrow
-        empty = [arrow().array([], schema.field(name).type) for name in features]
-        dtype = matrix_of(arrow().RecordBatch.from_arrays(empty, features), features, where).dtype
-        with TemporaryFile(prefix="budgetline-") as spilled:
-            table = _ColumnFile(spilled, file.metadata.row_group(group).num_rows, len(features), dtype)
-            for first in range(0, len(features), COLUMNS_AT_ONCE):
-                names, row = features[first : first + COLUMNS_AT_ONCE], 0
-                for batch in self._batches(file, group, names, where):
-                    table.write(matrix_of(batch, names, where), row, first)
-                    row += batch.num_rows
-            row = 0
-            for batch in self._batches(file, group, self.roles.others, where):
-                yield self.roles.chunk(batch, columns, where, row, table.rows(row, row + batch.num_rows))
-                row += batch.num_rows
-
-    def _batches(
-        self, file: pa.parquet.ParquetFile, group: int, names: list[str], where: str
-    ) -> Iterator[pa.RecordBatch]:
-        return guarded(file.iter_batches(self.roles.chunk_rows, row_groups=[group], columns=names), where)
+            for number in range(self.first, self.last + 1):
+                group = _RowGroup(file, number, f"{self.path}, row group {number}")
+                if group.decoder_bytes(wanted) <= DECODER_BYTES:
+                    yield from roles.chunks(group.batches(wanted, roles.chunk_rows), columns, group.where)
+                    continue
+                # a few columns after another are decoded and written to a file, from which the rows are read
+                others = group.batches(roles.others, roles.rows_at_once(columns))
+                with TemporaryFile(prefix="budgetline-") as spilled:
+                    table, row = group.spill(roles.features_at(columns), spilled), 0
+                    for batch in others:
+                        yield roles.chunk(batch, table.rows(row, row + batch.num_rows), group.where, row)
+                        row += batch.num_rows
 
     def _check(self, file: pa.parquet.ParquetFile, wanted: list[str]) -> None:
         """Raise an error unless the file has the columns, and is cut into row groups as when it was opened."""
@@ -100,6 +80,45 @@ class ParquetPartition(FilePartition):
         same = metadata.num_row_groups == self.n_groups
         if not same or sum(metadata.row_group(k).num_rows for k in groups) != self.n_rows:
             raise ValueError(f"{self.where}: the file has changed since it was opened, and has other row groups")
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    """A row group of an open file."""
+
+    file: pa.parquet.ParquetFile
+    number: int
+    where: str
+
+    def batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        return guarded(self.file.iter_batches(size, row_groups=[self.number], columns=names), self.where)
+
+    def decoder_bytes(self, wanted: list[str]) -> int:
+        """Estimate the memory needed to decode columns together, besides the rows."""
+        metadata, names, total = self.file.metadata.row_group(self.number), set(wanted), 0
+        for column in map(metadata.column, range(metadata.num_columns)):
+            if column.path_in_schema in names:
+                # an unpacked page; a dictionary is held twice, as a page and as values
+                total += min(column.total_uncompressed_size, PAGE_BYTES) * (3 if column.has_dictionary_page else 1)
+        return total
+
+    def spill(self, names: list[str], file: IO[bytes]) -> _ColumnFile:
+        """Write columns to a file; while some are written, the next ones are decoded."""
+        n_rows, schema = self.file.metadata.row_group(self.number).num_rows, self.file.schema_arrow
+        empty = arrow().record_batch({name: arrow().array([], schema.field(name).type) for name in names})
+        table = _ColumnFile(file, n_rows, len(names), matrix_of(numbers_of(empty, names, self.where)).dtype)
+        width = max(LEAST_COLUMNS, BLOCK_BYTES // (8 * max(n_rows, 1)))
+
+        def blocks() -> Iterator[tuple[Array, int, int]]:
+            for first in range(0, len(names), width):
+                few, row = names[first : first + width], 0
+                for batch in self.batches(few, max(1, BLOCK_BYTES // (8 * width))):
+                    yield matrix_of(numbers_of(batch, few, self.where)), row, first
+                    row += batch.num_rows
+
+        for block, row, first in ahead(blocks()):
+            table.write(block, row, first)
+        return table
 
 
 @dataclass(frozen=True)
@@ -152,17 +171,6 @@ def _start(group: pa.parquet.RowGroupMetaData) -> int:
     column = group.column(0)
     pages = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
     return min(int(page) for page in pages if page is not None)
-
-
-def _decoder_bytes(group: pa.parquet.RowGroupMetaData, wanted: list[str]) -> int:
-    """Estimate the memory needed to decode columns of a row group together, besides the rows."""
-    names, total = set(wanted), 0
-    for k in range(group.num_columns):
-        column = group.column(k)
-        if column.path_in_schema in names:
-            # a page and a dictionary take two copies each, packed as in the file and unpacked
-            total += min(column.total_uncompressed_size, PAGE_BYTES) * (4 if column.has_dictionary_page else 2)
-    return total
 
 
 def parquet_schema(path: Path) -> pa.Schema:

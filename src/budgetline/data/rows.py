@@ -13,6 +13,8 @@ from budgetline.arrays import Array, DType, Float, Positions, Table
 
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
+SHIFT_ROWS = 512
+"""Rows whose mean is near enough to that of all."""
 EXTENDED_WORK = 10**6
 """Below this many multiplications products use extended precision, if the machine has it."""
 DOUBLE = np.dtype(np.float64)
@@ -20,17 +22,9 @@ DOUBLE = np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows and columns of a table, with targets and weights, read in chunks.
+    """Some rows (n,) and columns (D,) of a table X (N, D'), with targets Y (N, P) and weights (N,), read in chunks.
 
-    Attributes
-    ----------
-    X : array or sparse matrix, shape (N, D')
-    Y : array, shape (N, P)
-    weight : array of shape (N,), or None for equal weights
-    columns : int array of shape (D,), or None
-        The columns of X to read; None: all.
-    rows : int array of shape (n,), or None
-        The rows to read; None: all.
+    None: all rows, all columns, equal weights.
     """
 
     X: Table
@@ -154,11 +148,11 @@ class Rows:
 
 
 def shift_of(rows: Rows) -> tuple[Float, Float]:
-    """Return a point near the mean, (D,) and (P,): the mean of one chunk of the heaviest rows.
+    """Return a point near the mean, (D,) and (P,): the mean of some of the heaviest rows.
 
     Sums of squares are taken about it. About a point far from the mean, rows of small weight would lose digits.
     """
-    index = rows.heaviest(rows.chunk_rows())
+    index = rows.heaviest(SHIFT_ROWS)
     weight = None if rows.weight is None else rows.weights[index]
     return mean_of(rows.block(index), weight), mean_of(rows.target_of(index), weight)
 

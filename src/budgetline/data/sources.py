@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import chain
-from typing import Any, Self
+from itertools import chain, islice
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,23 +24,17 @@ from budgetline.inputs import check_table, check_weight, column_names, numbers_o
 from budgetline.messages import some
 
 SOURCE_BYTES = 1 << 26
-"""Size of a chunk when the user gives none: large enough to keep BLAS busy, small for any machine's memory."""
+"""Size of the rows that are read at once, and of all chunks in work: small for any machine's memory."""
+T = TypeVar("T")
+
 NO_TARGET = "requires y to be passed, but the target y is None"
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: the columns asked for, targets, weights, queries.
+    """Some rows: the columns asked for (m, D'), targets (m,) or (m, P) as in the data, weights (m,), queries (m,).
 
-    Attributes
-    ----------
-    X : array or CSR matrix of shape (m, D')
-    y : array of shape (m,) or (m, P)
-        As in the data: numbers or labels.
-    weight : array of shape (m,), or None
-    qid : array of shape (m,), or None
-    where : str
-        Where the rows come from, for errors, such as a file and its row group.
+    ``where`` says in errors where the rows come from, such as a file and its row group.
     """
 
     X: Table
@@ -183,6 +178,21 @@ class Source:
 def chunk_rows_for(width: int, itemsize: int = 8) -> int:
     """Return how many rows make a chunk of about ``SOURCE_BYTES``."""
     return max(1, SOURCE_BYTES // (itemsize * max(width, 1)))
+
+
+def small_chunk_rows(width: int) -> int:
+    """Return how many rows make a chunk of which two are computed at once; it is larger for a wide table."""
+    return min(chunk_rows_for(width), max(chunk_rows_for(width) // 2, 4 * width))
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """Yield items; the next one is made in another thread meanwhile."""
+    iterator = iter(items)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(lambda: list(islice(iterator, 1)))
+        while found := future.result():
+            future = pool.submit(lambda: list(islice(iterator, 1)))
+            yield found.pop()
 
 
 @dataclass(frozen=True)

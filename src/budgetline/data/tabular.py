@@ -17,7 +17,7 @@ import numpy as np
 
 from budgetline.arrays import Array, Positions
 from budgetline.data.marks import Mark
-from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for
+from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -35,15 +35,7 @@ def arrow() -> ModuleType:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which named columns are features, targets, weights and queries.
-
-    Attributes
-    ----------
-    features : tuple of str
-    target : str, or tuple of str for several targets
-    weight, qid : str or None
-    chunk_rows : int
-    """
+    """Which named columns are features, targets (a tuple: several), weights and queries; rows to read at once."""
 
     features: tuple[str, ...]
     target: str | tuple[str, ...]
@@ -69,38 +61,35 @@ class Roles:
         """Return the names of all columns to read."""
         return self.features_at(columns) + self.others
 
+    def rows_at_once(self, columns: Positions | None) -> int:
+        """Return how many rows make a chunk of these columns."""
+        return min(self.chunk_rows, small_chunk_rows(len(self.wanted(columns))))
+
     def source(self, partitions: Iterable[Partition]) -> Source:
         """Return a source of partitions whose columns have these roles."""
         shape = () if isinstance(self.target, str) else (len(self.target),)
         return Source(partitions, len(self.features), self.features, shape)
 
-    def chunk(
-        self,
-        batch: pa.RecordBatch,
-        columns: Positions | None,
-        where: str,
-        first: int = 0,
-        X: Array | None = None,
-    ) -> Chunk:
-        """Turn a record batch into a chunk, whose rows count from ``first``; X may be given instead of read."""
-        X = matrix_of(batch, self.features_at(columns), where) if X is None else X
+    def chunk(self, batch: pa.RecordBatch, X: Array, where: str, first: int = 0) -> Chunk:
+        """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
         y = [_values(batch, name, where, first) for name in self.targets]
         weight, qid = (None if name is None else _values(batch, name, where, first) for name in (self.weight, self.qid))
         none = np.empty((batch.num_rows, 0))
         target = y[0] if isinstance(self.target, str) else np.column_stack(y) if y else none
         return Chunk.of(X, target, weight, qid, where, first)
 
-    def chunks(self, batches: Iterable[pa.RecordBatch], columns: Positions | None, where: str) -> Iterator[Chunk]:
-        """Turn record batches that follow each other into chunks."""
-        first = 0
-
-        def chunk(batch: pa.RecordBatch) -> Chunk:
-            nonlocal first
+    def chunks(
+        self, batches: Iterable[pa.RecordBatch], columns: Positions | None, where: str, first: int = 0
+    ) -> Iterator[Chunk]:
+        """Cut record batches that follow each other into chunks, whose rows count from ``first``."""
+        names, size = self.features_at(columns), self.rows_at_once(columns)
+        for batch in batches:
+            numbers = numbers_of(batch, names, where)
+            for start in range(0, batch.num_rows, size):
+                X = matrix_of(numbers.slice(start, size))
+                yield self.chunk(batch.slice(start, size), X, where, first + start)
             first += batch.num_rows
-            return self.chunk(batch, columns, where, first - batch.num_rows)
-
-        # unlike a loop, map holds no batch while the next one is read
-        return map(chunk, batches)
+            del batch, numbers  # not held while the next one is read
 
 
 @dataclass(frozen=True)
@@ -153,10 +142,10 @@ class Asked:
         return Roles(features, target, self.weight, self.qid, chunk_rows)
 
 
-def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> Array:
-    """Return columns of a record batch as an array (m, D), missing values as NaN."""
+def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.RecordBatch:
+    """Return columns of a record batch as integers and floating-point numbers."""
     pa, types = arrow(), arrow().types
-    columns = []
+    columns = {}
     for name in names:
         column = batch.column(name)
         kind = column.type
@@ -168,12 +157,16 @@ def matrix_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> Array:
             raise ValueError(
                 f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers: encode it first, or leave it out"
             )
-        columns.append(column)
-    if not columns:
-        return np.empty((batch.num_rows, 0))
-    plain = pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
+        columns[name] = column
+    return pa.record_batch(columns) if columns else batch.select([])
+
+
+def matrix_of(numbers: pa.RecordBatch) -> Array:
+    """Return a record batch of numbers as an array (m, D), missing values as NaN."""
+    if not numbers.num_columns:
+        return np.empty((numbers.num_rows, 0))
     # row-major order would take ten times as long; products fill their buffers in the order of the data
-    array: Array = plain.to_tensor(null_to_nan=True, row_major=False).to_numpy()
+    array: Array = numbers.to_tensor(null_to_nan=True, row_major=False).to_numpy()
     return array
 
 
@@ -215,7 +208,7 @@ class TablePartition(Partition):
         table = self.frame.select(self.roles.wanted(columns)).to_arrow()
         for start in range(0, table.num_rows, self.roles.chunk_rows):
             [batch] = table.slice(start, self.roles.chunk_rows).combine_chunks().to_batches()
-            yield self.roles.chunk(batch, columns, f"rows {start} to {start + batch.num_rows - 1}", start)
+            yield from self.roles.chunks([batch], columns, f"rows {start} to {start + batch.num_rows - 1}", start)
 
 
 @dataclass(frozen=True)
@@ -249,7 +242,7 @@ class FragmentPartition(Partition):
         )
         with nullcontext() if self.mark is None else self.mark.held(where):
             for k, batch in enumerate(guarded(batches, where)):
-                yield self.roles.chunk(batch, columns, f"{where}, batch {k}")
+                yield from self.roles.chunks([batch], columns, f"{where}, batch {k}")
 
 
 @dataclass(frozen=True)

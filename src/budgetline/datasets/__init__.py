@@ -1,10 +1,9 @@
 """Small real data sets with feature costs, and generators in the shape of the paper's two data sets."""
 
-from budgetline.datasets.agricultural import make_agricultural
+from budgetline.datasets.generators import make_agricultural, make_yahoo
 from budgetline.datasets.heart import load_heart
 from budgetline.datasets.mfeat import load_mfeat
 from budgetline.datasets.nhanes import load_nhanes
 from budgetline.datasets.thyroid import load_thyroid
-from budgetline.datasets.yahoo import make_yahoo
 
 __all__ = ["load_heart", "load_mfeat", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,18 +40,17 @@ def check_option(name: str, value: object, options: tuple[str, str]) -> None:
 def make_bunch(
     data: Float,
     target: Array,
-    *,
+    target_name: str,
     feature_names: Sequence[str],
     members: Mapping[str, Sequence[str]],
     costs: Mapping[str, float],
-    target_name: str,
-    descr: str,
+    *,
     as_frame: bool,
     shared: Mapping[str, tuple[float, Sequence[str]]] | None = None,
     requires: Mapping[str, Sequence[str]] | None = None,
     **extra: object,
 ) -> Bunch:
-    """Return what a loader returns: data, target, frame, feature_names, feature_groups, DESCR and ``extra``.
+    """Return what a loader returns: data, target, frame, feature_names, feature_groups and ``extra``.
 
     ``members`` are the column names of each group; ``costs`` may also hold those of other groups. If ``as_frame``,
     data and target are pandas objects and the groups hold column names, else positions.
@@ -60,27 +58,16 @@ def make_bunch(
     table, labels, frame = data, target, None
     groups: dict[str, list[str]] | dict[str, list[int]] = {group: list(names) for group, names in members.items()}
     if as_frame:
-        pandas = _import_pandas()
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise ImportError("as_frame=True needs pandas: pip install 'budgetline[pandas]'") from error
         table = pandas.DataFrame(data, columns=list(feature_names))
         labels = pandas.Series(target, name=target_name)
         frame = table.assign(**{target_name: labels})
     else:
         position = {name: index for index, name in enumerate(feature_names)}
         groups = {group: [position[name] for name in names] for group, names in members.items()}
-    own = {group: float(costs[group]) for group in groups}
-    return Bunch(
-        data=table,
-        target=labels,
-        frame=frame,
-        feature_names=list(feature_names),
-        feature_groups=FeatureGroups(groups, own, shared=shared, requires=requires),
-        DESCR=descr,
-        **extra,
-    )
-
-
-def _import_pandas() -> ModuleType:
-    try:
-        return import_module("pandas")
-    except ImportError as error:
-        raise ImportError("as_frame=True needs pandas: pip install 'budgetline[pandas]'") from error
+    priced = FeatureGroups(groups, {group: costs[group] for group in groups}, shared=shared, requires=requires)
+    names = list(feature_names)
+    return Bunch(data=table, target=labels, frame=frame, feature_names=names, feature_groups=priced, **extra)

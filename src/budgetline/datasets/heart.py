@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -9,16 +10,15 @@ from sklearn.utils import Bunch
 
 from budgetline.arrays import Float
 from budgetline.datasets.archive import check_option, make_bunch, read_archive
-from budgetline.datasets.encoding import Column, Kind, drop_redundant, encode_feature
 
+Kind = Literal["numeric", "binary", "categorical"]
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("age", "trestbps", "chol", "thalach", "oldpeak", "ca"), "numeric"),
     **dict.fromkeys(("sex", "fbs", "exang"), "binary"),
     **dict.fromkeys(("cp", "restecg", "slope", "thal"), "categorical"),
 }
-
-# The price and the tests of each medical procedure. Turney charges the first test of a procedure in full and the others
-# at a discount; this is the price of the whole procedure, which does not depend on the order.
+# Turney charges the first test of a procedure in full and the others at a discount; this is the price of the whole
+# procedure, which does not depend on the order.
 PROCEDURES = {
     "age": (1.00, ("age",)),
     "sex": (1.00, ("sex",)),
@@ -31,20 +31,13 @@ PROCEDURES = {
     "fluoroscopy": (100.90, ("ca",)),
 }
 MEMBERS = {group: tests for group, (_, tests) in PROCEDURES.items()}
-COSTS = {group: cost for group, (cost, _) in PROCEDURES.items()}
-
-# Turney's own prices of single tests: the tests of a procedure share what its first test costs more.
-SINGLE_COSTS = {
-    "chol": 5.17,
-    "fbs": 3.10,
-    **dict.fromkeys(("thalach", "thal", "exang", "oldpeak", "slope"), 1.00),
-}
+# Turney's prices of single tests: the tests of a procedure share what its first test costs more.
+SINGLE_COSTS = {"chol": 5.17, "fbs": 3.10, "thalach": 1.0, "thal": 1.0, "exang": 1.0, "oldpeak": 1.0, "slope": 1.0}
 SHARED = {
     "blood draw": (2.10, ("chol", "fbs")),
     "thallium scan": (101.90, ("thalach", "thal")),
     "exercise test": (86.30, ("exang", "oldpeak", "slope")),
 }
-
 # No living patient has either: outside Cleveland (123 + 49 and 1 rows) zero stands for "not measured".
 ZERO_IS_MISSING = ("trestbps", "chol")
 
@@ -53,22 +46,21 @@ Heart disease (angiographic status) with the prices of the tests
 
 Target: 1 if any major vessel is narrowed by more than 50 % (UCI's num > 0), else 0.
 Rows: Cleveland 303, or 920 with Hungary 294, Switzerland 123 and VA Long Beach 200, in this order.
-Features: age, sex, cp (chest pain type 1-4, 4 = asymptomatic), trestbps (resting blood pressure), chol
-(serum cholesterol), fbs (fasting blood sugar > 120 mg/dl), restecg (resting ECG 0-2), thalach (maximum
-heart rate), exang (angina under exercise), oldpeak (ST depression under exercise), slope (of the ST
-segment 1-3), ca (major vessels coloured by fluoroscopy), thal (thallium scan: 3 normal, 6 fixed, 7
-reversible defect). cp, restecg, slope and thal are one-hot without the most frequent level. Missing values
-are the median or the most frequent value, with a 0/1 column "feature=missing"; trestbps = 0 and chol = 0
-count as missing. Outside Cleveland thal, slope and above all ca are mostly missing, and whether they are
-says much about the site. Groups: nine procedures. Costs: Canadian dollars, total 323.97; tests of one
-procedure share its price. With tests="single" there is one group per test, and the tests of a procedure
-share what its first test costs more: blood draw 2.10, thallium scan 101.90, exercise test 86.30.
+Features: age, sex, cp (chest pain type 1-4, 4 = asymptomatic), trestbps (resting blood pressure), chol (serum
+cholesterol), fbs (fasting blood sugar > 120 mg/dl), restecg (resting ECG 0-2), thalach (maximum heart rate), exang
+(angina under exercise), oldpeak (ST depression under exercise), slope (of the ST segment 1-3), ca (major vessels
+coloured by fluoroscopy), thal (thallium scan: 3 normal, 6 fixed, 7 reversible defect). cp, restecg, slope and thal
+are one-hot without the most frequent level. Missing values are the median or the most frequent value, with a 0/1
+column "feature=missing"; trestbps = 0 and chol = 0 count as missing. Outside Cleveland thal, slope and above all ca
+are mostly missing, and whether they are says much about the site.
+Groups: nine procedures. Costs: Canadian dollars, total 323.97; tests of one procedure share its price. With
+tests="single" there is one group per test, and the tests of a procedure share what its first test costs more: blood
+draw 2.10, thallium scan 101.90, exercise test 86.30.
 
 Source: Janosi, Steinbrunn, Pfisterer and Detrano (1988), UCI Machine Learning Repository, dataset 45,
-https://doi.org/10.24432/C52P4X. Licence: CC BY 4.0. Principal investigators: Andras Janosi, M.D.
-(Budapest); William Steinbrunn, M.D. (Zurich); Matthias Pfisterer, M.D. (Basel); Robert Detrano, M.D.,
-Ph.D. (Long Beach and Cleveland). Prices: Turney (1995), JAIR 2, 369-409, from the Ontario Health Insurance
-Program's fee schedule.
+https://doi.org/10.24432/C52P4X. Licence: CC BY 4.0. Principal investigators: Andras Janosi, M.D. (Budapest); William
+Steinbrunn, M.D. (Zurich); Matthias Pfisterer, M.D. (Basel); Robert Detrano, M.D., Ph.D. (Long Beach and Cleveland).
+Prices: Turney (1995), JAIR 2, 369-409, from the Ontario Health Insurance Program's fee schedule.
 """
 
 
@@ -92,22 +84,16 @@ def load_heart(
     Returns
     -------
     sklearn.utils.Bunch
-        - data : ndarray or DataFrame of shape (n_samples, n_features), float64
-        - target : ndarray or Series of shape (n_samples,), 1 for disease and 0 for none
-        - feature_names : list of str
-        - feature_groups : FeatureGroups, nine procedures or thirteen tests, costs in Canadian dollars
-        - site : ndarray of str of shape (n_samples,), the hospital
-        - frame : DataFrame of data and target, or None
-        - DESCR : str, with the source, licence and citation
+        data (n_samples, n_features); target, 1 for disease and 0 for none; feature_names; feature_groups, nine
+        procedures or thirteen tests, costs in Canadian dollars; site, the hospital of each row; frame, a DataFrame of
+        data and target or None; DESCR, with the source, licence and citation.
 
     Examples
     --------
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> heart.data.shape, heart.feature_groups.names[4:7]
-    ((303, 20), ('blood', 'ecg', 'thallium'))
-    >>> print(round(float(heart.feature_groups.costs.sum()), 2))
-    323.97
+    >>> heart.data.shape, heart.feature_groups
+    ((303, 20), FeatureGroups(9 groups, 20 columns, total cost 323.97))
     >>> load_heart(tests="single").feature_groups
     FeatureGroups(13 groups, 20 columns, total cost 323.97)
     """
@@ -116,34 +102,43 @@ def load_heart(
     archive = read_archive("heart")
     rows = np.full(len(archive["site"]), True) if sites == "all" else archive["site"] == "cleveland"
     raw = dict(zip(archive["columns"].tolist(), archive["values"][rows].T, strict=True))
-    groups = _encoded(raw, MEMBERS if tests == "panel" else _single_members())
-    columns = [column for group in groups.values() for column in group]
+    known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
+    # with one group per test, a procedure of one test keeps its name
+    single = {test if len(own) > 1 else group: (test,) for group, own in MEMBERS.items() for test in own}
+    members: dict[str, list[str]] = {}
+    columns: dict[str, Float] = {}
+    for group, features in (single if tests == "single" else MEMBERS).items():
+        own = group_columns({name: known[name] for name in features})
+        members[group], columns = list(own), columns | own
+    costs = {group: cost for group, (cost, _) in PROCEDURES.items()} | SINGLE_COSTS
+    data, target = np.column_stack(list(columns.values())), (raw["num"] > 0).astype(np.int64)
+    shared, site = SHARED if tests == "single" else None, archive["site"][rows]
     return make_bunch(
-        np.column_stack([column.values for column in columns]),
-        (raw["num"] > 0).astype(np.int64),
-        feature_names=[column.name for column in columns],
-        members={group: [column.name for column in own] for group, own in groups.items()},
-        costs=COSTS | SINGLE_COSTS,
-        shared=SHARED if tests == "single" else None,
-        target_name="disease",
-        descr=DESCR,
-        as_frame=as_frame,
-        site=archive["site"][rows],
+        data, target, "disease", list(columns), members, costs, as_frame=as_frame, shared=shared, site=site, DESCR=DESCR
     )
 
 
-def _encoded(raw: dict[str, Float], members: dict[str, tuple[str, ...]]) -> dict[str, list[Column]]:
-    """Return the columns of every group."""
-    known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
-    return {
-        group: drop_redundant([c for name in features for c in encode_feature(name, known[name], KINDS[name])])
-        for group, features in members.items()
-    }
+def group_columns(features: Mapping[str, Float]) -> dict[str, Float]:
+    """Return the coded columns of a group, without those that are constant or repeat an earlier one exactly."""
+    kept: dict[str, Float] = {}
+    for feature, values in features.items():
+        for name, column in encode_feature(feature, values, KINDS[feature]).items():
+            if np.ptp(column) > 0 and not any(np.array_equal(column, other) for other in kept.values()):
+                kept[name] = column
+    return kept
 
 
-def _single_members() -> dict[str, tuple[str, ...]]:
-    """Return one group per test; a procedure of one test keeps its name."""
-    found: dict[str, tuple[str, ...]] = {}
-    for group, tests in MEMBERS.items():
-        found |= {group: tests} if len(tests) == 1 else {test: (test,) for test in tests}
-    return found
+def encode_feature(name: str, values: Float, kind: Kind) -> dict[str, Float]:
+    """Return numeric columns, by name, for a raw feature (n,) that is NaN where it is missing.
+
+    A missing value becomes the median (numeric) or the most frequent value (binary, categorical), and a 0/1 column
+    ``name=missing`` says where. A categorical feature becomes a 0/1 column ``name=level`` per level but the commonest.
+    """
+    missing = np.isnan(values)
+    levels, counts = np.unique(values[~missing], return_counts=True)
+    mode = levels[np.argmax(counts)]
+    filled = np.where(missing, np.median(values[~missing]) if kind == "numeric" else mode, values)
+    columns = {name: filled}
+    if kind == "categorical":
+        columns = {f"{name}={level:g}": (filled == level).astype(float) for level in levels if level != mode}
+    return columns | ({f"{name}=missing": missing.astype(float)} if missing.any() else {})

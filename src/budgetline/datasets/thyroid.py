@@ -9,7 +9,8 @@ from sklearn.utils import Bunch
 
 from budgetline.datasets.archive import check_option, make_bunch, read_archive, unscale
 
-BLOOD = ("TSH", "T3", "TT4", "T4U", "FTI")
+ASSAYS = ("TSH", "T3", "TT4", "T4U")
+BLOOD = (*ASSAYS, "FTI")
 # One blood draw and four assays; FTI is computed from TT4 and T4U and costs nothing more.
 DRAW_COST = 2.10
 ASSAY_COSTS = {"TSH": 20.68, "T3": 9.31, "TT4": 12.41, "T4U": 9.31, "FTI": 0.00}
@@ -20,16 +21,16 @@ DESCR = """\
 Thyroid disease with the prices of questions and blood tests
 
 Target: class 1, 2 or 3; 3 (normal, 92.6 %) is the large one.
-Rows: 7200; is_test marks the 3428 of UCI's test file. Features: 21, six continuous (scaled by the donors)
-and fifteen 0/1; nothing is missing. 71 rows repeat another row.
-Groups: sixteen questions, and one blood panel {TSH, T3, TT4, T4U, FTI}. Costs: Canadian dollars; a
-question 1, the panel 53.81 = 2.10 for the draw + 20.68 + 9.31 + 12.41 + 9.31; total 69.81. FTI is computed
-from TT4 and T4U. With tests="single" every test is a group of its own: TSH, T3, TT4 and T4U share the draw,
-and FTI is free but requires TT4 and T4U.
+Rows: 7200; is_test marks the 3428 of UCI's test file. Features: 21, six continuous (scaled by the donors) and fifteen
+0/1; nothing is missing. 71 rows repeat another row.
+Groups: sixteen questions, and one blood panel {TSH, T3, TT4, T4U, FTI}. Costs: Canadian dollars; a question 1, the
+panel 53.81 = 2.10 for the draw + 20.68 + 9.31 + 12.41 + 9.31; total 69.81. FTI is computed from TT4 and T4U. With
+tests="single" every test is a group of its own: TSH, T3, TT4 and T4U share the draw, and FTI is free but requires TT4
+and T4U.
 
-Source: Quinlan (1986), UCI Machine Learning Repository, dataset 102 (Thyroid Disease, files ann-train.data
-and ann-test.data), https://doi.org/10.24432/C5D010. Licence: CC BY 4.0. Prices: Turney (1995), JAIR 2,
-369-409, from the Ontario Health Insurance Program's fee schedule.
+Source: Quinlan (1986), UCI Machine Learning Repository, dataset 102 (Thyroid Disease, files ann-train.data and
+ann-test.data), https://doi.org/10.24432/C5D010. Licence: CC BY 4.0. Prices: Turney (1995), JAIR 2, 369-409, from the
+Ontario Health Insurance Program's fee schedule.
 """
 
 
@@ -47,13 +48,9 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     Returns
     -------
     sklearn.utils.Bunch
-        - data : ndarray or DataFrame of shape (7200, 21), float64
-        - target : ndarray or Series of shape (7200,), the class 1, 2 or 3
-        - is_test : ndarray of bool of shape (7200,), UCI's test rows
-        - feature_names : list of str
-        - feature_groups : FeatureGroups, sixteen questions and a blood panel or five tests, costs in Canadian dollars
-        - frame : DataFrame of data and target, or None
-        - DESCR : str, with the source, licence and citation
+        data (7200, 21); target, the class 1, 2 or 3; is_test, UCI's test rows; feature_names; feature_groups, sixteen
+        questions and a blood panel or five tests, costs in Canadian dollars; frame, a DataFrame of data and target or
+        None; DESCR, with the source, licence and citation.
 
     Examples
     --------
@@ -71,23 +68,11 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     archive = read_archive("thyroid")
     names = archive["columns"].tolist()
     questions = [name for name in names if name not in BLOOD]
-    members = {**{name: (name,) for name in questions}, "blood": BLOOD}
-    costs = {**dict.fromkeys(questions, QUESTION_COST), "blood": BLOOD_COST}
-    among: dict[str, Any] = {}
+    members: dict[str, tuple[str, ...]] = {name: (name,) for name in questions} | {"blood": BLOOD}
+    extra: dict[str, Any] = {"is_test": archive["is_test"], "DESCR": DESCR}
     if tests == "single":
         members = {name: (name,) for name in (*questions, *BLOOD)}
-        costs = {**dict.fromkeys(questions, QUESTION_COST), **ASSAY_COSTS}
-        among["shared"] = {"blood draw": (DRAW_COST, [name for name in BLOOD if name != "FTI"])}
-        among["requires"] = {"FTI": ("TT4", "T4U")}
-    return make_bunch(
-        unscale(archive["values"], archive["decimals"]),
-        archive["target"].astype(np.int64),
-        feature_names=names,
-        members=members,
-        costs=costs,
-        target_name="class",
-        descr=DESCR,
-        as_frame=as_frame,
-        is_test=archive["is_test"],
-        **among,
-    )
+        extra |= {"shared": {"blood draw": (DRAW_COST, ASSAYS)}, "requires": {"FTI": ("TT4", "T4U")}}
+    costs = dict.fromkeys(questions, QUESTION_COST) | ASSAY_COSTS | {"blood": BLOOD_COST}
+    data, target = unscale(archive["values"], archive["decimals"]), archive["target"].astype(np.int64)
+    return make_bunch(data, target, "class", names, members, costs, as_frame=as_frame, **extra)

@@ -18,12 +18,12 @@ from budgetline.data.rows import Rows
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.regressor import AnytimeRegressor
-from budgetline.evaluation.curve import BudgetCurve, explained_share
-from budgetline.evaluation.timeliness import timeliness
+from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import Fold, Training, number_of_folds
 from budgetline.statistics.moments import Moments
+from budgetline.threads import map_in_threads
 
 
 def searching(cls: type[AnytimeEstimator]) -> Constraints:
@@ -49,10 +49,13 @@ class ChoosesAlpha(AnytimeEstimator):
         if alphas.ndim != 1 or np.any(alphas < 0):
             raise ValueError(f"alphas must be numbers ≥ 0, got {shown(self.alphas)}")
         recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
-        scores, held = [], []
-        for fold in training.folds(recipe, self.cv):
-            scores.append([held_out_score(recipe, fold) for recipe in recipes])
-            held.append(fold.held)
+        folds = training.folds(recipe, self.cv)
+
+        def tried(fold: Fold) -> tuple[list[float], Moments | None]:
+            return [held_out_score(recipe, fold) for recipe in recipes], fold.held
+
+        # small folds keep one thread each busy; the threads of larger ones share their rows
+        scores, held = zip(*(map_in_threads(tried, list(folds)) if training.small else map(tried, folds)), strict=True)
         table = np.array(scores).T
         best = choose_alpha(alphas, table, self.one_standard_error)
         learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}

@@ -1,14 +1,10 @@
 """Evaluation: what each budget buys, how good a sequence is over all budgets, and how sequences compare."""
 
-from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
-from budgetline.evaluation.comparison import Comparison, compare
-from budgetline.evaluation.cross_validation import cross_val_budget_curve
-from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions, oracle_curve
+from budgetline.evaluation.comparison import Comparison, compare, cross_val_budget_curve
+from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.display import BudgetCurveDisplay
-from budgetline.evaluation.metrics import NDCG
-from budgetline.evaluation.ndcg import ndcg_score
-from budgetline.evaluation.oracle import oracle_curve
-from budgetline.evaluation.timeliness import plateau, stopping_cost, timeliness
+from budgetline.evaluation.metrics import NDCG, ndcg_score
 
 __all__ = [
     "NDCG",

@@ -1,8 +1,9 @@
-"""From a fitted model and held-out data, or from predictions alone, to a curve."""
+"""From a fitted model and held-out data (a table, moments or a source), or from predictions alone, to a curve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -11,16 +12,21 @@ from scipy.linalg import LinAlgWarning
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
 from budgetline.arrays import Float
-from budgetline.data.sources import Source
+from budgetline.budgets import Rates
+from budgetline.data.rows import Rows
+from budgetline.data.sources import Chunk, Source
 from budgetline.evaluation.curve import BudgetCurve, explained_share
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import LOSSES, METRICS, NDCG, Metric, RowMetric, as_metric, name_of
-from budgetline.evaluation.source_metrics import values_over
-from budgetline.inputs import raise_missing
+from budgetline.inputs import check_finite, raise_missing
 from budgetline.messages import shown, warn
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.statistics.moments import Moments
+from budgetline.statistics.moments import Moments, moments_of
+from budgetline.statistics.passes import not_empty, sum_over
+from budgetline.statistics.sums import RowSums
 
+GATHER_BYTES = 1 << 31
+"""Scores of all rows and stages are kept, for metrics that need them, up to this size."""
 OF_PREDICTIONS: dict[str, Callable[..., float]] = {
     "explained": mean_squared_error,
     "F": mean_squared_error,
@@ -42,7 +48,7 @@ def budget_curve(
     sample_weight: object = None,
     qid: object = None,
 ) -> BudgetCurve:
-    """Return what each budget buys on held-out data: a metric of every stage against its cost.
+    """Return what each budget buys on held-out data: a metric of every stage against its cost, from cost 0 on.
 
     Parameters
     ----------
@@ -63,11 +69,6 @@ def budget_curve(
     sample_weight : array of shape (n,), optional
     qid : array of shape (n,), optional
         The query of each row, for NDCG.
-
-    Returns
-    -------
-    BudgetCurve
-        Cost 0, the intercept-only model, comes first.
 
     Examples
     --------
@@ -102,7 +103,8 @@ def curve_of_predictions(
 
     Parameters
     ----------
-    y_true : array of shape (n,) or (n, P)
+    y_true, sample_weight, qid
+        As in :func:`budget_curve`.
     predictions : sequence of K arrays
         Numbers for "explained", "F", "mse" and "r2", labels for "accuracy", scores for "roc_auc" and "ndcg@k",
         probabilities for "log_loss".
@@ -110,8 +112,6 @@ def curve_of_predictions(
         From 0, before any group, on.
     metric : str or function of (y_true, y_pred)
         A function is to be minimised if its name ends in error, loss or deviance.
-    sample_weight : array of shape (n,), optional
-    qid : array of shape (n,), optional
 
     Examples
     --------
@@ -132,6 +132,28 @@ def curve_of_predictions(
     return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
 
 
+def oracle_curve(curve: object) -> BudgetCurve:
+    """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
+
+    This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
+    For at most 18 groups :func:`best_sequence` is the truth.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve
+    >>> from budgetline.evaluation import oracle_curve
+    >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
+    >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
+    ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')
+    """
+    base = BudgetCurve.of(curve)
+    order = Rates.of(np.diff(base.improvement()), np.diff(base.costs)).order()
+    costs, gains = (np.append(0.0, np.cumsum(np.diff(each)[order])) for each in (base.costs, base.values))
+    groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
+    label = f"{base.label} oracle (heuristic)".strip()
+    return replace(base, costs=costs, values=base.values[0] + gains, groups=groups, label=label, folds=(), errors=None)
+
+
 def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given: object) -> tuple[AnytimeModel, Float]:
     """Return the model and its metric on moments or a source, which hold all else and which no pipeline transforms."""
     what = "moments" if isinstance(held, Moments) else "sources"
@@ -140,13 +162,12 @@ def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given
     model = as_model(fitted)
     inner = getattr(fitted, "best_estimator_", fitted)
     if hasattr(inner, "steps"):
-        raise TypeError(
-            f"{what} judge an estimator of budgetline itself, not {type(inner).__name__}, which would transform them"
-        )
+        kind = type(inner).__name__
+        raise TypeError(f"{what} judge an estimator of budgetline itself, not {kind}, which would transform them")
     model.columns.check(held.feature_names, held.n_features)
     if isinstance(held, Moments):
         return model, _from_moments(model, held, metric)
-    return model, values_over(model, held, metric, fitted)
+    return model, _over_source(model, held, metric, fitted)
 
 
 def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Float:
@@ -162,10 +183,8 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
     sd = np.sqrt(variance)
     sizes = np.abs(model.stages.coef_path) @ sd[:D] + sd[D:]
     if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
-        warn(
-            "the coefficients are so large that moments do not determine the errors: judge the model on the data",
-            LinAlgWarning,
-        )
+        why = "the coefficients are so large that moments do not determine the errors: judge the model on the data"
+        warn(why, LinAlgWarning)
     return metric.finished(metric.of_errors(errors), variance[D:])
 
 
@@ -182,3 +201,66 @@ def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float]
     if isinstance(ndcg, NDCG):
         return ndcg.name, lambda y, scores, sample_weight=None: ndcg.of_scores(y, scores, qid, sample_weight), True
     raise ValueError(f"unknown metric {shown(metric)}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")
+
+
+def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: object) -> Float:
+    """Return a metric of every stage of a model over a source of its columns, shape (1 + stages,).
+
+    ``fitted`` is what the user gave, which scorers may look at. Data may have changed since a fit read the same source.
+    """
+    source, columns, names = source.anew(), model.last.columns, source.feature_names
+    labels = tuple(str(d) if names is None else names[d] for d in columns)
+    # which two values a regressor's y has is known only when all rows are seen
+    whole = metric is METRICS["accuracy"] and model.classes is None
+    if whole or not isinstance(metric, RowMetric):
+        gathered = not_empty(sum_over(source, partial(_chunk_scores, model, labels), columns))
+        return metric.values(gathered.held_out(model, fitted))
+    sums = not_empty(sum_over(source, partial(_chunk_sums, model, labels, metric), columns))
+    return metric.finished(sums.mean, sums.variance)
+
+
+def _chunk_sums(model: AnytimeModel, labels: tuple[str, ...], metric: RowMetric, chunk: Chunk) -> RowSums | None:
+    """Return the sums of a chunk, None if all its weights are zero; labels name the columns in errors."""
+    weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
+    if not weight:
+        return None
+    with chunk.located():
+        table, targets = check_finite(chunk.X, labels), None
+        held = HeldOut(model, table, chunk.y, table, chunk.weight)
+        means = metric.means(held)
+        if metric.per_variance:
+            alone = Rows(np.empty((chunk.n_rows, 0)), held.targets, chunk.weight)
+            targets = moments_of(alone, (model.n_targets,), single=False)
+    return RowSums(weight, weight * means, targets)
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """Chunks whose X are scores (m, 1 + stages, P), in order."""
+
+    chunks: tuple[Chunk, ...]
+
+    def __add__(self, other: _Gathered) -> _Gathered:
+        both = _Gathered(self.chunks + other.chunks)
+        if sum(chunk.X.nbytes for chunk in both.chunks) > GATHER_BYTES:
+            raise MemoryError(
+                f"this metric needs the predictions of all rows and stages, more than {GATHER_BYTES >> 30} GB: "
+                "judge a part of the rows, or take a metric that is a mean over rows"
+            )
+        return both
+
+    def held_out(self, model: AnytimeModel, fitted: object) -> HeldOut:
+        """Return all rows, with scores that are known and an X that is gone."""
+        scores, y = np.concatenate([c.X for c in self.chunks]), np.concatenate([c.y for c in self.chunks])
+        weights = [c.weight for c in self.chunks if c.weight is not None]
+        queries = [c.qid for c in self.chunks if c.qid is not None]
+        weight, qid = np.concatenate(weights) if weights else None, np.concatenate(queries) if queries else None
+        gone = np.empty((len(y), 0))  # scorers are given it and hand it back
+        return HeldOut(model, gone, y, gone, weight, qid, fitted, scores)
+
+
+def _chunk_scores(model: AnytimeModel, labels: tuple[str, ...], chunk: Chunk) -> _Gathered:
+    """Return the scores of a chunk; labels name the columns in errors."""
+    with chunk.located():
+        table = check_finite(chunk.X, labels)
+    return _Gathered((replace(chunk, X=np.stack(list(model.stages.stage_scores(table)), axis=1)),))

@@ -1,4 +1,4 @@
-"""Many sequencers over many folds: one table."""
+"""Held-out curves over folds: their mean, and one table for many sequencers."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, product
+from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
-from sklearn.utils import indexable
+from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.validation import column_or_1d
 
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
 from budgetline.data.rows import Rows
-from budgetline.evaluation.budget_curves import budget_curve
-from budgetline.evaluation.cross_validation import Samples
-from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
+from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
-from budgetline.evaluation.oracle import oracle_curve
-from budgetline.evaluation.timeliness import plateau, stopping_cost, timeliness
-from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
+from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_model
 from budgetline.progress import Progress, counted
-from budgetline.statistics.folds import fold_moments
+from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, frame_of, text_table
 
@@ -40,18 +41,110 @@ MEANS = ("timeliness", "stop_cost", "final", "fit_seconds")
 Row = dict[str, str | float]
 
 
+def cross_val_budget_curve(
+    estimator: object,
+    X: object,
+    y: object,
+    *,
+    metric: object = "explained",
+    cv: object = None,
+    sample_weight: object = None,
+    qid: object = None,
+    grid: ArrayLike | None = None,
+    interpolation: Interpolation = "step",
+    progress: Progress = None,
+) -> BudgetCurve:
+    """Return the mean of held-out curves over folds, with its standard error in ``errors`` and the curves in ``folds``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; a clone is fitted to each training set.
+    X, y, metric, sample_weight, qid
+        As in :func:`budget_curve`.
+    cv : int, splitter, iterable or None
+        As everywhere in scikit-learn. With ``qid`` an int (or None, which is 5) keeps queries together.
+    grid : array of costs, optional
+        Where to take the mean; default: every cost at which a fold has a point.
+    interpolation : {"step", "linear"}
+    progress : bool or None
+        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor, cross_val_budget_curve
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> curve = cross_val_budget_curve(AnytimeRegressor(nhanes.feature_groups), nhanes.data, nhanes.target, metric="r2")
+    >>> len(curve.folds), curve.at(30) > 0.3
+    (5, True)
+    """
+    samples = Samples(indexable(X)[0], y, sample_weight, qid)
+    splits = samples.splits(cv, is_classifier(estimator))
+    curves = []
+    for train, test in counted(splits, progress, "folds"):
+        model = samples.take(train).fitted(estimator)  # test rows are copied after the training rows are gone
+        curves.append(samples.take(test).curve(model, metric))
+    return BudgetCurve.mean(curves, grid=grid, interpolation=interpolation)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A user's rows as they were given: table, targets, weights and queries."""
+
+    X: object
+    y: object
+    weight: object = None
+    qid: object = None
+
+    def splits(self, cv: object, stratified: bool) -> list[Split]:
+        """Return training and test rows of every fold; those that we make ourselves keep queries together."""
+        if self.y is not None:
+            raise_missing(self.y)
+        queries = self.qid
+        if queries is not None:
+            raise_missing(queries, name="qid")
+            queries = column_or_1d(queries)
+            cv = GroupKFold(5 if cv is None else cv) if cv is None or isinstance(cv, Integral) else cv
+        return list(check_cv(cv, self.y, classifier=stratified).split(self.X, self.y, queries))
+
+    def take(self, rows: Positions) -> Samples:
+        """Return some of the rows; a number as the weight is that of all."""
+        return Samples(*(_rows(part, rows) for part in (self.X, self.y, self.weight, self.qid)))
+
+    def fitted(self, estimator: object) -> object:
+        """Return a clone of an estimator, fitted to these rows; a pipeline gets the weights for its last step."""
+        weight = {} if self.weight is None else {f"{_last_step(estimator)}sample_weight": self.weight}
+        fitted: object = clone(estimator).fit(self.X, self.y, **weight)
+        return fitted
+
+    def curve(self, model: object, metric: object) -> BudgetCurve:
+        """Return the curve of a fitted model on these rows."""
+        return budget_curve(model, self.X, self.y, metric=metric, sample_weight=self.weight, qid=self.qid)
+
+
+def _rows(table: object, index: Positions) -> object:
+    if table is None or isinstance(table, Real):
+        return table
+    if hasattr(table, "take") and type(table).__module__.startswith("pyarrow"):
+        return table.take(index)  # older scikit-learn cannot index its tables
+    return _safe_indexing(table, index)
+
+
+def _last_step(estimator: object) -> str:
+    """Return the prefix of the parameters of ``fit`` that go to the last step of pipelines."""
+    if hasattr(estimator, "steps"):
+        name, last = estimator.steps[-1]
+        return f"{name}__{_last_step(last)}"
+    return _last_step(estimator.estimator) if hasattr(estimator, "estimator") else ""
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What :func:`compare` found.
 
-    Attributes
-    ----------
-    rows : tuple of dict
-        One per method and fold: method, fold, timeliness, fraction, stop_cost, final (the value at the whole cost),
-        fit_seconds.
-    curves : dict name -> BudgetCurve
-        The mean held-out curve of every method, with its standard error and the folds it is the mean of.
-    metric : str
+    There is one row per method and fold: method, fold, timeliness, fraction, stop_cost, final (the value at the whole
+    cost), fit_seconds. The curves are the mean held-out curves of the methods, with standard errors and folds.
     """
 
     rows: tuple[Row, ...]
@@ -63,17 +156,7 @@ class Comparison:
         return frame_of({key: [row[key] for row in self.rows] for key in COLUMNS}, backend)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Return, per method, mean and standard error over folds of the timeliness, and the other means.
-
-        Examples
-        --------
-        >>> from budgetline import AnytimeRegressor, compare
-        >>> from budgetline.datasets import load_nhanes
-        >>> nhanes = load_nhanes()
-        >>> found = compare({"fr": AnytimeRegressor(nhanes.feature_groups)}, nhanes.data, nhanes.target, cv=2)
-        >>> sorted(found.summary()["fr"])
-        ['error', 'final', 'fit_seconds', 'stop_cost', 'timeliness']
-        """
+        """Return, per method, timeliness and its standard error ("error"), stop_cost, final and fit_seconds: means."""
         found = {}
         for method in self.curves:
             folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])
@@ -115,7 +198,8 @@ def compare(
 ) -> Comparison:
     """Fit several estimators on the same folds and compare what they are worth over all budgets.
 
-    Estimators of squared error share one pass over the data, and metrics of squared error need no other pass.
+    Estimators of squared error share one pass over the data, of which their seconds include a share; metrics of squared
+    error need no other pass. ``to_frame()`` of the result has one row per method and fold, ``str()`` is a table.
 
     Parameters
     ----------
@@ -133,11 +217,6 @@ def compare(
         Methods whose :func:`oracle_curve` is judged too, as "… oracle".
     interpolation, progress
         As in :func:`timeliness` and :func:`cross_val_budget_curve`.
-
-    Returns
-    -------
-    Comparison
-        ``to_frame()`` has one row per method and fold, ``str()`` is a table. Seconds include a share of the one pass.
 
     Examples
     --------
@@ -157,7 +236,8 @@ def compare(
     for fold, name in counted(list(product(folds, estimators)), progress, "fits"):
         fits.append(fold.fit(name, estimators[name], measure))
         _check_losses(fits, measure)
-    return _compared(fits, fraction, reference, oracles, interpolation, measure.name)
+    rows, curves = _judged(fits, fraction, reference, oracles, interpolation)
+    return Comparison(rows, {name: BudgetCurve.mean(each) for name, each in curves.items()}, measure.name)
 
 
 @dataclass(frozen=True)
@@ -172,14 +252,9 @@ class _Fit:
     seconds: float
 
 
-def _compared(
-    fits: list[_Fit],
-    fraction: float | Literal["plateau"],
-    reference: str,
-    oracles: tuple[str, ...],
-    interpolation: Interpolation,
-    metric: str,
-) -> Comparison:
+def _judged(
+    fits: list[_Fit], fraction: float | str, reference: str, oracles: tuple[str, ...], interpolation: Interpolation
+) -> tuple[tuple[Row, ...], dict[str, list[BudgetCurve]]]:
     """Judge the fits of every fold up to the stopping cost of the reference on that fold."""
     rows: list[Row] = []
     curves: dict[str, list[BudgetCurve]] = {}
@@ -195,7 +270,7 @@ def _compared(
             values = (name, k, mean, share, stop, float(curve.values[-1]), seconds)
             rows.append(dict(zip(COLUMNS, values, strict=True)))
             curves.setdefault(name, []).append(curve)
-    return Comparison(tuple(rows), {name: BudgetCurve.mean(each) for name, each in curves.items()}, metric)
+    return tuple(rows), curves
 
 
 def _check_losses(fits: list[_Fit], metric: Metric) -> None:

@@ -1,4 +1,4 @@
-"""The curve record: what each budget buys."""
+"""The curve record, what each budget buys, and the paper's numbers about whole curves (§6.2)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Float
-from budgetline.budgets import Interpolation, affordable, check_interpolation, floats_of
+from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation, check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import as_model
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import Tabular, text_table
+
+PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
+PLATEAU_COST = 0.2
+"""A plateau begins where the next percent of the objective takes more than this share of the total cost."""
 
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve(Tabular):
     """Quality against cost: the value of a model before any group, then after each group.
 
-    A budget between two costs buys what the lower one does ("step"). The paper joins the points by straight
-    lines instead ("linear"), which credits a group before it is paid for.
+    A budget between two costs buys what the lower one does ("step"). The paper joins the points by straight lines
+    instead ("linear"), which credits a group before it is paid for.
 
     Attributes
     ----------
@@ -31,15 +35,12 @@ class BudgetCurve(Tabular):
         From 0 on, not decreasing; equal where a group is free.
     values : array of shape (K,)
         ``values[0]`` is the model before any group.
-    metric : str
+    metric, label : str
     greater_is_better : bool
     groups : tuple of str
         The group that each point adds, ``""`` for the first; empty where points do not belong to groups.
-    label : str
-    folds : tuple of BudgetCurve
-        For a mean over folds, the curves it is the mean of.
-    errors : array of shape (K,), or None
-        For a mean over folds, its standard error.
+    folds, errors : tuple of BudgetCurve, and array of shape (K,) or None
+        Of a mean over folds: the curves it is the mean of, and its standard error.
 
     Examples
     --------
@@ -75,15 +76,7 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def of(cls, source: object) -> BudgetCurve:
-        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
-
-        Examples
-        --------
-        >>> from budgetline import BudgetCurve
-        >>> from budgetline.sequencing import greedy_sequence
-        >>> BudgetCurve.of(greedy_sequence(len, {"a": 1.0, "b": 2.0})).values.tolist()
-        [0.0, 0.5, 1.0]
-        """
+        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is."""
         if isinstance(source, BudgetCurve):
             return source
         try:
@@ -91,12 +84,8 @@ class BudgetCurve(Tabular):
         except (TypeError, NotFittedError) as error:
             what = type(source).__name__
             raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {what}") from error
-        return cls(
-            np.concatenate([[0.0], sequence.cumulative_costs]),
-            np.concatenate([[0.0], sequence.explained]),
-            groups=("", *map(str, sequence.groups)),
-            label="training",
-        )
+        costs, values = (np.concatenate([[0.0], each]) for each in (sequence.cumulative_costs, sequence.explained))
+        return cls(costs, values, groups=("", *map(str, sequence.groups)), label="training")
 
     @classmethod
     def mean(
@@ -104,20 +93,7 @@ class BudgetCurve(Tabular):
     ) -> BudgetCurve:
         """Return the mean of several curves, and its standard error, on a common grid of costs.
 
-        Parameters
-        ----------
-        curves : sequence of BudgetCurve
-        grid : array of costs, optional
-            Default: every cost at which one of the curves has a point, so that nothing is lost.
-        interpolation : {"step", "linear"}
-            What budgets between the points of a curve buy.
-
-        Examples
-        --------
-        >>> from budgetline import BudgetCurve
-        >>> both = BudgetCurve.mean([BudgetCurve([0, 1], [0, 1]), BudgetCurve([0, 2], [0, 1])])
-        >>> both.costs.tolist(), both.values.tolist()
-        ([0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
+        The default grid has every cost at which one of the curves has a point, so that nothing is lost.
         """
         curves = tuple(curves)
         if not curves:
@@ -143,19 +119,7 @@ class BudgetCurve(Tabular):
         return float(self.costs[-1])
 
     def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
-        """Return the value at one or more budgets: that of the last affordable point, or one between two points.
-
-        Parameters
-        ----------
-        budget : float or array
-        interpolation : {"step", "linear"}
-
-        Examples
-        --------
-        >>> from budgetline import BudgetCurve
-        >>> BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0]).at([0, 1, 100]).tolist()
-        [0.0, 0.5, 1.0]
-        """
+        """Return the value at one or more budgets: that of the last affordable point, or one between two points."""
         check_interpolation(interpolation)
         budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):
@@ -173,14 +137,7 @@ class BudgetCurve(Tabular):
         return found if budgets.ndim else float(found)
 
     def improvement(self) -> Float:
-        """Return how much better every point is than the first, shape (K,), positive for better.
-
-        Examples
-        --------
-        >>> from budgetline import BudgetCurve
-        >>> BudgetCurve([0, 1], [3.0, 1.0], metric="mse", greater_is_better=False).improvement().tolist()
-        [0.0, 2.0]
-        """
+        """Return how much better every point is than the first, shape (K,), positive for better."""
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
     def to_dict(self) -> dict[str, list[str | float]]:
@@ -208,3 +165,84 @@ class BudgetCurve(Tabular):
 def explained_share(risks: Float) -> Float:
     """Return 1 − R/R(∅) for risks of stages 0, 1, …; where R(∅) = 0, zero for no risk and NaN for some."""
     return 1 - risks / risks[0] if risks[0] > 0 else np.where(risks > 0, np.nan, 0.0)
+
+
+def timeliness(
+    curve: object, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
+) -> float:
+    """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
+
+    That is (1/T) ∫₀ᵀ v(B) dB; for a curve of F/R(∅) it is the paper's timeliness. Beyond the last point the curve stays
+    at its last value. For T = 0 it is v(0), what free groups bring.
+
+    Parameters
+    ----------
+    curve : BudgetCurve, GroupSequence or fitted model
+        Of a sequence or model, the training curve.
+    stop : float, optional
+        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same.
+    fraction : float in [0, 1], optional
+        Instead of ``stop``: stop at the :func:`stopping_cost` of this curve, the paper's α-stopping cost.
+    interpolation : {"step", "linear"}
+        "step" counts a group once it has been paid for; "linear", as in the paper's tables, joins the points by lines.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve, timeliness
+    >>> curve = BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
+    >>> timeliness(curve), timeliness(curve, interpolation="linear"), timeliness(curve, stop=2)
+    (0.375, 0.625, 0.25)
+    """
+    curve = BudgetCurve.of(curve)
+    if fraction is not None:
+        if stop is not None:
+            raise ValueError("give at most one of stop and fraction")
+        stop = stopping_cost(curve, fraction)
+    demand = Demand.of(curve.total_cost, stop, None, None, interpolation)
+    if curve.folds:
+        return float(np.mean([timeliness(fold, demand.stop, interpolation=interpolation) for fold in curve.folds]))
+    paid = demand.weights(curve.costs[:-1], curve.costs[1:])  # the share of the budgets that pay for each step
+    shares = -np.diff(np.concatenate([[1.0], paid, [0.0]]))
+    return float(curve.values[shares > 0] @ shares[shares > 0])
+
+
+def stopping_cost(curve: object, fraction: float) -> float:
+    """Return the first cost at which a curve has made a fraction of its whole improvement: the α-stopping cost.
+
+    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. For fraction
+    1 it is the cost of the whole curve.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve, stopping_cost
+    >>> stopping_cost(BudgetCurve([0, 1, 4, 9], [0.0, 0.5, 0.9, 1.0]), 0.9)
+    4.0
+    """
+    curve = BudgetCurve.of(curve)
+    check_number("fraction", fraction, ge=0, le=1)
+    if fraction == 1:
+        return float(curve.total_cost)
+    gain = curve.improvement()
+    if not np.isfinite(gain).all():
+        raise ValueError(f"the curve has values that are not finite: {curve.metric} has no stopping cost")
+    needed = float(fraction) * gain[-1]
+    return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
+
+
+def plateau(curve: object) -> float:
+    """Return the fraction α of its improvement at which a curve has reached its plateau.
+
+    The smallest α of 0.95, 0.96, …, 0.99 for which cost(α + 0.01) − cost(α), ``cost`` being the :func:`stopping_cost`,
+    is above 20 % of the total cost; 1 if there is none. The paper looks at the training curve of CS-G-OMP.
+
+    Examples
+    --------
+    >>> from budgetline import BudgetCurve
+    >>> from budgetline.evaluation import plateau
+    >>> plateau(BudgetCurve([0, 1, 2, 5], [0.0, 0.5, 0.975, 1.0]))
+    0.97
+    """
+    curve = BudgetCurve.of(curve)
+    costs = [stopping_cost(curve, fraction) for fraction in (*PLATEAUS, 1.0)]
+    steps = np.diff(costs) > PLATEAU_COST * curve.total_cost * (1 + SLACK)
+    return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0

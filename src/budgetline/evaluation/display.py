@@ -39,9 +39,8 @@ class BudgetCurveDisplay:
     ----------
     curves : dict name -> BudgetCurve
     ax_, figure_ : matplotlib axes and figure
-    lines_ : list of matplotlib lines, one per curve
+    lines_, bands_ : lists of matplotlib lines, one per curve, and of collections, one per curve with errors
     bound_, beyond_ : matplotlib line of the bound and the shaded region above it, or None
-    bands_ : list of matplotlib collections, one per curve with errors
 
     Examples
     --------
@@ -73,17 +72,10 @@ class BudgetCurveDisplay:
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
-        """Plot the curve of a fitted model on held-out data, or of several.
+        """Plot the curve of a fitted model on held-out data, or of several in a mapping name -> model.
 
-        Parameters
-        ----------
-        estimator : fitted estimator, or mapping name -> fitted estimator
-        X, y, metric, sample_weight, qid
-            As in :func:`budget_curve`.
-        name : str, optional
-            Label of the curve; default: the name of the estimator's class.
-        **plot
-            As in :meth:`plot`.
+        ``name`` is the label of the curve, by default the name of the estimator's class; data and metric are as in
+        :func:`budget_curve`, other arguments as in :meth:`plot`.
         """
         if isinstance(estimator, Mapping) and name is not None:
             raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")
@@ -106,14 +98,8 @@ class BudgetCurveDisplay:
     ) -> BudgetCurveDisplay:
         """Plot the curve of predictions made at increasing costs, whatever model made them.
 
-        Parameters
-        ----------
-        y_true, predictions, costs, metric, sample_weight, qid
-            As in :func:`budgetline.evaluation.curve_of_predictions`.
-        name : str, optional
-            Label of the curve.
-        **plot
-            As in :meth:`plot`.
+        ``name`` is the label of the curve; data and metric are as in
+        :func:`budgetline.evaluation.curve_of_predictions`, other arguments as in :meth:`plot`.
         """
         curve = curve_of_predictions(y_true, predictions, costs, metric=metric, sample_weight=sample_weight, qid=qid)
         return cls({name or "predictions": curve}).plot(**plot)
@@ -128,7 +114,7 @@ class BudgetCurveDisplay:
         bound: BudgetCurve | None = None,
         **line: Any,
     ) -> BudgetCurveDisplay:
-        """Draw all curves.
+        """Draw all curves, and return the display.
 
         Parameters
         ----------
@@ -146,22 +132,20 @@ class BudgetCurveDisplay:
             it. The label of a bound on some sets only says which sets.
         **line
             Passed on to matplotlib's ``plot``.
-
-        Returns
-        -------
-        self
         """
         check_interpolation(interpolation)
-        self._check_bound(bound)
+        bounds = [] if bound is None else [self._checked_bound(bound)]
         if ax is None:
             _, ax = _pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         self.lines_: list[Artist] = []
         self.bands_: list[Artist] = []
-        end = max(curve.total_cost for curve in (*self.curves.values(), *([] if bound is None else [bound])))
+        self.bound_ = self.beyond_ = None
+        end = max(curve.total_cost for curve in (*self.curves.values(), *bounds))
         for name, curve in self.curves.items():
             self._draw(name, curve, end, interpolation, line)
-        self._draw_bound(bound, end)
+        for each in bounds:
+            self._draw_bound(each, end)
         stops = stop if isinstance(stop, Mapping) else {} if stop is None else {f"stop at {stop:.6g}": stop}
         for label, cost in stops.items():
             ax.axvline(cost, color="0.4", linestyle="--", linewidth=1, label=label)
@@ -169,8 +153,7 @@ class BudgetCurveDisplay:
             positive = [curve.costs[curve.costs > 0].min(initial=np.inf) for curve in self.curves.values()]
             ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
         ax.set_xlim(left=0, auto=None)  # longer curves may still be drawn into these axes
-        metric = next(iter(self.curves.values())).metric
-        ax.set(xlabel="cost", ylabel=label_of(metric).text)
+        ax.set(xlabel="cost", ylabel=label_of(next(iter(self.curves.values())).metric).text)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
         return self
@@ -189,22 +172,17 @@ class BudgetCurveDisplay:
             step = "post" if interpolation == "step" else None
             self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step=step, **shade))
 
-    def _check_bound(self, bound: object) -> None:
-        """Raise an error unless there is no bound, or it is one on what the curves show."""
-        if bound is None:
-            return
+    def _checked_bound(self, bound: object) -> BudgetCurve:
+        """Return a bound if it is one on what the curves show."""
         if not isinstance(bound, BudgetCurve):
             raise TypeError(f"bound must be a BudgetCurve, such as certificate.curve(), not {type(bound).__name__}")
         for metric in (bound.metric, *(curve.metric for curve in self.curves.values())):
             if metric != "explained":
                 raise ValueError(f"a bound is about metric 'explained', not about {shown(metric)}")
+        return bound
 
-    def _draw_bound(self, bound: BudgetCurve | None, end: float) -> None:
-        """Draw a bound, if there is one, and shade what no set of groups can reach."""
-        self.bound_: Artist = None
-        self.beyond_: Artist = None
-        if bound is None:
-            return
+    def _draw_bound(self, bound: BudgetCurve, end: float) -> None:
+        """Draw a bound, and shade what no set of groups can reach."""
         costs, values = np.append(bound.costs, end), np.append(bound.values, bound.values[-1])
         label = f"{bound.label}: none of them can be above" if bound.label.startswith(SOME_SETS) else BOUND_LABEL
         if not all("training" in name for name in self.curves):

@@ -22,18 +22,8 @@ from budgetline.model.stages import RowFunction
 class HeldOut:
     """A fitted model and held-out data, from which the scores of its stages follow in parts that fit into memory.
 
-    Attributes
-    ----------
-    model : AnytimeModel
-    X : the user's table
-    y : the user's targets
-    table : array or sparse matrix of shape (n, D')
-        The columns of X that any stage uses.
-    weight : array of shape (n,), or None
-    qid : array of shape (n,), or None
-    fitted : what the user gave: the model, or an estimator, pipeline or search that holds it
-    scores : array of shape (n, 1 + stages, P), or None
-        The scores of all stages, where they are known already.
+    X and y are the user's, ``table`` (n, D') the columns of X that any stage uses, ``fitted`` what the user gave: the
+    model, or an estimator, pipeline or search that holds it. ``scores`` (n, 1 + stages, P) are known already, or None.
     """
 
     model: AnytimeModel
@@ -65,6 +55,11 @@ class HeldOut:
         return self.model.encode_target(self.y, self.table.shape[0])
 
     @property
+    def weighted(self) -> dict[str, Float]:
+        """The argument ``sample_weight``, where there are weights."""
+        return {} if self.weight is None else {"sample_weight": self.weight}
+
+    @property
     def variance(self) -> Float:
         """The variances (P,) of the targets, exactly zero for those that are constant."""
         counted = slice(None) if self.weight is None else self.weight > 0
@@ -80,8 +75,7 @@ class HeldOut:
 
     def views(self) -> Iterator[StageView]:
         """Yield the model held at each stage, from stage 0 on."""
-        known = self.scores
-        found = self.model.stages.stage_scores(self.table) if known is None else np.moveaxis(known, 1, 0)
+        found = self.model.stages.stage_scores(self.table) if self.scores is None else np.moveaxis(self.scores, 1, 0)
         view = RegressorView if self.model.classes is None else ClassifierView
         yield from (view(self, stage, scores) for stage, scores in enumerate(found))
 
@@ -116,8 +110,7 @@ class StageView:
         return True
 
     def __sklearn_tags__(self) -> Tags:
-        tags: Tags = BaseEstimator().__sklearn_tags__()
-        return tags
+        return BaseEstimator().__sklearn_tags__()
 
 
 class RegressorView(RegressorMixin, StageView):  # type: ignore[misc]

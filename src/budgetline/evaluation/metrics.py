@@ -10,13 +10,14 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
-from budgetline.arrays import Array, Float, Mask
+from budgetline.arrays import Array, Float, Mask, Positions
+from budgetline.budgets import check_integer, check_number
 from budgetline.evaluation.curve import explained_share
 from budgetline.evaluation.held_out import HeldOut, StageView
-from budgetline.evaluation.ndcg import ndcg_score
 from budgetline.messages import shown
 from budgetline.model.stages import RowFunction
 from budgetline.sequencing.candidates import TIE
@@ -47,31 +48,20 @@ def label_of(metric: str) -> Label:
 
 @dataclass(frozen=True)
 class RowMetric:
-    """A metric that follows from means over rows, so that any number of rows can be judged in chunks.
-
-    Attributes
-    ----------
-    name : str
-    rows_of : function
-        Returns, for a model and held-out data, the function of rows whose mean is taken.
-    finish : function
-        Turns the means over all rows, shape (K,) or (K, P), into the metric (K,).
-    greater_is_better : bool
-    only : str
-        The kind of models that have this metric, where it is not all: "classifiers" or "regressors".
-    per_variance : bool
-        Whether the means (K, P) are first divided by the variances (P,) of the targets.
-    of_errors : function, or None
-        Returns the means from mean squared errors (K, P), where these determine the metric of squared-error models.
-    """
+    """A metric that follows from means over rows, so that any number of rows can be judged in chunks."""
 
     name: str
     rows_of: Callable[[HeldOut], RowFunction]
+    """Returns, for a model and held-out data, the function of rows whose mean is taken."""
     finish: Callable[[Float], Float] = np.asarray
+    """Turns the means over all rows, shape (K,) or (K, P), into the metric (K,)."""
     greater_is_better: bool = True
     only: str = ""
+    """The kind of models that have this metric, where it is not all: "classifiers" or "regressors"."""
     per_variance: bool = False
+    """Whether the means (K, P) are first divided by the variances (P,) of the targets."""
     of_errors: Callable[[Float], Float] | None = None
+    """Returns the means from mean squared errors (K, P), where these determine the metric of squared-error models."""
 
     def values(self, held: HeldOut) -> Float:
         """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
@@ -107,14 +97,7 @@ class StageMetric:
 
 @dataclass(frozen=True)
 class NDCG:
-    """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``.
-
-    Examples
-    --------
-    >>> from budgetline.evaluation import NDCG
-    >>> NDCG(k=10, empty=1.0).name
-    'ndcg@10'
-    """
+    """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``."""
 
     k: int | None = 5
     empty: Literal["skip"] | float = "skip"
@@ -143,9 +126,6 @@ class NDCG:
 
 
 Metric = RowMetric | StageMetric | NDCG
-
-
-# -- our own metrics -------------------------------------------------------------------------------------------------
 
 
 def _losses(held: HeldOut) -> RowFunction:
@@ -218,10 +198,6 @@ _OWN: tuple[RowMetric | StageMetric, ...] = (
 )
 METRICS = {metric.name: metric for metric in _OWN}
 """Metrics known by name, besides ``ndcg`` and ``ndcg@k`` and the scorers of scikit-learn; see :func:`budget_curve`."""
-
-
-# -- metrics of the user -----------------------------------------------------------------------------------------------
-
 LOSSES = ("error", "loss", "deviance")
 """A function of predictions is to be minimised if its name ends in one of these."""
 
@@ -245,7 +221,11 @@ def as_metric(metric: object) -> Metric:
         return StageMetric(name, partial(_scored, metric))
     if {"y_score", "y_proba", "y_prob", "pred_decision"} & set(arguments[1:2]) or name == "log_loss":
         raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
-    return StageMetric(name, partial(_of_predictions, metric), not name.endswith(LOSSES))
+
+    def of_predictions(view: StageView) -> float:
+        return float(metric(view.held.y, view.respond("predict"), **view.held.weighted))
+
+    return StageMetric(name, of_predictions, not name.endswith(LOSSES))
 
 
 def _metric_named(name: str) -> Metric:
@@ -267,13 +247,78 @@ def name_of(metric: Callable[..., float]) -> str:
 
 def _scored(scorer: Callable[..., float], view: StageView) -> float:
     """Return what ``scorer(estimator, X, y)`` says; greater is better, as everywhere in scikit-learn."""
-    return float(scorer(view, view.held.X, view.held.y, **_weight(view.held)))
+    return float(scorer(view, view.held.X, view.held.y, **view.held.weighted))
 
 
-def _of_predictions(function: Callable[..., float], view: StageView) -> float:
-    """Return what ``function(y_true, y_pred)`` says."""
-    return float(function(view.held.y, view.respond("predict"), **_weight(view.held)))
+def ndcg_score(
+    y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = 5, empty: Literal["skip"] | float = "skip"
+) -> float:
+    """Return the mean NDCG@k over queries.
+
+    The documents of a query are ranked by score; with gain 2^rel − 1 and the discount of rank i = 1, 2, …,
+
+        DCG@k = Σ_{i ≤ k} (2^{rel_i} − 1)/log₂(i + 1),      NDCG@k = DCG@k / (DCG@k of the best ranking).
+
+    Documents of equal score share the mean discount of their ranks: the expected value over all orders of them.
+
+    Parameters
+    ----------
+    y_true, y_score, qid : arrays of shape (n,)
+        Grades ≥ 0; scores, of which higher ones come first; and the query of each document, in any order.
+    k : int or None
+        How many ranks count; None: all.
+    empty : "skip" or float
+        What a query without any relevant document counts, for which the ratio is 0/0: nothing ("skip": the mean is over
+        the other queries), or a value of your convention, usually 0 or 1.
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import ndcg_score
+    >>> round(ndcg_score([2, 0, 1, 0, 0], [3.0, 2.0, 2.0, 1.0, 5.0], [7, 7, 7, 7, 8], k=2), 4)
+    0.9131
+    """
+    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
+    _check_ranking(rel, points, queries, k, empty)
+    query, gains = np.unique(queries, return_inverse=True)[1], np.exp2(rel) - 1
+    ideal, found = (_dcg(gains, scores, query, k) for scores in (rel, points.astype(np.float64)))
+    relevant = ideal > 0
+    values = np.divide(found, ideal, out=np.zeros_like(ideal), where=relevant)
+    if empty != "skip":
+        return float(np.where(relevant, values, float(empty)).mean())
+    if not relevant.any():
+        raise ValueError("no query has a relevant document: NDCG is undefined; give empty=0 or empty=1")
+    return float(values[relevant].mean())
 
 
-def _weight(held: HeldOut) -> dict[str, Float]:
-    return {} if held.weight is None else {"sample_weight": held.weight}
+def _dcg(gains: Float, scores: Float, query: Positions, k: int | None) -> Float:
+    """Return the DCG of every query, shape (Q,)."""
+    order = np.lexsort((-scores, query))
+    query, scores, gains = query[order], scores[order], gains[order]
+    new_query = np.append(True, query[1:] != query[:-1])
+    new_score = new_query | np.append(True, scores[1:] != scores[:-1])
+    starts = np.flatnonzero(new_query)
+    rank = np.arange(query.size) - np.repeat(starts, np.diff(starts, append=query.size))
+    discount = 1 / np.log2(rank + 2)
+    if k is not None:
+        discount[rank >= k] = 0.0
+    # documents that tie: the mean of their discounts times the sum of their gains
+    ties = np.flatnonzero(new_score)
+    counts = np.diff(ties, append=query.size)
+    shared = np.add.reduceat(discount, ties) / counts * np.add.reduceat(gains, ties)
+    return np.asarray(np.bincount(query[ties], shared, starts.size), dtype=np.float64)
+
+
+def _check_ranking(rel: Float, scores: Array, qid: Array, k: object, empty: object) -> None:
+    if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
+        shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
+        raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")
+    if scores.dtype.kind not in "biuf":
+        raise ValueError(f"scores must be numbers, got {scores.dtype}")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores hold NaN or infinity")
+    if not np.all(fits := (rel >= 0) & (rel <= 500)):
+        raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
+    if k is not None:
+        check_integer("k", k, ge=1)
+    if empty != "skip":
+        check_number("empty", empty, "number or 'skip'", finite=True)

@@ -34,6 +34,9 @@ from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
 from budgetline.statistics.sums import RowSums, Statistic
 
+SMALL = 1 << 26
+"""Folds of tables of at most this many bytes are fitted side by side."""
+
 
 class Fitted(NamedTuple):
     """Staged models, the data that they were fitted on, and the moments of these data, if there are any.
@@ -75,6 +78,11 @@ class Training(Protocol):
     @property
     def classes(self) -> Array | None: ...  # noqa: D102
 
+    @property
+    def small(self) -> bool:
+        """Whether folds are better fitted side by side than one after another."""
+        ...
+
     def fit(self, recipe: Recipe) -> Fitted:
         """Learn the sequence and the model of every prefix."""
         ...
@@ -107,6 +115,11 @@ class RowsTraining:
     tol: float
     target_shape: tuple[int, ...]
     classes: Array | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether the copies that folds make of the rows take little memory."""
+        return not isinstance(self.family, SquaredError) and 8 * self.rows.n_rows * self.rows.n_columns <= SMALL
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where these suffice."""
@@ -178,6 +191,7 @@ class MomentsTraining:
     n_passes: int | None = None
     family: Family = field(default_factory=SquaredError)
     classes: None = None
+    small = False
 
     @property
     def target_shape(self) -> tuple[int, ...]:
@@ -231,6 +245,7 @@ class SourceTraining:
     target_shape: tuple[int, ...]
     classes: Array | None = None
     fold: tuple[int, int] | None = None
+    small = False
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit by a few passes per stage."""

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from budgetline.arrays import Float
+from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.engines import Loss
 
 
@@ -61,6 +62,10 @@ class _Plain:
         """Return φ(η) − y'η − inf_η (φ(η) − y'η)."""
         phi = self.value(scores.reshape(-1, scores.shape[2])).reshape(scores.shape[:2])
         return np.asarray(phi - np.einsum("np,nkp->nk", Y, scores) - self.saturated(Y)[:, None])
+
+    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
+        """Return φ and ∇φ."""
+        return self.value(eta), self.mean(eta)
 
     def check(self, Y: Float, weight: Float) -> None:
         """Accept any targets."""
@@ -100,9 +105,9 @@ class SquaredError(_Plain):
         """Return η."""
         return eta
 
-    def curvature(self, eta: Float) -> Float:
+    def curvature(self, eta: Float) -> Curvature:
         """Return I."""
-        return np.broadcast_to(np.eye(eta.shape[1]), (len(eta), eta.shape[1], eta.shape[1]))
+        return Curvature(np.ones_like(eta))
 
     def saturated(self, Y: Float) -> Float:
         """Return −½‖y‖²."""
@@ -130,9 +135,17 @@ class Logistic(_Plain):
         """Return the probability."""
         return np.asarray(expit(eta))
 
-    def curvature(self, eta: Float) -> Float:
+    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
+        """Return φ and ∇φ from one exponential."""
+        small = np.abs(eta)
+        np.exp(np.negative(small, out=small), out=small)
+        value = np.log1p(small[:, 0]) + np.maximum(eta[:, 0], 0.0)
+        return value, np.where(eta >= 0, 1.0, small) / (1.0 + small)
+
+    def curvature(self, eta: Float) -> Curvature:
         """Return p(1 − p)."""
-        return np.asarray(expit(eta) * expit(-eta))[:, :, None]
+        small = np.exp(-np.abs(eta))
+        return Curvature(small / (1.0 + small) ** 2)
 
     def saturated(self, Y: Float) -> Float:
         """Return zero: a certain answer costs nothing."""
@@ -148,7 +161,6 @@ class Softmax:
         raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
         raw[np.arange(n_classes - 1), np.arange(n_classes - 1)] = -np.arange(n_classes - 1, 0, -1.0)
         self.B = raw / np.linalg.norm(raw, axis=0)
-        self._products = (self.B[:, :, None] * self.B[:, None]).reshape(n_classes, -1)
 
     def check(self, Y: Float, weight: Float) -> None:
         """Accept the indicators that the classifier made."""
@@ -178,12 +190,18 @@ class Softmax:
         """Return B'p."""
         return np.asarray(_softmax(eta @ self.B.T) @ self.B)
 
-    def curvature(self, eta: Float) -> Float:
+    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
+        """Return φ and ∇φ from the same exponentials."""
+        scores = eta @ self.B.T
+        top = scores.max(axis=1)
+        raised = np.exp(scores - top[:, None])
+        total = raised.sum(axis=1)
+        return top + np.log(total), (raised / total[:, None]) @ self.B
+
+    def curvature(self, eta: Float) -> Curvature:
         """Return B'(diag p − pp')B."""
         p = _softmax(eta @ self.B.T)
-        along = p @ self.B
-        squares = (p @ self._products).reshape(len(p), *self.B.shape[1:] * 2)
-        return np.asarray(squares - along[:, :, None] * along[:, None])
+        return Curvature(p, self.B, p @ self.B)
 
     def saturated(self, Y: Float) -> Float:
         """Return zero: a certain answer costs nothing."""
@@ -219,9 +237,9 @@ class Poisson(_Plain):
         """Return e^η."""
         return np.exp(eta)
 
-    def curvature(self, eta: Float) -> Float:
+    def curvature(self, eta: Float) -> Curvature:
         """Return e^η."""
-        return np.exp(eta)[:, :, None]
+        return Curvature(np.exp(eta))
 
     def saturated(self, Y: Float) -> Float:
         """Return y − y log y."""
@@ -280,13 +298,13 @@ class ConvexLoss(_Plain):
         """Return φ'."""
         return np.asarray(self.derivative(eta), dtype=np.float64)
 
-    def curvature(self, eta: Float) -> Float:
+    def curvature(self, eta: Float) -> Curvature:
         """Return φ''."""
         if self.second is not None:
-            return np.asarray(self.second(eta), dtype=np.float64)[:, :, None]
+            return Curvature(np.maximum(np.asarray(self.second(eta), dtype=np.float64), 0.0))
         step = 1e-5 * (1 + np.abs(eta))
         slope = (np.asarray(self.derivative(eta + step)) - np.asarray(self.derivative(eta - step))) / (2 * step)
-        return np.asarray(np.maximum(slope, 0.0))[:, :, None]
+        return Curvature(np.maximum(slope, 0.0))
 
     def saturated(self, Y: Float) -> Float:
         """Return min_η φ(η) − yη, by bisection of φ'(η) = y."""

@@ -11,15 +11,17 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 ``single``     max_d ‖r_d‖²
 =============  ====================================================================================
 
-``fr`` refits every candidate; on large data in the order of their one-step gains per cost, until a candidate would have
-to gain more than ``SCREEN`` times its one-step gain to win. That is a rule of thumb: outliers can break it. Candidates
-of several groups are all refitted.
+``fr`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges and
+would still have to gain more than ``SCREEN`` times what the next step promises to win. On large data, candidates of
+which the latter holds before the first step are not refitted. That is a rule of thumb: outliers can break it.
+Candidates of several groups are all refitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -29,14 +31,12 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.newton import Fit, minimise, with_ridge
+from budgetline.objectives.newton import SCREEN, Factor, Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.statistics.engines import Engine, Ints, Point
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
-SCREEN = 10.0
-"""Beyond that, a candidate that needs more than this many times its one-step gain to win is not refitted."""
 EXPANSION_WIDTH = 4000
 """With more parameters than this, the quadratic model is kept around the last stage only."""
 EXPANSION_WORK = 10**9
@@ -93,6 +93,7 @@ class GeneralisedLinear:
         self.null = minimise(engine, Fit.at(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
         self.stages: list[Float] = []
         self._fit, self._refits = self.null, dict[int, Fit]()
+        self._factor: Float | None = None
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
@@ -132,8 +133,8 @@ class GeneralisedLinear:
             return self._rule.joint_scores(
                 columns - 1, ends, r, lambda: with_ridge(covariance(columns[None]), fit.alpha)[0]
             )
-        H = with_ridge(fit.point.blocks(columns[None]), fit.alpha)
         K = self._explained(columns)
+        H = with_ridge(self._fit.point.blocks(columns[None]), fit.alpha)
         v = whitened_gradients(H, K.reshape(len(K), -1).T[None], r[columns - 1].reshape(1, -1))
         return nested_squares(v[0], ends * r.shape[1])
 
@@ -145,6 +146,7 @@ class GeneralisedLinear:
         """Add group g, refit, and return the gain."""
         before = self._fit.risk
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
+        self._factor = None
         self.stages.append(self._fit.theta)
         if self._keeps:
             self._kept.append(self._fit.point)
@@ -171,7 +173,7 @@ class GeneralisedLinear:
             point = self._kept[stage - 1] if self._keeps else self._engine.at(columns, theta)
             fit = Fit.at(columns, theta, fit.alpha, point)
         fit = fit.widened(self._fit.columns)
-        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient().ravel())
+        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient.ravel())
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q); entries within the tolerance of the refits are zero."""
@@ -180,14 +182,22 @@ class GeneralisedLinear:
 
     def _explained(self, others: Ints | None) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
+        if self._factor is None:
+            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns))
+            self._factor = fit.factor[0]
+            self._fit = replace(fit, metric=Factor(self._factor))  # refits begin with it
         cross = self._fit.point.cross(self._fit.columns, others)
-        K = solve_triangular(self._fit.factor[0], cross, trans="T", check_finite=False)
+        K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
-    def _refit(self, groups: Sequence[int], start: Fit) -> Fit:
+    def _refit(self, groups: Sequence[int], start: Fit, hopeless: Callable[[float], bool] | None = None) -> Fit:
         """Refit with groups added, starting from a fit of the chosen groups and the first of those added, or none."""
         added, _ = columns_of([groups], self._starts)
-        return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol)
+        return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol, hopeless)
+
+    def _loses(self, best: tuple[float, float, float], cost: float, risk: float) -> bool:
+        """Return whether a risk is not low enough for the best gain per cost."""
+        return rate(self._fit.risk - risk, cost) < best
 
     def _exact(self, one_step: Float, allowed: Mask, prices: Float) -> Float:
         """Return exact gains of the candidates that can win, and one-step gains of the others."""
@@ -200,14 +210,16 @@ class GeneralisedLinear:
         for g in candidates[Rates.of(one_step[candidates], costs[candidates]).order()].tolist():
             if one_step[g] == 0 or rate(screen * float(one_step[g]), float(costs[g])) < best:
                 break
-            self._refits[g] = self._refit([g], self._fit)
-            gains[g] = self._fit.risk - self._refits[g].risk
-            best = max(best, rate(float(gains[g]), float(costs[g])))
+            lost = partial(self._loses, best, float(costs[g]))
+            fit = self._refit([g], self._fit, lost)
+            gains[g] = self._fit.risk - fit.risk
+            if not self._loses(best, float(costs[g]), fit.risk):
+                self._refits[g], best = fit, rate(float(gains[g]), float(costs[g]))
         return gains
 
     def _one_step(self) -> Float:
         """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
-        r, K, fit = self._gradient(), self._explained(None), self._fit
+        K, r, fit = self._explained(None), self._gradient(), self._fit
         scores = np.empty(self._sizes.size)
         for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
             count = len(c.groups)

@@ -3,19 +3,22 @@
 An engine gives risk, gradient and Hessian for parameters θ of some columns (see ``statistics/engines.py``); the ridge
 λ/2 ‖θ_{1:}‖², which leaves out the intercept, is added here.
 
-If a Hessian is expensive, its factor is kept as long as steps with it reduce the gradient quickly: a gradient costs
-two products with the rows, a Hessian k of them. Large systems of several scores are solved by conjugate gradients,
-preconditioned by the blocks of H that belong to one score.
+If a Hessian is expensive, its factor serves many steps and stages. It grows by the columns that are added, BFGS updates
+correct it within a stage, and it is computed afresh only when that is expected to save more passes over the rows than
+it costs. Large systems of several scores are solved by conjugate gradients, preconditioned by the blocks of H that
+belong to one score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
@@ -23,45 +26,72 @@ from budgetline.arrays import Float
 from budgetline.messages import warn
 from budgetline.statistics.engines import Engine, Ints, Point
 
-Solver = Callable[[Float], Float]
-"""Maps a gradient to H⁻¹ gradient, both of the shape of θ."""
-
 MAX_STEPS, MAX_HALVINGS = 200, 40
+SCREEN = 10.0
+"""A fit that would have to gain more than this many times what a Newton step promises is not worth finishing."""
 DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
-CHEAP = 10**7
-"""Below this many multiplications a Hessian is cheap."""
-STALE = 0.2
-"""A step must bring the gradient down to this share, or the next one gets a fresh Hessian."""
+COLUMNS_PER_PASS = 48
+"""The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
+
+COLUMNS_PER_BLOCK = 60
+"""The blocks of one score, of this many columns and all scores, take as long as one product with the Hessian."""
+SINGLE = 1e7
+"""Inverses of blocks with a smaller condition number are kept in single precision."""
+SOUND = 1e-6
+"""A factor does not grow by columns of which less than this share is new: that share may be wrong altogether."""
+
+Pair = tuple[Float, Float]
+"""A step and the change of the gradient along it."""
+
+
+class Metric(Protocol):
+    """An approximation of the Hessian of a fit, to solve with."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is known to be out of date."""
+
+    def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
+        """Return about H⁻¹ gradient, both of the shape of θ; about this part of the gradient may be left."""
+
+    def grown(self, fit: Fit) -> Metric | None:
+        """Return the metric of a fit over more columns, or None if there is no good one."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ; risk with the ridge."""
+    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ; risk with the ridge.
+
+    ``metric`` belongs to the Hessian at an earlier point, if there is one.
+    """
 
     columns: Ints
     theta: Float
     alpha: float
     point: Point
     risk: float
+    metric: Metric | None = None
 
     @classmethod
-    def at(cls, columns: Ints, theta: Float, alpha: float, point: Point) -> Fit:
+    def at(cls, columns: Ints, theta: Float, alpha: float, point: Point, metric: Metric | None = None) -> Fit:
         """Return the model at a point."""
-        return cls(columns, theta, alpha, point, point.risk + alpha / 2 * float(np.vdot(theta[1:], theta[1:])))
+        risk = point.risk + alpha / 2 * float(np.vdot(theta[1:], theta[1:]))
+        return cls(columns, theta, alpha, point, risk, metric)
 
     def widened(self, columns: Ints) -> Fit:
         """Return the same model over columns that begin with its own."""
         more = np.zeros((columns.size - self.columns.size, self.theta.shape[1]))
-        return Fit(columns, np.vstack([self.theta, more]), self.alpha, self.point, self.risk)
+        return replace(self, columns=columns, theta=np.vstack([self.theta, more]))
 
     @cached_property
     def slopes(self) -> Float:
         """Minus the gradient of the risk without the ridge, for all columns of X, shape (D, Q)."""
         return self.point.gradient(None)
 
+    @cached_property
     def gradient(self) -> Float:
-        """Return the gradient of the risk, shape (k, Q)."""
+        """The gradient of the risk, shape (k, Q)."""
         gradient = -self.point.gradient(self.columns)
         gradient[1:] += self.alpha * self.theta[1:]
         return gradient
@@ -77,43 +107,163 @@ class Fit:
         return with_ridge(H, self.alpha, len(H) // self.columns.size)
 
 
-def minimise(engine: Engine, start: Fit, columns: Ints, tol: float) -> Fit:
+@dataclass(frozen=True)
+class Factor:
+    """The factor U of a Hessian U'U, perhaps at an earlier point."""
+
+    U: Float
+    stale = False
+
+    def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
+        """Solve with U'U."""
+        return np.asarray(cho_solve((self.U, False), gradient.ravel(), check_finite=False)).reshape(gradient.shape)
+
+    def grown(self, fit: Fit) -> Factor | None:
+        """Append the columns that the fit has more, with their products at its point.
+
+        The rest is scaled as the entry of the intercept, the mean curvature, has changed.
+        """
+        known, Q = len(self.U), fit.theta.shape[1]
+        level = float(np.trace(fit.point.hessian(fit.columns[:1])) / (self.U[:Q, :Q] ** 2).sum())
+        base = np.sqrt(level) * self.U
+        cross = fit.point.cross(fit.columns, fit.columns[known // Q :])
+        K = solve_triangular(base, cross[:known], trans="T", check_finite=False)
+        block = with_ridge(cross[known:], fit.alpha)
+        try:
+            corner = np.linalg.cholesky(block - K.T @ K)
+        except np.linalg.LinAlgError:
+            return None
+        if np.any(np.diag(corner) ** 2 <= SOUND * np.diag(block)):
+            return None
+        U = np.zeros((known + len(block), known + len(block)), order="F")
+        U[:known, :known], U[:known, known:], U[known:, known:] = base, K, corner.T
+        return Factor(U)
+
+
+class ScoreInverses:
+    """Conjugate gradients, preconditioned by the inverses of the blocks of one score, perhaps of an earlier point.
+
+    Large inverses are kept in single precision where that is enough for a preconditioner.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        inverses, condition = [], 0.0
+        for q in range(fit.theta.shape[1]):
+            H = fit.hessian(q)
+            inverse, _ = dpotri(factored(H)[0])  # only its upper triangle
+            condition = max(condition, float(np.trace(H) * np.trace(inverse)))
+            inverses.append(np.triu(inverse) + np.triu(inverse, 1).T)
+        self._inverses = np.array(inverses, dtype=np.float32 if condition < SINGLE else np.float64)
+        self._counts: list[int] = []
+
+    @property
+    def stale(self) -> bool:
+        """Whether the solutions have taken so many products more than the first one that new inverses are cheaper."""
+        wasted = sum(self._counts) - len(self._counts) * min(self._counts, default=0)
+        return wasted > self._inverses[:, 0].size / COLUMNS_PER_BLOCK
+
+    def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
+        """Solve with the Hessian of the fit; leave a part of the gradient."""
+        shape, size, count = fit.theta.shape, fit.theta.size, 0
+
+        def multiply(p: Float) -> Float:
+            nonlocal count
+            count += 1
+            V = p.reshape(shape)
+            product = fit.point.product(fit.columns, V)
+            product[1:] += fit.alpha * V[1:]
+            return product.ravel()
+
+        def precondition(residual: Float) -> Float:
+            scores = residual.reshape(shape).T.astype(self._inverses.dtype)
+            return np.column_stack([A @ r for A, r in zip(self._inverses, scores, strict=True)]).ravel()
+
+        H, M = (LinearOperator((size, size), matvec=f, dtype=np.float64) for f in (multiply, precondition))
+        found = np.asarray(cg(H, gradient.ravel(), rtol=part, maxiter=size, M=M)[0]).reshape(shape)
+        self._counts.append(count)
+        return found
+
+    def grown(self, fit: Fit) -> None:
+        """Begin again."""
+
+
+def minimise(
+    engine: Engine, start: Fit, columns: Ints, tol: float, hopeless: Callable[[float], bool] | None = None
+) -> Fit:
     """Minimise the risk over columns that begin with those of the start, until no entry of the gradient exceeds tol.
 
     The search also ends when rounding allows no further progress. It warns when neither happens, as with separable
-    classes and λ = 0.
+    classes and λ = 0. It ends early once steps promise far less than those before, if ``hopeless`` says so
+    of a risk that is lower than they promise.
     """
     fit = start.widened(columns)
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
-    solver: Solver | None = None
-    fresh, size, previous = False, np.inf, np.inf
+    metric = None if start.metric is None or _price(engine, fit) < 2 or _large(fit) else start.metric.grown(fit)
+    pairs: list[Pair] = []
+    fresh, size, previous, before = False, np.inf, np.inf, 0.0
     for _ in range(MAX_STEPS):
-        gradient = fit.gradient()
-        size = float(np.abs(gradient).max())
+        size = float(np.abs(fit.gradient).max())
         if size <= enough or (fresh and size > 0.9 * previous and size <= 1e3 * tol):
-            return _polished(engine, fit, gradient, solver)
-        fresh = solver is None or engine.eager or size > STALE * previous
-        if solver is None or fresh:
-            solver = _solver(engine, fit)
-        accepted = _search(engine, fit, gradient, -solver(gradient))
+            return _polished(engine, fit, metric, pairs, size > tol / 10)
+        if hopeless is not None and metric is not None:
+            promised = float(np.vdot(fit.gradient, _solved(metric, pairs, fit, 0.1))) / 2
+            if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
+                return fit
+            before = promised
+        fresh = metric is None or metric.stale or _worthwhile(engine, fit, size / previous, size / enough)
+        if metric is None or fresh:
+            metric, pairs = _metric(engine, fit), []
+        part = max(min(0.1, (size / previous) ** 2 or 0.1), 0.03 * tol / size)  # as exact as the next gradient is small
+        accepted = _search(engine, fit, -_solved(metric, pairs, fit, part))
         if accepted is not None:
+            if isinstance(metric, Factor):
+                pairs.append((accepted.theta - fit.theta, accepted.gradient - fit.gradient))
             fit, previous = accepted, size
         elif fresh:
             break
         else:
-            solver, previous = None, np.inf
+            metric, previous = None, np.inf
     warn(
         f"a stage did not converge (alpha={fit.alpha:g}, gradient {size:.1g}): the classes may be separable, so that "
         "the coefficients have no finite optimum. Raise alpha.",
         ConvergenceWarning,
     )
-    return fit
+    return replace(fit, metric=metric)
 
 
-def _search(engine: Engine, fit: Fit, gradient: Float, step: Float) -> Fit | None:
+def _price(engine: Engine, fit: Fit) -> float:
+    """Return how many passes a Hessian costs."""
+    return 0.0 if engine.eager else fit.theta.size / COLUMNS_PER_PASS
+
+
+def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float) -> bool:
+    """Return whether a new Hessian is expected to save time, as with it about two more steps would do.
+
+    The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``.
+    """
+    if ratio == 0:
+        return False
+    steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
+    return bool(steps > _price(engine, fit) + 2)
+
+
+def _solved(metric: Metric, pairs: list[Pair], fit: Fit, part: float) -> Float:
+    """Return about H⁻¹ gradient: that of the metric, corrected by BFGS updates (the two-loop recursion)."""
+    q, parts = fit.gradient.copy(), []
+    for s, y in reversed(pairs):
+        part = float(np.vdot(s, q)) / float(np.vdot(s, y))
+        q -= part * y
+        parts.append(part)
+    found = metric.solve(fit, q, part)
+    for (s, y), part in zip(pairs, reversed(parts), strict=True):
+        found += (part - float(np.vdot(y, found)) / float(np.vdot(s, y))) * s
+    return found
+
+
+def _search(engine: Engine, fit: Fit, step: Float) -> Fit | None:
     """Halve the step until the risk falls enough, up to rounding; None if it never does."""
-    slope, length = float(np.vdot(gradient, step)), 1.0
+    slope, length = float(np.vdot(fit.gradient, step)), 1.0
     for _ in range(MAX_HALVINGS):
         theta = fit.theta + length * step
         new = Fit.at(fit.columns, theta, fit.alpha, engine.at(fit.columns, theta))
@@ -123,44 +273,23 @@ def _search(engine: Engine, fit: Fit, gradient: Float, step: Float) -> Fit | Non
     return None
 
 
-def _polished(engine: Engine, fit: Fit, gradient: Float, solver: Solver | None) -> Fit:
-    """Take one more step: at the tolerance, Newton's method still gains digits at almost no cost."""
-    if solver is None or engine.eager or engine.n_rows * fit.columns.size**2 <= CHEAP:
-        solver = _solver(engine, fit)
-    theta = fit.theta - solver(gradient)
-    new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta))
-    return new if new.risk <= fit.risk else Fit(fit.columns, theta, fit.alpha, new.point, fit.risk)
+def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit:
+    """Take one more step if needed, or if it costs little: at the tolerance, Newton's method still gains digits."""
+    if metric is None or _price(engine, fit) < 1:
+        metric, pairs = _metric(engine, fit), []
+    elif not needed:
+        return replace(fit, metric=metric)
+    theta = fit.theta - _solved(metric, pairs, fit, 1e-2)
+    new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
+    return new if new.risk <= fit.risk else replace(new, risk=fit.risk)
 
 
-def _solver(engine: Engine, fit: Fit) -> Solver:
-    if fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE and not engine.eager:
-        return _conjugate_gradients(fit)
-    factor = fit.factor
-    return lambda gradient: cho_solve(factor, gradient.ravel(), check_finite=False).reshape(gradient.shape)
+def _metric(engine: Engine, fit: Fit) -> Metric:
+    return ScoreInverses(fit) if _large(fit) and not engine.eager else Factor(fit.factor[0])
 
 
-def _conjugate_gradients(fit: Fit) -> Solver:
-    """Return a solver that leaves a small part of the gradient, smaller near the optimum."""
-    shape, size = fit.theta.shape, fit.theta.size
-    factors = [factored(fit.hessian(q)) for q in range(shape[1])]
-
-    def multiply(p: Float) -> Float:
-        V = p.reshape(shape)
-        product = fit.point.product(fit.columns, V)
-        product[1:] += fit.alpha * V[1:]
-        return product.ravel()
-
-    def precondition(residual: Float) -> Float:
-        scores = zip(factors, residual.reshape(shape).T, strict=True)
-        return np.column_stack([cho_solve(factor, score, check_finite=False) for factor, score in scores]).ravel()
-
-    H, M = (LinearOperator((size, size), matvec=f, dtype=np.float64) for f in (multiply, precondition))
-
-    def solve(gradient: Float) -> Float:
-        part = min(1e-2, float(np.linalg.norm(gradient)) ** 0.5)
-        return np.asarray(cg(H, gradient.ravel(), rtol=part, maxiter=size, M=M)[0]).reshape(shape)
-
-    return solve
+def _large(fit: Fit) -> bool:
+    return fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE
 
 
 def with_ridge(H: Float, alpha: float, first: int = 0) -> Float:

@@ -8,16 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetline.arrays import Float, Mask, Positions
+from budgetline.arrays import Float
 from budgetline.budgets import SLACK, Interpolation, affordable, check_number, check_stop, floats_of, rate
-from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.curve import BudgetCurve, timeliness
 from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
-from budgetline.evaluation.timeliness import timeliness
 from budgetline.files import PathName
-from budgetline.groups import FeatureGroups
 from budgetline.messages import name_of, shown
-from budgetline.optimality.certificate_file import read_certificate, write_certificate
-from budgetline.optimality.proof import Proof
+from budgetline.optimality.proof import Claims, Proof, read_certificate, write_certificate
 from budgetline.optimality.verifier import verify
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
@@ -40,7 +37,7 @@ class Certified(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate(Tabular):
+class Certificate(Claims, Tabular):
     """At every budget, what a sequence explains on the training data, and a bound on what any set of groups can.
 
     The bounds are proven: :meth:`verify` checks them from the moments, without the code that found them.
@@ -48,10 +45,8 @@ class Certificate(Tabular):
     Attributes
     ----------
     feature_groups : FeatureGroups
-    order : int array
-        The sequence, as positions of groups.
-    values : float array
-        F of each of its prefixes.
+    order, values : int array and float array
+        The sequence, as positions of groups, and F of each of its prefixes.
     alpha : float
         The ridge constant.
     loss : str
@@ -61,10 +56,8 @@ class Certificate(Tabular):
         Increasing budgets; F of the longest affordable prefix at each; the bound on F of any affordable set.
     everything : float
         F of all groups that are not excluded; R(∅) if the columns are too nearly dependent to compute it.
-    null_value : float
-        R(∅), the risk without any group.
-    gamma : float
-        γ of the theorems, the smallest eigenvalue of the whitened covariance.
+    null_value, gamma : float
+        R(∅), the risk without any group; γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
         Groups that must or must not be in a set; none for a sequence. If there are any, all bounds are about sets that
         contain all of the first and none of the second; other sets may explain more.
@@ -82,25 +75,12 @@ class Certificate(Tabular):
     >>> certificate.verify(model.moments_)
     """
 
-    feature_groups: FeatureGroups
-    order: Positions
-    values: Float
-    alpha: float
-    loss: str
-    budgets: Float
-    achieved: Float
-    bounds: Float
-    everything: float
-    null_value: float
-    gamma: float
-    included: Mask
-    excluded: Mask
     proof: Proof
 
     @property
     def condition(self) -> str:
         """Which sets the bounds are about, such as "with age and without blood"; "" for all sets."""
-        return self._condition(None)
+        return self._about(None)
 
     @property
     def ratios(self) -> Float:
@@ -116,20 +96,6 @@ class Certificate(Tabular):
         """Return what the sequence achieves at a budget, the bound there, and their ratio.
 
         Between two budgets of the certificate the bound is that of the larger one.
-
-        Parameters
-        ----------
-        budget : float
-
-        Examples
-        --------
-        >>> from budgetline import Moments, certify
-        >>> moments = Moments.of([[1, 1], [1, -1], [-1, 1], [-1, -1.0]], [3, 1, -1, -3.0])
-        >>> certificate = certify(moments, {"a": [0], "b": [1]}, {"a": 3, "b": 1}, alpha=0)
-        >>> [round(certificate.at(budget).bound, 6) for budget in (1, 3, 4)]  # greedy buys a first, so not b for 1
-        [0.5, 2.0, 2.5]
-        >>> [round(certificate.at(budget).ratio, 3) for budget in (1, 3, 4)]
-        [0.0, 1.0, 1.0]
         """
         if not floats_of(budget) >= 0:
             raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
@@ -141,24 +107,19 @@ class Certificate(Tabular):
     def timeliness(self, stop: float | None = None, interpolation: Interpolation = "step") -> Certified:
         """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
 
-        If groups are excluded, the bound is about sequences without them. If groups must be included, this is an
-        error: the bounds then say nothing about the first groups of a sequence.
-
-        Parameters
-        ----------
-        stop : float, optional
-            The largest budget that counts; default: the cost of all groups.
-        interpolation : {"step", "linear"}
-            As in :func:`budgetline.timeliness`. For "linear" the bound is the least concave curve above the bounds.
+        Budgets count up to ``stop``, by default the cost of all groups; ``interpolation`` is as in
+        :func:`budgetline.timeliness`: for "linear" the bound is the least concave curve above the bounds. If groups are
+        excluded, the bound is about sequences without them. If groups must be included, this is an error: the bounds
+        then say nothing about the first groups of a sequence.
         """
         if self.included.any():
             raise ValueError(
-                f"a certificate about sets {self._short_condition} has no timeliness: a sequence begins without them"
+                f"a certificate about sets {self._about()} has no timeliness: a sequence begins without them"
             )
         T = self.total_cost if stop is None else check_stop(stop)
         value = timeliness(self._sequence_curve(), T, interpolation=interpolation) / self._scale
-        bound = self.curve()
-        most = timeliness(bound if interpolation == "step" else _concave(bound), T, interpolation=interpolation)
+        bound = self.curve() if interpolation == "step" else _concave(self.curve())
+        most = timeliness(bound, T, interpolation=interpolation)
         # just before the cost of a group, by a billionth, the bound is that of the group
         nothing = most <= 1e-6 * self.everything / self._scale
         return Certified(value, most, 1.0 if nothing else float(_ratios(value, most)))
@@ -166,54 +127,35 @@ class Certificate(Tabular):
     def curve(self) -> BudgetCurve:
         """Return the bound as a curve of F/R(∅), to be drawn above that of the sequence."""
         values = np.append(self.bounds, self.everything) / self._scale  # a bound holds up to its budget
-        label = f"{SOME_SETS}{self._short_condition}" if self.condition else "bound"
-        return BudgetCurve(np.concatenate([[0.0], self.budgets]), values, label=label)
+        label = f"{SOME_SETS}{self._about()}" if self.condition else "bound"
+        return BudgetCurve(np.append(0.0, self.budgets), values, label=label)
 
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
         """Draw what the sequence explains of the training data, and the bound above it.
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        **plot
-            As in :meth:`budgetline.BudgetCurveDisplay.plot`.
+        Parameters are those of :meth:`budgetline.BudgetCurveDisplay.plot`.
         """
         own = self._sequence_curve()
         training = replace(own, values=own.values / self._scale, metric="explained")
         return BudgetCurveDisplay(training).plot(ax, bound=self.curve(), **plot)
 
     def verify(self, moments: Moments) -> None:
-        """Check every statement of the certificate from the moments; raise a ValueError that names what is wrong.
+        """Check every statement from the moments of the training data; raise a ValueError that names what is wrong.
 
         The verifier shares no code with the search: it checks that C − Δ is positive semidefinite, and takes one
         product per dual and one sort per leaf.
-
-        Parameters
-        ----------
-        moments : Moments
-            Of the training data.
         """
         verify(self, moments)
 
     def save(self, path: PathName) -> None:
-        """Write the certificate to a file, completely or not at all.
-
-        Parameters
-        ----------
-        path : path to the file
-        """
+        """Write the certificate to a file, completely or not at all."""
         write_certificate(self, path)
 
     @classmethod
     def load(cls, path: PathName) -> Certificate:
-        """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it.
-
-        Parameters
-        ----------
-        path : path to the file
-        """
-        found = cls(**read_certificate(path))
-        return replace(found, loss=FORMER_LOSSES.get(found.loss, found.loss))
+        """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it."""
+        found = read_certificate(path)
+        return cls(**found | {"loss": FORMER_LOSSES.get(found["loss"], found["loss"])})
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -249,10 +191,7 @@ class Certificate(Tabular):
     def doubling_promise(self, factor: float) -> float | None:
         """Return 1 − exp(−γ(C0/2 − 2)): the share of the optimum at 1/C0 of the cost that doubling guarantees.
 
-        Parameters
-        ----------
-        factor : float
-            C0, more than 4.
+        ``factor`` is C0, more than 4.
         """
         check_number("factor", factor, gt=4)
         return -float(np.expm1(-self.gamma * (factor / 2 - 2))) if self.feature_groups.prices.additive else None
@@ -267,10 +206,6 @@ class Certificate(Tabular):
 
         If the bounds are not about all sets, ``attrs["condition"]`` of a pandas frame, or the metadata of a pyarrow
         table, says which; polars frames have no place for it.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
         """
         frame = super().to_frame(backend)
         if self.condition and backend == "pandas":
@@ -280,25 +215,21 @@ class Certificate(Tabular):
         return frame
 
     def __str__(self) -> str:
-        return "\n".join([text_table(self._header(), self._cells()), *self.notes])
+        return "\n".join([text_table(*self._table()), *self.notes])
 
     def __repr__(self) -> str:
         about = [f"{self.budgets.size} budget{'s' if self.budgets.size > 1 else ''}"]
         if self.condition:
-            about.append(f"sets {self._short_condition}")
+            about.append(f"sets {self._about()}")
         if not self.included.any():
             timely = f"{rounded_down(self.timeliness().ratio):.1%}"
             about.append(f"timeliness at least {timely} of any" + (" such sequence" if self.condition else ""))
         return f"Certificate({', '.join(about)})\n{self}"
 
     def _repr_html_(self) -> str:
-        return html_table(self._header(), self._cells())
+        return html_table(*self._table())
 
-    @property
-    def _short_condition(self) -> str:
-        return self._condition(MOST_NAMES)
-
-    def _condition(self, most: int | None) -> str:
+    def _about(self, most: int | None = MOST_NAMES) -> str:
         """Return "with a and without b, c", with no more than ``most`` names of each kind, the others counted."""
         parts = []
         for word, mask in (("with", self.included), ("without", self.excluded)):
@@ -308,24 +239,19 @@ class Certificate(Tabular):
                 parts.append(f"{word} {', '.join(names[:most])}" + (f" and {more} more" if more else ""))
         return " and ".join(parts)
 
-    def _header(self) -> list[str]:
-        """Return the header of the printed table, which names the sets that the bound is about."""
-        return [f"{name} {self._short_condition}".rstrip() if name == "bound" else name for name in HEADER]
-
-    def _cells(self) -> list[list[str]]:
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header, which names the sets that the bound is about, and the rows of the printed table."""
         rows = []
-        for share in SHOWN:
-            budget = share * self.total_cost
+        for budget in (share * self.total_cost for share in SHOWN):
             found = self.at(budget)
             shares = found.achieved / self._scale, found.bound / self._scale, rounded_down(found.ratio)
             rows.append([f"{budget:.6g}", *(f"{share:.1%}" for share in shares)])
-        return rows
+        return [f"{name} {self._about()}".rstrip() if name == "bound" else name for name in HEADER], rows
 
     def _sequence_curve(self) -> BudgetCurve:
         """Return F of the sequence at its own costs."""
         costs = np.cumsum(self.feature_groups.prices.steps(self.order))
-        zero = np.zeros(1)
-        return BudgetCurve(np.concatenate([zero, costs]), np.concatenate([zero, self.values]), "F", label="training")
+        return BudgetCurve(np.append(0.0, costs), np.append(0.0, self.values), "F", label="training")
 
     @property
     def _scale(self) -> float:
@@ -339,15 +265,14 @@ def _concave(curve: BudgetCurve) -> BudgetCurve:
     for x, y in zip(curve.costs.tolist(), curve.values.tolist(), strict=True):
         if hull and x == hull[-1][0]:
             y = max(y, hull.pop()[1])
-        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], (x, y)):
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if rate(y1 - y0, x1 - x0) > rate(y - y1, x - x1):
+                break
             hull.pop()
         hull.append((x, y))
     costs, values = np.array(hull).T
     return replace(curve, costs=costs, values=values)
-
-
-def _slope(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float, float]:
-    return rate(b[1] - a[1], b[0] - a[0])
 
 
 def _ratios(achieved: ArrayLike, bounds: ArrayLike) -> Float:

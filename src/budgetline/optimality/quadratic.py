@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,8 +23,6 @@ from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import Schedule
 from budgetline.statistics.moments import Moments
 
-Ints = Positions
-
 ALPHA = 1e-5
 """The default ridge constant of estimators."""
 RANK = 1e-13
@@ -37,21 +35,10 @@ LEAST_ROUNDING, MOST_ROUNDING = 1e-9, 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """F of every set of groups, and what it costs.
-
-    Attributes
-    ----------
-    gram : Gram
-        C and b, group after group.
-    sizes : int array of shape (J,)
-        Number of columns of each group.
-    groups : FeatureGroups
-    alpha : float
-        The ridge constant, which C has on its diagonal.
-    """
+    """F of every set of groups, and what it costs: C and b, group after group, and the columns of each group (J,)."""
 
     gram: Gram
-    sizes: Ints
+    sizes: Positions
     groups: FeatureGroups
     alpha: float
 
@@ -88,26 +75,19 @@ class Quadratic:
                 "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
-        _check_width(layout.read.size)
-        place = np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]
-        U = subset.U[:, place]
+        sizes = _sizes(layout.columns)
+        U = subset.U[:, np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]]
         gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
-        return cls(gram, np.array([c.size for c in layout.columns], dtype=np.intp), model.groups, model.alpha)
+        return cls(gram, sizes, model.groups, model.alpha)
 
     @classmethod
-    def _from(cls, moments: Moments, columns: tuple[Ints, ...], groups: FeatureGroups, alpha: float) -> Quadratic:
+    def _from(cls, moments: Moments, columns: tuple[Positions, ...], groups: FeatureGroups, alpha: float) -> Quadratic:
         """Return the problem of columns of moments; warn if these do not determine the coefficients."""
-        _check_width(sum(c.size for c in columns))
-        gram = Gram.of(moments, np.concatenate(columns), alpha)
-        problem = cls(gram, np.array([c.size for c in columns], dtype=np.intp), groups, alpha)
+        sizes = _sizes(columns)
+        problem = cls(Gram.of(moments, np.concatenate(columns), alpha), sizes, groups, alpha)
         least, largest = problem.spectrum[[0, -1]]
         warn_from_moments(float(moments.eps * largest / least) if least > 0 else 1.0, moments.eps, alpha)
         return problem
-
-    @property
-    def null_value(self) -> float:
-        """R(∅)."""
-        return self.gram.null_value
 
     @property
     def prices(self) -> Prices:
@@ -120,7 +100,7 @@ class Quadratic:
         return [slice(int(end - size), int(end)) for end, size in zip(np.cumsum(self.sizes), self.sizes, strict=True)]
 
     @property
-    def labels(self) -> Ints:
+    def labels(self) -> Positions:
         """The group of every column."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)
 
@@ -140,10 +120,9 @@ class Quadratic:
         return max(LEAST_ROUNDING, noise / least) if least * MOST_ROUNDING > noise else None
 
     def solution(self, mask: Mask) -> Float:
-        """Return w(S), shape (D, P), zero outside the groups of the mask (J,)."""
+        """Return w(S) = C_S⁻¹b_S, or C_S⁺b_S where C_S is singular, shape (D, P): zero outside the mask (J,)."""
         w = np.zeros_like(self.gram.b)
-        columns = np.flatnonzero(mask[self.labels])
-        if columns.size:
+        if (columns := np.flatnonzero(mask[self.labels])).size:
             w[columns] = _solve(self.gram.C[np.ix_(columns, columns)], self.gram.b[columns])
         return w
 
@@ -175,7 +154,7 @@ class Quadratic:
             w[columns[:k]] = solve_triangular(L[:k, :k], z[:k], lower=True, trans=1, check_finite=False)
             yield w
 
-    def _factored(self, order: list[int]) -> tuple[Float, Float, Ints, Ints]:
+    def _factored(self, order: list[int]) -> tuple[Float, Float, Positions, Positions]:
         """Return L with LL' = C and z = L⁻¹b of the columns of an order, these columns, and where each group ends."""
         parts, every = self.parts, np.arange(len(self.gram.C))
         columns = np.concatenate([every[:0], *(every[parts[g]] for g in order)])
@@ -191,9 +170,12 @@ def model_of(subject: object, **of_moments: object) -> AnytimeModel:
     return as_model(subject)
 
 
-def _check_width(n_columns: int) -> None:
-    if n_columns > LARGEST_GRAM:
+def _sizes(columns: Sequence[Positions]) -> Positions:
+    """Return the number of columns of each group; all of them must fit into a matrix."""
+    sizes = np.array([own.size for own in columns], dtype=np.intp)
+    if (n_columns := sizes.sum()) > LARGEST_GRAM:
         raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
+    return sizes
 
 
 def _solve(C: Float, b: Float) -> Float:

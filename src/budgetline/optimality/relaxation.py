@@ -14,21 +14,22 @@ Coordinates are those in which Δ = I.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
-from budgetline.arrays import Float, Mask
-from budgetline.budgets import Rates, unit_of
+from budgetline.arrays import Array, Float, Mask, Positions
+from budgetline.budgets import SLACK, Rates, unit_of
+from budgetline.groups.prices import Prices
 from budgetline.objectives.gram import EPS
-from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.quadratic import Quadratic
 
 BARRIERS = (1.0, 0.1, 0.01, 0.001)
 MOST_ROUNDS = 60
+STEPS = tuple(2.0**-k for k in range(11))
 MARGINS = (1e-7, 1e-4, 0.1)
 """Δ is reduced by the first of these shares at which M ⪰ 0 survives rounding."""
 WORST_BLOCK = 1e10
@@ -58,7 +59,7 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
     if problem.rounding is None:
         return Separation((), 0.0)
     parts, C = problem.parts, problem.gram.C.copy()
-    roots = [_root(C[part, part]) for part in parts]
+    roots = [np.linalg.cholesky(C[part, part]) for part in parts]
     for part, L in zip(parts, roots, strict=True):
         C[part] = _solved(L, C[part])
         C[:, part] = _solved(L, C[:, part].T).T
@@ -70,54 +71,37 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
     outside = [L @ block @ L.T for L, block in zip(roots, blocks, strict=True)]
     if any(np.linalg.cond(block) > WORST_BLOCK for block in outside):
         return Separation((), gamma)
-    return Separation(_shrunk(problem, [(block + block.T) / 2 for block in outside], parts), gamma)
-
-
-def _shrunk(problem: Quadratic, blocks: list[Float], parts: list[slice]) -> tuple[Float, ...]:
-    """Return the blocks a little smaller, so that C − Δ ⪰ 0 by more than rounding of eigenvalues; () if none is."""
-    C = problem.gram.C
-    for share in MARGINS:
-        shrunk = tuple((1 - share) * block for block in blocks)
-        if np.linalg.eigvalsh(_less(C, shrunk, parts))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
-            return shrunk
-    return ()
-
-
-def _less(C: Float, blocks: Sequence[Float], parts: list[slice]) -> Float:
-    """Return C − blockdiag(blocks)."""
-    M = C.copy()
-    for part, block in zip(parts, blocks, strict=True):
-        M[part, part] -= block
-    return M
+    for share in MARGINS:  # C − Δ ⪰ 0 by more than rounding of eigenvalues
+        shrunk = tuple((1 - share) * ((block + block.T) / 2) for block in outside)
+        if np.linalg.eigvalsh(problem.gram.C - block_diag(*shrunk))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
+            return Separation(shrunk, gamma)
+    return Separation((), gamma)
 
 
 def _climb(C: Float, blocks: list[Float], parts: list[slice], deadline: float) -> list[Float]:
     """Return the blocks that maximise the barrier objective, or those reached by ``deadline``."""
     for tau in BARRIERS:
-        now, inverse = _barrier(C, blocks, parts, tau)
+        now, inverse = _barrier(C, blocks, tau)
         for _ in range(MOST_ROUNDS):
             if time.monotonic() > deadline:
                 return blocks
             goals = [_mean_with_inverse(D, tau * inverse[p, p]) for D, p in zip(blocks, parts, strict=True)]
-            step = 1.0
-            while True:
+            for step in STEPS:
                 tried = [D + step * (goal - D) for D, goal in zip(blocks, goals, strict=True)]
-                value, found = _barrier(C, tried, parts, tau)
-                if value > now or step < 1e-3:
+                value, found = _barrier(C, tried, tau)
+                if value > now:
                     break
-                step /= 2
-            gain = value - now
-            if gain <= 0:
+            if value <= now:
                 break
-            blocks, now, inverse = tried, value, found
+            gain, blocks, now, inverse = value - now, tried, value, found
             if gain < 1e-3 * tau * len(blocks):
                 break
     return blocks
 
 
-def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> tuple[float, Float]:
+def _barrier(C: Float, blocks: list[Float], tau: float) -> tuple[float, Float]:
     """Return Σ log det Δ_g + τ log det(C − Δ), −inf outside, and (C − Δ)⁻¹."""
-    M = _less(C, blocks, parts)
+    M = C - block_diag(*blocks)
     try:
         L = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
@@ -129,23 +113,94 @@ def _barrier(C: Float, blocks: list[Float], parts: list[slice], tau: float) -> t
 
 def _mean_with_inverse(D: Float, X: Float) -> Float:
     """Return the geometric mean of D and X⁻¹."""
-    L = _root(D)
+    L = np.linalg.cholesky(D)
     spectrum, V = np.linalg.eigh(L.T @ X @ L)
     LV = L @ V
     return np.asarray((LV / np.sqrt(spectrum)) @ LV.T)
 
 
+class Knapsack:
+    """The largest value of the groups that budgets can buy, beside the included ones and without the excluded ones.
+
+    Group g is worth v_g and may be bought in part. The cost of a set is at least the sum of its groups' *rests* and of
+    the *hubs* that they need: a shared cost, or the own cost of a group that others require (of several, the most
+    expensive; leaving the others out makes the set look cheaper, so that the value stays an upper bound). A hub opens
+    with the members that together have the highest value per cost, as one item; the other members are items of their
+    own. Items are then taken by value per cost: one sort.
+
+    ``spent`` is the cost of the included groups; ``free`` (J,) marks those that are neither; ``single`` (J,) is
+    c(g | included), what a group costs if nothing else is bought; ``hub`` (J,) is the hub of each group, −1 for none.
+    """
+
+    def __init__(self, prices: Prices, included: Mask, excluded: Mask) -> None:
+        self.included, self.free = included, ~(included | excluded)
+        self.spent, self.single = prices.cost(included), prices.marginal(included)
+        self.rest, self.hub = prices.own.copy(), np.full(prices.own.size, -1)
+        found = [(s.cost, list(s.members)) for s in prices.shared if not included[list(s.members)].any()]
+        for h, needing in prices.dependents.items():
+            if self.free[h]:
+                found.append((float(prices.own[h]), [h, *needing.tolist()]))
+                self.rest[h] = 0.0
+        found.sort(key=lambda hub: hub[0])  # the most expensive one counts
+        for k, (_, members) in enumerate(found):
+            self.hub[members] = k
+        self.hub_costs = np.array([cost for cost, _ in found])
+
+    def left(self, budgets: Float) -> Float:
+        """Return the part of each budget that is left for the free groups."""
+        return np.asarray(budgets * (1 + SLACK) - self.spent)
+
+    def fitting(self, budget: float) -> Mask:
+        """Return the free groups that a budget can pay for, each on its own, shape (J,)."""
+        return np.asarray(self.free & (self.single <= self.left(np.array([budget]))[0]))
+
+    def most(self, v: Float, budgets: Float) -> Float:
+        """Return the largest value at every budget (B,), for v (J,) ≥ 0; −inf if the included groups cost more."""
+        left = self.left(budgets)
+        result = np.full(budgets.shape, -np.inf)
+        affordable = left >= -SLACK * budgets
+        base = float(v[self.included].sum())
+        groups = np.flatnonzero(self.free)
+        groups = groups[np.argsort(self.single[groups], kind="stable")]
+        # Budgets that can pay for the same groups share one sort.
+        within = np.searchsorted(self.single[groups], left, side="right")
+        for count in np.unique(within[affordable]).tolist():
+            here = affordable & (within == count)
+            costs, values = self._items(v, groups[:count])
+            order = Rates.of(values, costs).order()
+            result[here] = base + _bought(costs[order], values[order], np.maximum(left[here], 0.0))
+        return result
+
+    def _items(self, v: Float, groups: Positions) -> tuple[Float, Float]:
+        """Return costs and values of the items: groups without a hub, openings of hubs, and their other members."""
+        if not self.hub_costs.size:
+            return self.rest[groups], v[groups]
+        hubs = self.hub[groups]
+        costs, values = [self.rest[groups[hubs < 0]]], [v[groups[hubs < 0]]]
+        for k in np.unique(hubs[hubs >= 0]).tolist():
+            members = groups[hubs == k]
+            members = members[Rates.of(v[members], self.rest[members]).order()]
+            cost, value = self.hub_costs[k] + np.cumsum(self.rest[members]), np.cumsum(v[members])
+            opening = int(Rates.of(value, cost).order()[0])
+            costs += [cost[opening : opening + 1], self.rest[members[opening + 1 :]]]
+            values += [value[opening : opening + 1], v[members[opening + 1 :]]]
+        return np.concatenate(costs), np.concatenate(values)
+
+
+def _bought(costs: Float, values: Float, left: Float) -> Float:
+    """Return the value of the items that each budget buys, one after another, the last of them in part."""
+    paid = np.concatenate([[0.0], np.cumsum(costs)])
+    gained = np.concatenate([[0.0], np.cumsum(values)])
+    k = np.searchsorted(paid, left, side="right") - 1
+    # a share is at most 1; a value per cost may overflow a float
+    following, cost = np.append(values, 0.0)[k], np.append(costs, 0.0)[k]
+    share = np.divide(left - paid[k], cost, out=np.zeros(k.shape), where=cost > 0)
+    return np.asarray(gained[k] + np.minimum(share, 1.0) * following)
+
+
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """One u, and its bound for all budgets: ``constant`` + the knapsack of ``v``.
-
-    Attributes
-    ----------
-    w : array of shape (D, P)
-        u in the coordinates in which Δ = I.
-    constant : float
-    v : array of shape (J,)
-    """
+    """One u, and its bound for all budgets: ``constant`` + the knapsack of v (J,); w (D, P) is u where Δ = I."""
 
     w: Float
     constant: float
@@ -162,12 +217,11 @@ class Relaxation:
     def __init__(self, problem: Quadratic, blocks: tuple[Float, ...]) -> None:
         self._parts, self._labels = problem.parts, problem.labels
         self._starts = [part.start for part in self._parts]
-        self._roots = [_root(block) for block in blocks]
-        M = _less(problem.gram.C, blocks, self._parts)
-        self.M = self._by_group(_solved, self._by_group(_solved, M).T)
+        self._roots = [np.linalg.cholesky(block) for block in blocks]
+        self.M = self._by_group(_solved, self._by_group(_solved, problem.gram.C - block_diag(*blocks)).T)
         self.b = self._by_group(_solved, problem.gram.b)
 
-    def _by_group(self, of: Callable[[Float, Float], Float], A: Float) -> Float:
+    def _by_group(self, of: Callable[[Array, Float], Float], A: Float) -> Float:
         """Return of(L_g, A_g) for every group, with Δ_g = L_g L_g'."""
         result = np.empty_like(A)
         for part, L in zip(self._parts, self._roots, strict=True):
@@ -213,26 +267,20 @@ class Relaxation:
         z = np.where(may, 0.5 if start is None else np.clip(start, LEAST_WEIGHT, 1.0), 0.0)
         z[knapsack.included] = 1.0
         z = _spend(z, z, knapsack, may, left)
-        best, best_bound, best_z = None, np.inf, z
+        tried = []
         for _ in range(rounds):
             w, value = self.weighted(z)
             dual = self.dual_at(w)
             bound = float(dual.bounds(knapsack, grid)[0])
-            if best is None or bound < best_bound:
-                best, best_bound, best_z = dual, bound, z
-            if best_bound <= enough or bound - value <= gap:
+            tried.append((bound, dual, z))
+            if bound <= enough or bound - value <= gap:
                 break
             z = _spend(z, dual.v, knapsack, may, left)
-        assert best is not None
-        return best, best_z
+        _, best, weights = min(tried, key=lambda each: each[0])
+        return best, weights
 
 
-def _root(block: Float) -> Float:
-    """Return L, lower triangular with LL' = block."""
-    return np.asarray(np.linalg.cholesky(block), dtype=np.float64)
-
-
-def _solved(L: Float, a: Float) -> Float:
+def _solved(L: Array, a: Float) -> Float:
     """Return L⁻¹a."""
     return np.asarray(solve_triangular(L, a, lower=True, check_finite=False))
 

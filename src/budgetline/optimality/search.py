@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -18,11 +18,11 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, affordable
+from budgetline.groups.prices import Prices
 from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.knapsack import Knapsack, filled
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.relaxation import Dual, Relaxation, Separation
+from budgetline.optimality.relaxation import Dual, Knapsack, Relaxation, Separation
 
 ROOT_ROUNDS, LEAF_ROUNDS = 40, 15
 QUICK = 500
@@ -43,31 +43,19 @@ class Leaf:
 
 
 class Search:
-    """Bounds at increasing budgets, for sets that contain ``included`` and nothing of ``excluded``.
+    """Bounds at increasing budgets (B,), for sets that contain ``included`` (J,) and nothing of ``excluded`` (J,).
 
-    Parameters
-    ----------
-    problem : Quadratic
-    budgets : array of shape (B,), increasing
-    included, excluded : bool arrays of shape (J,)
-        Whatever the included groups require must be included too, and whatever requires an excluded one excluded.
-    separation : Separation
-        Without blocks, the only bound is ``everything``.
-
-    Attributes
-    ----------
-    everything : float
-        F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it: no bound is above it.
-    sets, values
-        At every budget the best set known, as a mask, and its F.
+    Whatever the included groups require must be included too, and whatever requires an excluded one excluded. No bound
+    is above ``everything``, F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it;
+    without blocks it is the only bound. ``sets`` are the best masks known at every budget, ``values`` their F.
     """
 
     def __init__(
         self, problem: Quadratic, budgets: Float, included: Mask, excluded: Mask, separation: Separation
     ) -> None:
         self._problem, self._grid, self._root, self._separation = problem, budgets, (included, excluded), separation
-        self.everything = problem.null_value if problem.rounding is None else problem.value(~excluded)
-        self.sets: list[Mask | None] = [None] * budgets.size
+        self.everything = problem.gram.null_value if problem.rounding is None else problem.value(~excluded)
+        self.sets = [included] * budgets.size
         self.values = np.full(budgets.size, -np.inf)
         self.know(included)
         self._knapsack = Knapsack(problem.prices, included, excluded)
@@ -93,8 +81,7 @@ class Search:
         """Use an order: the sets of its prefixes and, while there is time, the duals of their models."""
         prefix = np.zeros(self._problem.sizes.size, dtype=bool)
         for g, value in zip(order, self._problem.prefix_values(order).tolist(), strict=True):
-            prefix = prefix.copy()
-            prefix[g] = True
+            prefix = prefix | (np.arange(prefix.size) == g)
             self.know(prefix, value)
         if self._leaves and order:
             # if there are many, some are enough: neighbours give nearly the same bounds
@@ -128,21 +115,19 @@ class Search:
     def certificate(self, order: list[int]) -> Certificate:
         """Return what is known now about an order."""
         problem, grid = self._problem, self._grid
-        values = problem.prefix_values(order)
-        spent = np.cumsum(problem.prices.steps(order))
+        values, spent = problem.prefix_values(order), np.cumsum(problem.prices.steps(order))
         achieved = np.concatenate([[0.0], values])[affordable(spent, grid)]
-        scale = 1 + (problem.rounding or 0.0)
+        null_value, scale = problem.gram.null_value, 1 + (problem.rounding or 0.0)
         return Certificate(
             problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, "squared_error", grid, achieved,
-            scale * self.bounds(), scale * self.everything, problem.null_value, self._separation.gamma, *self._root,
+            scale * self.bounds(), scale * self.everything, null_value, self._separation.gamma, *self._root,
             self._proof(),
         )  # fmt: skip
 
     def _proof(self) -> Proof:
         """Return Δ, the leaves of all budgets, and the duals that they use."""
-        J = self._problem.sizes.size
         if not self._leaves:
-            return Proof.trivial(J)
+            return Proof.trivial(self._problem.sizes.size)
         leaves = [(k, leaf) for k, heap in enumerate(self._leaves) for _, _, leaf in heap]
         used = {id(leaf.dual): leaf.dual for _, leaf in leaves}
         number = {key: k for k, key in enumerate(used)}
@@ -151,8 +136,8 @@ class Search:
             np.array([self._relaxation.outside(dual) for dual in used.values()]),
             np.array([k for k, _ in leaves], dtype=np.intp),
             np.array([number[id(leaf.dual)] for _, leaf in leaves], dtype=np.intp),
-            np.array([leaf.included for _, leaf in leaves], dtype=bool).reshape(-1, J),
-            np.array([leaf.excluded for _, leaf in leaves], dtype=bool).reshape(-1, J),
+            np.array([leaf.included for _, leaf in leaves], dtype=bool),
+            np.array([leaf.excluded for _, leaf in leaves], dtype=bool),
         )
 
     def _push(self, k: int, leaf: Leaf) -> None:
@@ -219,3 +204,13 @@ class Search:
         """Buy groups in the order of their weights while they fit, and remember the set."""
         order = np.argsort(-z, kind="stable").tolist()
         self.know(filled(self._problem.prices, included, excluded, amount, order))
+
+
+def filled(prices: Prices, chosen: Mask, excluded: Mask, budget: float, order: Iterable[int]) -> Mask:
+    """Add groups to a set, in the order given, each with what it requires, as long as they fit the budget."""
+    for g in order:
+        if not (chosen[g] or excluded[g]):
+            tried = chosen | prices.closure([g])
+            if not (tried & excluded).any() and prices.cost(tried) <= budget * (1 + SLACK):
+                chosen = tried
+    return chosen

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Labels = NDArray[np.intp]
 
 TOLERANCE = 1e-8
 """Numbers that are computed twice agree to this share of R(∅)."""
@@ -41,8 +42,8 @@ def verify(certificate: Any, moments: Any) -> None:
     # An error of E in C changes F by at most ‖E‖ F/λ_min(C): what is computed twice agrees to that share of R(∅).
     least, largest = np.linalg.eigvalsh(C)[[0, -1]]
     noise = ROUNDINGS * max(EPS, moments.eps) * len(C)
-    told_apart = least * MOST_ROUNDING > noise
-    _need(told_apart, f"the columns are too nearly dependent (alpha={certificate.alpha:g}) to check anything")
+    why = f"the columns are too nearly dependent (alpha={certificate.alpha:g}) to check anything"
+    _need(least * MOST_ROUNDING > noise, why)
     near = max(TOLERANCE, 2 * noise / least) * max(null_value, 1e-300)
     _need(abs(certificate.null_value - null_value) <= near, "null_value is not that of the moments")
     price = _Price(certificate.feature_groups)
@@ -53,7 +54,7 @@ def verify(certificate: Any, moments: Any) -> None:
         trivial = np.all(np.abs(certificate.bounds - certificate.everything) <= near)
         _need(trivial, "bounds without a proof must be F of all groups")
         return
-    _check_bounds(certificate, _dual_terms(certificate, C, b, label, largest), price, near)
+    _check_bounds(certificate, _dual_terms(certificate.proof, C, b, label, largest), price, near)
 
 
 def _need(holds: object, why: str) -> None:
@@ -68,44 +69,34 @@ def _raised(claimed: float, found: float, near: float, null_value: float) -> boo
 
 def _check_types(certificate: Any) -> None:
     """Check that every entry is a finite number of the right kind: NaN would pass many comparisons."""
-    proof = certificate.proof
-    for kind, where, names in (
-        (np.float64, certificate, ("values", "budgets", "achieved", "bounds")),
-        (np.float64, proof, ("duals",)),
-        (np.integer, certificate, ("order",)),
-        (np.integer, proof, ("leaf_budget", "leaf_dual")),
-        (np.bool_, certificate, ("included", "excluded")),
-        (np.bool_, proof, ("leaf_included", "leaf_excluded")),
+    found = vars(certificate) | vars(certificate.proof)
+    for kind, names in (
+        (np.float64, ("values", "budgets", "achieved", "bounds", "duals")),
+        (np.integer, ("order", "leaf_budget", "leaf_dual")),
+        (np.bool_, ("included", "excluded", "leaf_included", "leaf_excluded")),
     ):
         for name in names:
-            array = getattr(where, name)
+            array = found[name]
             _need(isinstance(array, np.ndarray) and np.issubdtype(array.dtype, kind), f"{name} has the wrong type")
             _need(np.all(np.isfinite(array)), f"{name} has an entry that is not finite")
-    for block in proof.blocks:
+    for block in certificate.proof.blocks:
         _need(isinstance(block, np.ndarray) and np.all(np.isfinite(block)), "blocks are not finite arrays")
     for name in ("alpha", "everything", "null_value", "gamma"):
-        value = getattr(certificate, name)
+        value = found[name]
         _need(isinstance(value, float) and np.isfinite(value) and value >= 0, f"{name} is not a finite number ≥ 0")
 
 
 def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, list[int]]:
     """Return C and b of standardised columns, group after group, R(∅), and the sizes of the groups."""
-    names = moments.feature_names
     D = moments.scatter.shape[0] - max(1, int(np.prod(moments.target_shape, dtype=int)))
-    columns: list[int] = []
-    groups: list[list[str | int]] = [list(group) for group in certificate.feature_groups.columns]
-    every = [column for group in groups for column in group]
+    every = [column for group in certificate.feature_groups.columns for column in group]
+    place = {name: d for d, name in enumerate(moments.feature_names or ())} | {d: d for d in range(D)}
     if len(every) == D and all(isinstance(column, int) and column >= 0 for column in every):
         # moments of the grouped columns alone: positions count among these
         place = {column: k for k, column in enumerate(sorted(every))}
-        groups = [[place[column] for column in group] for group in groups]
-    for group in groups:
-        for column in group:
-            if names and isinstance(column, str) and column in names:
-                column = names.index(column)
-            known = isinstance(column, int) and 0 <= column < D
-            _need(known, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
-            columns.append(int(column))
+    for column in every:
+        _need(column in place, f"feature_groups names column '{str(column)[:100]}', which the moments do not have")
+    columns = [place[column] for column in every]
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]
     constant = ~(variance > (CONSTANT * EPS * np.abs(moments.mean[columns])) ** 2)
@@ -123,10 +114,9 @@ class _Price:
         names = list(groups.names)
         self.own = np.array(groups.costs, dtype=float)
         self.shared = [(float(c), [names.index(m) for m in members]) for c, members in groups.shared.values()]
-        direct = {names.index(g): [names.index(r) for r in needed] for g, needed in groups.requires.items()}
         self.needs = np.zeros((len(names), len(names)), dtype=bool)
-        for g, needed in direct.items():
-            self.needs[g, needed] = True
+        for g, needed in groups.requires.items():
+            self.needs[names.index(g), [names.index(r) for r in needed]] = True
         for _ in names:
             self.needs |= (self.needs.astype(int) @ self.needs.astype(int)) > 0
 
@@ -186,10 +176,8 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     _need(certificate.values.shape == certificate.order.shape, "values must have one entry per group of the order")
     _need(all(0 <= g < J for g in order), "order has a group that does not exist")
     _need(B and np.all(np.diff(certificate.budgets) > 0) and certificate.budgets[0] >= 0, "budgets must increase")
-    _need(
-        certificate.achieved.shape == certificate.bounds.shape == (B,),
-        "achieved, bounds must have an entry per budget",
-    )
+    each = certificate.achieved.shape == certificate.bounds.shape == (B,)
+    _need(each, "achieved, bounds must have an entry per budget")
     _need(certificate.included.shape == certificate.excluded.shape == (J,), "included, excluded must have J entries")
     _need(not proof.duals.size or proof.duals.shape[1:] == shape, "duals do not have the shape of b")
     _need(proof.leaf_dual.shape == (L,), "leaf_dual must have one entry per leaf")
@@ -198,30 +186,19 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has an unknown budget")
 
 
-def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp], price: _Price, near: float) -> None:
+def _check_values(certificate: Any, C: Float, b: Float, label: Labels, price: _Price, near: float) -> None:
     """Check γ, F of all groups, and what the prefixes achieve at every budget."""
-
-    def F(S: Mask) -> float:
-        here = S[label]
-        if not here.any():
-            return 0.0
-        return float(np.sum(b[here] * np.linalg.solve(C[np.ix_(here, here)], b[here])) / 2)
-
-    J = price.own.size
     inside, outside = certificate.included, certificate.excluded
-    bought = np.isin(np.arange(J), certificate.order)
     _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
-    _need(not (bought & outside).any(), "order has an excluded group")
-    _need(
-        _raised(certificate.everything, F(~outside), near, certificate.null_value),
-        "everything is not F of all groups",
-    )
+    _need(not outside[certificate.order].any(), "order has an excluded group")
+    most = _prefix_values(np.flatnonzero(~outside), C, b, label)[-1]
+    _need(_raised(certificate.everything, most, near, certificate.null_value), "everything is not F of all groups")
     gamma, share = _gamma(C, label), near / max(certificate.null_value, 1e-300)
     _need(abs(certificate.gamma - gamma) <= 1e-6 * gamma + 1e-10 + share, "gamma is not the smallest eigenvalue")
-    prefixes = [np.isin(np.arange(J), certificate.order[:j]) for j in range(certificate.order.size + 1)]
+    prefixes = [np.isin(np.arange(outside.size), certificate.order[:j]) for j in range(certificate.order.size + 1)]
     costs = [price.of(S) for S in prefixes]
     _need(all(np.array_equal(S, price.closed(S)) for S in prefixes), "order has a group before one that it requires")
-    values = [0.0, *_prefix_values(certificate.order, C, b, label)]
+    values = _prefix_values(certificate.order, C, b, label)
     _need(np.all(np.abs(certificate.values - values[1:]) <= near), "values are not F of the prefixes")
     for k, budget in enumerate(certificate.budgets):
         j = [j for j, cost in enumerate(costs) if cost <= budget * (1 + SLACK)][-1]
@@ -230,15 +207,15 @@ def _check_values(certificate: Any, C: Float, b: Float, label: NDArray[np.intp],
         _need(abs(certificate.achieved[k] - values[j]) <= near, f"achieved at {budget:g} is not F of the prefix")
 
 
-def _prefix_values(order: NDArray[np.intp], C: Float, b: Float, label: NDArray[np.intp]) -> list[float]:
+def _prefix_values(order: Labels, C: Float, b: Float, label: Labels) -> list[float]:
     """Return F of every prefix, from one factorisation: C = LL', F = ½‖L⁻¹b‖² up to the last row of the prefix."""
     columns = np.concatenate([np.flatnonzero(label == g) for g in order] or [np.empty(0, dtype=np.intp)])
     z = np.linalg.solve(np.linalg.cholesky(C[np.ix_(columns, columns)]), b[columns])
     ends = np.cumsum([np.sum(label == g) for g in order], dtype=np.intp)
-    return [float(np.sum(z[:end] ** 2) / 2) for end in ends]
+    return [0.0, *(float(np.sum(z[:end] ** 2) / 2) for end in ends)]
 
 
-def _gamma(C: Float, label: NDArray[np.intp]) -> float:
+def _gamma(C: Float, label: Labels) -> float:
     """Return the smallest eigenvalue of C in coordinates in which the block of every group is I."""
     white = np.zeros_like(C)
     for g in range(label[-1] + 1):
@@ -247,27 +224,23 @@ def _gamma(C: Float, label: NDArray[np.intp]) -> float:
     return max(0.0, float(np.linalg.eigvalsh(white @ C @ white.T)[0]))
 
 
-def _dual_terms(
-    certificate: Any, C: Float, b: Float, label: NDArray[np.intp], largest: float
-) -> list[tuple[float, Float]]:
+def _dual_terms(proof: Any, C: Float, b: Float, label: Labels, largest: float) -> list[tuple[float, Float]]:
     """Check Δ, and return ½ tr u'Mu and v of every dual."""
-    M, J = C.copy(), certificate.included.size
-    v = np.zeros((len(certificate.proof.duals), J))
-    for g, block in enumerate(certificate.proof.blocks):
+    M, v = C.copy(), np.zeros((len(proof.duals), len(proof.blocks)))
+    for g, block in enumerate(proof.blocks):
         here = np.flatnonzero(label == g)
         _need(block.shape == (here.size, here.size) and np.array_equal(block, block.T), f"block {g} is not symmetric")
         M[np.ix_(here, here)] -= block
     # A computed eigenvalue is off by less than this; so M is positive semidefinite if it is above.
     margin = 4 * len(C) * EPS * largest
     _need(np.linalg.eigvalsh(M)[0] >= margin, "blocks: C − Δ is not positive semidefinite")
-    products = [M @ u for u in certificate.proof.duals]
-    for g, block in enumerate(certificate.proof.blocks):
+    products = [M @ u for u in proof.duals]
+    for g, block in enumerate(proof.blocks):
         spectrum, V = np.linalg.eigh(block)
         _need(spectrum[0] > SINGULAR * spectrum[-1], f"blocks: Δ of group {g} is not positive definite")
         for k, Mu in enumerate(products):
             v[k, g] = np.sum((V.T @ (b - Mu)[label == g]) ** 2 / spectrum[:, None]) / 2  # never negative
-    constants = [np.sum(u * Mu) / 2 for u, Mu in zip(certificate.proof.duals, products, strict=True)]
-    return [(float(c), row) for c, row in zip(constants, v, strict=True)]
+    return [(float(np.sum(u * Mu) / 2), row) for u, Mu, row in zip(proof.duals, products, v, strict=True)]
 
 
 def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Price, near: float) -> None:
@@ -276,10 +249,8 @@ def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Pr
     for k, budget in enumerate(certificate.budgets):
         leaves = np.flatnonzero(proof.leaf_budget == k)
         pairs = [(proof.leaf_included[i], proof.leaf_excluded[i]) for i in leaves]
-        _need(
-            _covered(certificate.included, certificate.excluded, pairs, price, float(budget)),
-            f"the leaves at budget {budget:g} do not cover all sets",
-        )
+        covered = _covered(certificate.included, certificate.excluded, pairs, price, float(budget))
+        _need(covered, f"the leaves at budget {budget:g} do not cover all sets")
         found = [terms[proof.leaf_dual[i]] for i in leaves]
         values = [c + price.best(v, float(budget), *pair) for (c, v), pair in zip(found, pairs, strict=True)]
         own[k] = np.max(values, initial=-np.inf)

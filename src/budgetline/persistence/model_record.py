@@ -36,7 +36,7 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-LATER_SETTINGS = {"AnytimeRegressorCV": {"loss", "tol"}}
+LATER_SETTINGS = {"AnytimeRegressorCV": {"loss", "tol"}, "GroupLassoPath": {"max_groups"}}
 """Settings that files of version 0.1 do not have; their defaults are what that version did."""
 SEARCH = ("alpha", "cv_scores")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")

@@ -2,10 +2,9 @@
 
 from budgetline.runtime.answer import Answer, Fault
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.cost_profile import CostProfile
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractor
+from budgetline.runtime.profiling import CostProfile, profile_costs
 from budgetline.runtime.runner import AnytimeRunner
-from budgetline.runtime.timing import profile_costs
 
 __all__ = ["Answer", "AnytimeRunner", "Clock", "CostProfile", "EarlyExit", "Extractor", "Fault", "profile_costs"]

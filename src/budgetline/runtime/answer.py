@@ -26,7 +26,7 @@ class Fault:
     message : str
         What happened, with the text of the exception; long texts are cut.
     rows : int array, optional
-        The inputs concerned, in a run over many inputs; None means all of them.
+        The inputs concerned, out of many; None: all.
     """
 
     kind: Kind
@@ -56,8 +56,7 @@ class Answer:
     groups : tuple of str
         The groups in use, in sequence order: more than ``stage`` of them if a group in between is missing.
     spent : float
-        Cost of all groups that were started, including those that failed or were late. The first group that was started
-        pays a shared cost. Known groups are free and pay no shared costs.
+        Cost of all groups that were started, also of those that failed or were late; shared costs count once.
     elapsed : float
         Seconds from the call to this answer.
     timings : mapping group -> seconds
@@ -67,8 +66,7 @@ class Answer:
         left would be in time), ``"budget"``, ``"interrupted"`` or ``"decided"`` (early exit). The answers of a stream
         before the last have ``"running"``.
     faults : mapping group -> Fault
-        Groups that were started but could not be used, or not for all inputs; and groups that were not started because
-        a group that they require is missing.
+        Groups that could not be used, or not for all inputs; also those not started because a required one is missing.
     skipped : tuple of str
         Groups that were not started because they, or a group that they require, would not have been in time.
     path : array, optional

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from budgetline.arrays import Float
 from budgetline.budgets import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel
-from budgetline.runtime.checks import check_model
+from budgetline.runtime.steps import check_model
 
 Seed = int | np.random.RandomState | None
 
@@ -30,10 +30,8 @@ class EarlyExit:
 
     Attributes
     ----------
-    intercept : array of shape (stages, P)
-        a, for every stage.
-    slope : array of shape (stages, P, P)
-        B, for every stage.
+    intercept, slope : arrays of shape (stages, P) and (stages, P, P)
+        a and B of every stage.
     rest : array of shape (stages, m, P)
         Δ for every stage and input of the sample; for two classes P is 1 and the entries are sorted.
     below : float
@@ -111,7 +109,7 @@ class EarlyExit:
 
     def check(self, model: AnytimeModel) -> None:
         """Raise an error unless this was learned from a model of the same shape."""
-        if model.classes is None or (self.rest.shape[0], self.rest.shape[2]) != (model.n_stages, model.n_targets):
+        if model.classes is None or self.intercept.shape != (model.n_stages, model.n_targets):
             raise ValueError("early_exit was learned from another model")
 
 

@@ -14,9 +14,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.calls import Result, never, raised, run, run_async
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.extractors import Extractor
+from budgetline.runtime.extractors import Extractor, Result, never, raised, run, run_async
 from budgetline.runtime.values import ColumnReader
 
 CLOSED = Fault("refused", "the runner is closed")
@@ -41,6 +40,10 @@ class Call:
         """Note the outcome, and send the call back."""
         self.outcome, self.finished = outcome, now
         self.send(self)
+
+    def run(self, stop: Callable[[], bool] = never) -> Result | Fault:
+        """Call the function in this thread."""
+        return run(self.extractor, self.reader, self.raws, stop)
 
 
 class QueueLane:
@@ -70,7 +73,7 @@ class QueueLane:
         call.abandoned = True  # without the lock: a run may end when Python collects it, in the middle of anything
 
     def close(self, grace: float) -> None:
-        """End the threads; those that hang are daemons, and end with their function."""
+        """End the threads; those that hang are daemons, which end with their function."""
         with self._lock:
             self._closed = True
         end = self._clock.now() + grace
@@ -122,17 +125,13 @@ class ThreadLane(QueueLane):
         if self._idle:
             self._idle -= 1
             return None
-        thread = Thread(target=self._work, args=(_outcome,), name="budgetline-extractor", daemon=True)
+        thread = Thread(target=self._work, args=(Call.run,), name="budgetline-extractor", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # the system has no more threads to give
             return Fault("refused", str(error))
         self._threads.append(thread)
         return None
-
-
-def _outcome(call: Call) -> Result | Fault:
-    return run(call.extractor, call.reader, call.raws)
 
 
 class AsyncLane:
@@ -200,16 +199,11 @@ class AsyncLane:
 
         def done(handle: asyncio.Task[Result | Fault]) -> None:
             del self._handles[call]
-            if handle.cancelled():
-                outcome: Result | Fault = Fault("raised", "CancelledError")
-            else:
-                error = handle.exception()
-                outcome = handle.result() if error is None else raised(error)
-            call.end(outcome, self._clock.now())
+            error = asyncio.CancelledError() if handle.cancelled() else handle.exception()
+            call.end(handle.result() if error is None else raised(error), self._clock.now())
 
-        handle = loop.create_task(run_async(call.extractor, call.reader, call.raws))
-        self._handles[call] = handle
-        handle.add_done_callback(done)
+        self._handles[call] = loop.create_task(run_async(call.extractor, call.reader, call.raws))
+        self._handles[call].add_done_callback(done)
 
     def _cancel(self, call: Call) -> None:
         if call in self._handles:

@@ -17,11 +17,10 @@ from threading import Event, Lock, Thread
 from types import FunctionType, ModuleType
 from weakref import WeakSet
 
-from budgetline.messages import cut, shown
+from budgetline.messages import cut
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.calls import Result, attempt, run
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.extractors import Extractor
+from budgetline.runtime.extractors import Extractor, Result, attempt, run
 from budgetline.runtime.lanes import UNFINISHED, Call, QueueLane
 from budgetline.runtime.values import ColumnReader
 
@@ -35,15 +34,6 @@ LOOK_SECONDS = 0.02
 """How often a running call is checked for having been abandoned."""
 END_SECONDS = 1.0
 """A process that has not ended this long after the end of its pipe is killed."""
-
-
-def check_sendable(group: str, extractor: Extractor) -> None:
-    """Raise an error unless the function can be run in another process."""
-    if isinstance(fault := attempt(ForkingPickler.dumps, extractor), Fault):
-        raise ValueError(
-            f"the extractor of group {shown(group)} cannot run in another process ({fault.message}): "
-            "define its function at the top level of a module"
-        )
 
 
 class ProcessLane(QueueLane):
@@ -97,17 +87,15 @@ class ProcessLane(QueueLane):
 _LANES: WeakSet[ProcessLane] = WeakSet()
 
 
+@atexit.register  # after that of multiprocessing, imported above: the last to register runs first
 def _close_all() -> None:
-    """Close what nobody closed, before multiprocessing kills the processes: we would start them again."""
+    """Close the lanes that are still open, before multiprocessing kills their processes and we start them again."""
     for lane in list(_LANES):
         lane.close(1.0)
 
 
-atexit.register(_close_all)  # after that of multiprocessing, imported above: the last to register runs first
-
-
 class _Slot:
-    """A place for one process: used by the thread that watches it."""
+    """A place for one process, used by the thread that watches it."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -120,15 +108,11 @@ class _Slot:
         self.ready = Event()
 
     def end(self, for_good: bool = False) -> None:
-        """Kill the process, whatever it does; for good if no other is to be started."""
+        """Kill the process; ``for_good``: no other is to be started."""
         with self._lock:
             self._ended = self._ended or for_good
             if self.process is not None:
                 self.process.kill()
-
-    def be_ready(self) -> bool:
-        """Start a process unless one runs, and wait for it; return whether it came up."""
-        return self._pipe is not None or self._launch()
 
     def outcome(self, call: Call) -> Result | Fault:
         """Run a call in the process."""
@@ -154,7 +138,7 @@ class _Slot:
         return outcome
 
     def drop(self) -> int | None:
-        """Let the process go, which ends when it reads the end of its pipe; return its exit code."""
+        """Close the pipe, at whose end the process ends; return its exit code."""
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
@@ -166,8 +150,10 @@ class _Slot:
             self.process.join()
         return self.process.exitcode
 
-    def _launch(self) -> bool:
-        """Start a process and wait until it is ready."""
+    def be_ready(self) -> bool:
+        """Start a process unless one runs, and wait until it is ready; return whether it came up."""
+        if self._pipe is not None:
+            return True
         begun = time.monotonic()
         context = _context(self._functions)
         ours, theirs = context.Pipe()
@@ -200,25 +186,19 @@ def _context(functions: Functions) -> ForkServerContext | SpawnContext:
     """Return the way to start processes: forked from a server that has imported this module; spawned on Windows."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_preloaded(functions))
-    return context
-
-
-def _preloaded(functions: Functions) -> list[str]:
-    """Return the modules that the server imports once, so that a killed process is replaced in milliseconds."""
-    found = {"__main__", __name__, *(_module_of(extractor.function) for extractor, _ in functions.values())}
+    # what the server imports once is there in every process, so that a killed one is replaced in milliseconds
+    found = {"__main__", __name__}
+    for function in (extractor.function for extractor, _ in functions.values()):
+        found.add(function.__module__ if isinstance(function, FunctionType) else type(function).__module__)
     # Python 3.11 does not preload the main module, and every process runs it again: preload at least its imports
     for value in list(vars(sys.modules["__main__"]).values()):
         if isinstance(value, ModuleType):
             found.add(value.__name__)
         elif isinstance(value, type | FunctionType):
             found.add(value.__module__)
-    return sorted(found & {*sys.modules})
-
-
-def _module_of(function: object) -> str:
-    return function.__module__ if isinstance(function, FunctionType) else type(function).__module__
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(sorted(found & {*sys.modules}))
+    return context
 
 
 def _child(pipe: Connection, functions: Functions) -> None:

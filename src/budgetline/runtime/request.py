@@ -1,7 +1,7 @@
 """One run: which group is next, what to wait for, when to stop. The logic of every mode, sync and async, is here.
 
-A run is a generator. It yields what it waits for, and answers on the way; whoever drives it decides how to wait, and
-leaves the call that came back in ``arrived``. Only the clock tells the time.
+A run is a generator. It yields the time until which it waits, and answers on the way. The driver decides how to wait,
+and leaves the call that came back in ``arrived``. Only the clock tells the time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from budgetline.budgets import SLACK
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.runtime.answer import Answer, Fault, Reason
-from budgetline.runtime.calls import run
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
-from budgetline.runtime.features import ManyRows, OneRow
 from budgetline.runtime.lanes import Call, Lane
+from budgetline.runtime.scoring import ManyRows, OneRow, SubsetModel, SubsetModels, leading
 from budgetline.runtime.steps import Step
-from budgetline.runtime.subset_models import SubsetModel, SubsetModels, leading
 
 log = logging.getLogger("budgetline.runtime")
 
@@ -50,37 +48,11 @@ class Setup:
     answering: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The run waits for the next call to come back, until this time, which may be infinite."""
-
-    until: float
-
-
 class Request:
-    """The state of one run.
-
-    Attributes
-    ----------
-    send : callable
-        Puts a call that is done into the mailbox of whoever drives the run; None only wakes it.
-    arrived : Call or None
-        What the last wait brought.
-    lanes : mapping mode -> Lane
-    interrupted : bool
-        Set from any thread to end the run.
-    loop : event loop or None
-        The loop that drives the run.
-    """
+    """The state of one run."""
 
     def __init__(
-        self,
-        setup: Setup,
-        lanes: Mapping[Mode, Lane],
-        raws: list[object],
-        single: bool,
-        deadline: float,
-        budget: float,
+        self, setup: Setup, lanes: Mapping[Mode, Lane], raws: list[object], single: bool, deadline: float, budget: float
     ) -> None:
         self._setup, self._raws, self._single = setup, raws, single
         self._clock, self._models = setup.clock, setup.models
@@ -99,11 +71,11 @@ class Request:
         self._faults: dict[str, Fault] = {}
         self._skipped: list[str] = []
         self._reason: Reason = "running"
-        self.send: Callable[[Call | None], None] = lambda call: None
-        self.arrived: Call | None = None
         self.lanes = lanes
-        self.interrupted = False
-        self.loop: AbstractEventLoop | None = None
+        self.send: Callable[[Call | None], None] = lambda call: None  # to the driver's mailbox; None only wakes it
+        self.arrived: Call | None = None  # by the last wait
+        self.interrupted = False  # set from any thread to end the run
+        self.loop: AbstractEventLoop | None = None  # that drives the run
 
     def know(self, position: int, values: Float) -> None:
         """Take the values of a group that is known already."""
@@ -111,8 +83,11 @@ class Request:
         self._have |= 1 << position
         self._known |= 1 << position
 
-    def steps(self, stream: bool) -> Iterator[Wait | Answer]:
-        """Run; with ``stream`` an answer is yielded before the first group and after each but the last."""
+    def steps(self, stream: bool) -> Iterator[float | Answer]:
+        """Run; with ``stream`` an answer is yielded before the first group and after each but the last.
+
+        A time is yielded to wait for the next call to come back, until then at most.
+        """
         answered = self._have
         if stream:
             yield self.answer()
@@ -121,11 +96,11 @@ class Request:
                 answered = self._have
                 yield self.answer()
             elif todo is None:
-                yield Wait(self._wake())
+                yield self._wake()
                 self._receive()
             elif todo.mode == "cooperative":
                 call = self._call(todo)
-                call.outcome = run(call.extractor, call.reader, call.raws, self._is_over)
+                call.outcome = call.run(lambda: self.interrupted or self._clock.now() >= self._deadline)
                 call.finished = self._clock.now()
                 self._take(call)
             else:
@@ -133,14 +108,14 @@ class Request:
                 self._running[call.position] = call
                 self.lanes[todo.mode].start(call)
         while self._running:  # take what has arrived in the meantime
-            yield Wait(ALREADY)
+            yield ALREADY
             if self.arrived is None:
                 break
             self._receive()
         self._reason = todo
 
     def abandon_all(self) -> None:
-        """Give up what is being computed: nobody waits for it any more."""
+        """Give up what is being computed: its values will not be used."""
         for call in list(self._running.values()):
             self._abandon(call, "not done when the run ended", logging.DEBUG)  # a deadline is no accident
 
@@ -185,7 +160,7 @@ class Request:
         if left >= self._models.seconds(groups):
             return True
         if left >= 0 and self._models.at_hand(self._have) is not None:
-            self._models.solve_aside(groups)  # for the next run
+            self._models.solve_in_thread(groups)  # for the next run
         return False
 
     def _lacks(self, step: Step) -> bool:
@@ -242,9 +217,6 @@ class Request:
         self._next += 1
         return call
 
-    def _is_over(self) -> bool:
-        return self.interrupted or self._clock.now() >= self._deadline
-
     def _receive(self) -> None:
         """Take the call that came back, and give up those that have reached their timeout."""
         call = self.arrived
@@ -278,12 +250,12 @@ class Request:
         found: dict[int, Fault] = {}
         for j in step.requires:
             fault = Fault("required", f"it requires {shown(self._setup.steps[j].name)}, which is missing")
-            found |= {row: fault for row in self._features.lacking(j) if row not in found}
+            found |= {row: fault for row in self._features.lacking.get(j, ()) if row not in found}
         return found
 
     def _abandon(self, call: Call, why: str, level: int = logging.WARNING) -> None:
         if self._running.pop(call.position, None) is None:
-            return  # two threads may release a run that nobody drives
+            return  # two threads may release a run that has lost its driver
         step = self._setup.steps[call.position]
         self.lanes[step.mode].abandon(call)
         self._fault(step.name, Fault("late", why), level)
@@ -302,7 +274,7 @@ class Request:
         model = self._models.at_hand(groups)
         if model is not None:
             return model
-        self._models.solve_aside(groups)
+        self._models.solve_in_thread(groups)
         prefix = (1 << leading(groups)) - 1
         earlier = self._models.at_hand(self._ready & groups)
         if earlier is not None and earlier.groups.bit_count() > prefix.bit_count():

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
 from queue import SimpleQueue
 from typing import Self
 from weakref import ref
 
 from budgetline.budgets import check_integer, check_number
-from budgetline.runtime.active import ActiveRequests
 from budgetline.runtime.answer import Answer
-from budgetline.runtime.checks import check_mapping, check_model, check_raws
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
 from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
 from budgetline.runtime.processes import ProcessLane
-from budgetline.runtime.request import Request, Setup, Wait
-from budgetline.runtime.steps import steps_of
-from budgetline.runtime.subset_models import SubsetModels
+from budgetline.runtime.request import Request, Setup
+from budgetline.runtime.scoring import SubsetModels
+from budgetline.runtime.steps import check_mapping, check_model, check_raws, steps_of
 
 Limit = float | None
 Known = Mapping[str, object] | None
@@ -41,9 +40,8 @@ class AnytimeRunner:
         deadline is checked between groups. ``"thread"``: in a thread, which is left alone when it is late.
         ``"process"``: in another process, which is killed when it is late. Async functions are cancelled.
     seconds : mapping group -> float, optional
-        The time that a group needs, a high quantile rather than the mean (``profile_costs(...).seconds``). A group that
-        would be late is skipped for the next one that is not. Groups without a time are always tried. For many inputs
-        the time counts once per input, unless the function takes them all at once.
+        The time that a group needs per call, a high quantile rather than the mean (``profile_costs(...).seconds``). A
+        group that would be late is skipped for the next one that is not. Groups without a time are always tried.
     workers : int
         How many groups one run computes at once. They are started in sequence order; a group that requires others
         starts when these have been answered.
@@ -106,7 +104,7 @@ class AnytimeRunner:
         self._lanes: dict[Mode, Lane] = {
             "thread": self._threads, "process": self._processes, "async": AsyncLane(self._clock),
         }  # fmt: skip
-        self._active = ActiveRequests()
+        self._active = _Active()
 
     # -- one input -------------------------------------------------------------------------------------------
 
@@ -116,18 +114,13 @@ class AnytimeRunner:
         Parameters
         ----------
         raw : object
-            Whatever the extractors take.
+            What the extractors take.
         deadline : float, optional
-            Seconds from now. The instant is fixed at once; if it has passed already, the answer is that of the known
-            groups.
+            Seconds from now. If it has passed already, the answer is that of the known groups.
         budget : float, optional
             Groups are started as long as their cost, added to what is spent, stays within it.
         known : mapping group -> values, optional
             Values that are already there. They are free, pay no shared costs, and other groups may require them.
-
-        Returns
-        -------
-        Answer
         """
         *_, answer = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
         return answer
@@ -168,25 +161,18 @@ class AnytimeRunner:
         known: Known = None,
         path: bool = False,
     ) -> Answer:
-        """Compute each group for all inputs, in order, until the deadline, and predict.
+        """Compute each group for all inputs, in order, until the deadline, and predict, one entry or row per input.
+
+        An input that lacks a group is answered from those it has.
 
         Parameters
         ----------
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
-        deadline : float, optional
-            Seconds from now, for the whole batch.
-        budget : float, optional
-            Cost per input.
-        known : mapping group -> values, optional
-            One row per input.
+        deadline, budget, known
+            As in :meth:`predict`: the deadline is for the whole batch, the budget per input; one known row per input.
         path : bool
             Whether the answer also holds the predictions after every group.
-
-        Returns
-        -------
-        Answer
-            Its ``value`` has one entry (or row) per input. An input that lacks a group is answered from those it has.
         """
         request = self._request(check_raws(raws), False, deadline, budget, known)
         *_, answer = self._drive(request, stream=False, path=path)
@@ -266,28 +252,82 @@ class AnytimeRunner:
         request.send = mailbox.put
         with self._active.holding(request):
             for step in request.steps(stream):
-                if isinstance(step, Wait):
-                    request.arrived = self._clock.receive(mailbox, step.until)
-                else:
+                if isinstance(step, Answer):
                     yield step
+                else:
+                    request.arrived = self._clock.receive(mailbox, step)
         yield request.answer(path)
 
     async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Answer, None]:
         """Run a request, waiting on the event loop of the caller, on which async extractors run, too."""
         loop = asyncio.get_running_loop()
         mailbox: asyncio.Queue[Call | None] = asyncio.Queue()
-        box = ref(mailbox)  # a function that hangs must not keep alive whoever waits for it
+        box = ref(mailbox)  # a function that hangs must not keep the waiting task alive
 
         def send(call: Call | None) -> None:
             if (found := box()) is not None:
-                call_in(loop, found.put_nowait, call)  # nobody waits on a loop that is closed
+                call_in(loop, found.put_nowait, call)  # does nothing if the loop is closed
 
         request.send = send
         request.lanes = {**self._lanes, "async": AsyncLane(self._clock, loop)}
         with self._active.holding(request, loop):
             for step in request.steps(stream):
-                if isinstance(step, Wait):
-                    request.arrived = await self._clock.receive_async(mailbox, step.until)
-                else:
+                if isinstance(step, Answer):
                     yield step
+                else:
+                    request.arrived = await self._clock.receive_async(mailbox, step)
         yield request.answer()
+
+
+class _Active:
+    """The requests that are running.
+
+    They are not kept alive here: a request of an event loop that was dropped ends when Python collects it. That may
+    happen in any thread, in the middle of anything, so there is no lock: every change is one operation on a set.
+    """
+
+    def __init__(self) -> None:
+        self._requests: set[ref[Request]] = set()
+        self._loops: set[ref[asyncio.AbstractEventLoop]] = set()
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter([request for known in list(self._requests) if (request := known()) is not None])
+
+    @contextmanager
+    def holding(self, request: Request, loop: asyncio.AbstractEventLoop | None = None) -> Iterator[None]:
+        """Count a request among those that run, and release it at the end; ``loop`` drives it, or this thread."""
+        self.release_lost()
+        request.loop = loop
+        if loop is not None:
+            self._loops.add(ref(loop, self._loops.discard))
+        known = ref(request, self._requests.discard)
+        self._requests.add(known)
+        try:
+            request.interrupted = request.interrupted or self.closed
+            yield
+        finally:
+            self._requests.discard(known)
+            request.abandon_all()
+
+    def interrupt(self) -> None:
+        """Make every request stop and answer."""
+        self.release_lost()
+        for request in self:
+            request.interrupted = True
+            request.send(None)
+
+    def release_lost(self) -> None:
+        """Release the requests whose event loop was closed while they waited: nothing will drive them again."""
+        closed = [known for known in list(self._loops) if (loop := known()) is not None and loop.is_closed()]
+        if not closed:
+            return
+        for request in self:
+            if request.loop is not None and request.loop.is_closed():
+                self._requests.discard(ref(request))
+                request.interrupted = True
+                request.abandon_all()
+        self._loops.difference_update(closed)

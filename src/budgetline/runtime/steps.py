@@ -1,55 +1,40 @@
-"""Steps: the groups of a sequence with their prices, their extractors, and how their values are read."""
+"""Steps: the groups of a sequence with their prices and extractors; and checks of what a runner is given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.budgets import check_number
-from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel
+from budgetline.messages import shown, some
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.calls import Result, checked
-from budgetline.runtime.checks import check_mapping
-from budgetline.runtime.extractors import Extractor, Extractors, Function, Mode, check_mode, is_async
-from budgetline.runtime.processes import check_sendable
+from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
 from budgetline.runtime.values import ColumnReader
 
 
 @dataclass(frozen=True)
 class Step:
-    """One group of the sequence.
-
-    Attributes
-    ----------
-    name : str
-    cost : float
-        Its own cost, without shared ones.
-    reader : ColumnReader
-        Reads what the extractor returns.
-    extractor : Extractor or None
-        None: the group is used only if it is known.
-    mode : str
-        Where the extractor runs.
-    seconds : float
-        The time that a call takes; 0 if unknown.
-    shared : tuple of (int, float)
-        The costs that it shares with other groups, numbered; the first group that is started pays.
-    requires : tuple of int
-        Earlier steps that must have been answered before this one is started.
-    """
+    """One group of the sequence."""
 
     name: str
     cost: float
+    """Its own cost, without shared ones."""
     reader: ColumnReader
     extractor: Extractor | None
+    """None: the group is used only if it is known."""
     mode: Mode
     seconds: float
-    shared: tuple[tuple[int, float], ...] = ()
-    requires: tuple[int, ...] = ()
+    """The time that a call takes; 0 if unknown."""
+    shared: tuple[tuple[int, float], ...]
+    """Numbers and amounts of the costs that it shares with other groups; the first group that is started pays."""
+    requires: tuple[int, ...]
+    """Earlier steps that must have been answered before this one is started."""
 
     def known(self, values: object, n: int | None) -> Float:
         """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
@@ -91,20 +76,30 @@ def steps_of(
     return tuple(steps)
 
 
-def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> Extractor | None:
-    """Return the extractor of a group with its mode settled; ``mode`` is that of functions that do not say."""
-    if given is None:
-        return None
-    try:
-        extractor = given if isinstance(given, Extractor) else Extractor(given)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"group {shown(name)}: {error}") from error
-    if extractor.mode is None:
-        extractor = replace(extractor, mode="async" if is_async(extractor.function) else mode)
-    if extractor.mode == "cooperative" and extractor.timeout is not None:
-        raise ValueError(
-            f"group {shown(name)}: a timeout needs mode 'thread', 'process' or 'async'; cooperative cannot stop"
+def check_model(fitted: object) -> AnytimeModel:
+    """Return the model of a fitted estimator; a pipeline is refused, because extractors return what comes after it."""
+    if hasattr(fitted, "steps") or hasattr(fitted, "best_estimator_"):
+        raise TypeError(
+            f"a fitted estimator of budgetline is needed, got {type(fitted).__name__}; "
+            "fit it on what the extractors return, without a pipeline before it"
         )
-    if extractor.mode == "process":
-        check_sendable(name, extractor)
-    return extractor
+    return as_model(fitted)
+
+
+def check_raws(raws: Any, name: str = "raws") -> list[object]:
+    """Return inputs, at least one, as a list."""
+    sequence = hasattr(raws, "__len__") and hasattr(raws, "__getitem__") and not isinstance(raws, str | bytes | Mapping)
+    # iterating over a data frame gives its columns, not its rows
+    if not sequence or nw.dependencies.is_into_dataframe(raws):
+        raise TypeError(f"{name} must be a sequence of inputs (of a table: its rows), got {type(raws).__name__}")
+    if len(raws) == 0:
+        raise ValueError(f"{name} is empty")
+    return list(raws)  # a Series need not have an entry 0
+
+
+def check_mapping(name: str, given: object, values: str, groups: Collection[str] | None = None) -> None:
+    """Raise an error unless this maps groups to ``values``; with ``groups``, its keys must be among them."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a mapping group -> {values}, got {type(given).__name__}")
+    if groups is not None and (unknown := [key for key in given if key not in groups]):
+        raise ValueError(f"unknown group {shown(unknown[0])} in {name}; the groups are {some(groups)}")

@@ -35,12 +35,10 @@ class ColumnReader:
         """Return the values of n inputs (None: of a single one) as an array of shape (n, width), finite or not."""
         if type(value) not in BARE:
             frame = None if isinstance(value, Mapping) else column_names(value)
-            if frame is not None and n is None:
-                n = 1  # a frame is a table, also for a single input
             names = _keys(value) if frame is None else frame
             if names is not None:
-                entries = self._ordered(value, names)
-                value = entries if n is None or isinstance(entries, Fault) else self._stacked(entries, n)
+                # a frame is a table, also for a single input
+                value = self._by_name(value, names, 1 if frame is not None and n is None else n)
                 if isinstance(value, Fault):
                     return value
         return self._table(value, n or 1)
@@ -57,19 +55,17 @@ class ColumnReader:
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite, which is a fault
             return array.reshape(shape).astype(np.float64, copy=False)
 
-    def _ordered(self, value: Any, found: Sequence[str]) -> list[object] | Fault:
-        """Return the entries of a mapping or frame in the order of the columns."""
+    def _by_name(self, value: Any, found: Sequence[str], n: int | None) -> list[object] | Array | Fault:
+        """Return the entries of a mapping or frame in the order of the columns; columns of n numbers as a table."""
         if self.names is None:
             return Fault("type", "values by name, but the model was fitted without column names")
         if missing := [name for name in self.names if name not in found]:
             return Fault("shape", f"no value for column {shown(missing[0])}")
-        return [value[name] for name in self.names]
-
-    def _stacked(self, entries: list[object], n: int) -> Array | Fault:
-        """Return columns of n numbers as a table."""
+        if n is None:
+            return [value[name] for name in self.names]
         columns = []
-        for name, given in zip(self.names or (), entries, strict=True):
-            column = _numbers(given, f"column {shown(name)}: ")
+        for name in self.names:
+            column = _numbers(value[name], f"column {shown(name)}: ")
             if isinstance(column, Fault):
                 return column
             if column.shape != (n,):

@@ -44,20 +44,28 @@ class StandardisedColumns:
         A *= self.root[:, None]
         return A
 
-    def plain(self, index: Positions) -> Float:
-        """Return the columns ``index`` without the weights: (X − mean)/scale."""
-        block = self.X[:, index]
+    def plain(self, index: Positions, rows: slice | None = None) -> Float:
+        """Return the columns ``index`` without the weights, (X − mean)/scale, of all rows or some."""
+        step = np.diff(index)
+        columns = slice(index[0], index[-1] + 1) if index.size and np.all(step == 1) else index  # a view, not a copy
+        block = (self.X if rows is None else self.X[rows])[:, columns]
         dense = block.toarray() if sparse.issparse(block) else block
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
         return A
 
-    def with_intercept(self) -> Float:
-        """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
-        Z = np.empty((self.root.size, 1 + self.mean.size))
-        Z[:, 0] = 1.0
-        np.subtract(self.X.toarray() if sparse.issparse(self.X) else self.X, self.mean, out=Z[:, 1:])
+    def with_intercept(self, rows: slice = slice(None)) -> Float:
+        """Return [1, (X − mean)/scale] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
+        Z = self.centred(rows)
         Z[:, 1:] /= self.scale
+        return Z
+
+    def centred(self, rows: slice) -> Float:
+        """Return [1, X − mean] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
+        X = self.X[rows].toarray() if sparse.issparse(self.X) else self.X[rows]
+        Z = np.empty((X.shape[0], 1 + self.mean.size))
+        Z[:, 0] = 1.0
+        np.subtract(X, self.mean, out=Z[:, 1:])
         return Z
 
     def project(self, q: Float) -> Float:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from budgetline.arrays import Float, Positions
+from budgetline.statistics.curvature import Curvature
 
 Ints = Positions
 
@@ -34,8 +35,11 @@ class Loss(Protocol):
     def mean(self, eta: Float) -> Float:
         """Return ∇φ, shape (n, Q)."""
 
-    def curvature(self, eta: Float) -> Float:
-        """Return ∇²φ, shape (n, Q, Q)."""
+    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
+        """Return both."""
+
+    def curvature(self, eta: Float) -> Curvature:
+        """Return ∇²φ."""
 
     def saturated(self, Y: Float) -> Float:
         """Return inf_η φ(η) − y'η for internal targets (n, Q), shape (n,): the loss of the saturated model."""
@@ -65,6 +69,9 @@ class Point(Protocol):
 
     def curvature_range(self) -> tuple[float, float]:
         """Return the smallest and the largest trace of ∇²φ(η) among samples of positive weight."""
+
+    def complete(self, columns: Ints) -> Point:
+        """Return the same point, ready to score all groups against a model of these columns."""
 
     def near(self, columns: Ints, theta: Float) -> Point:
         """Return the point at a nearby θ, where engines may rely on the quadratic model of the risk."""

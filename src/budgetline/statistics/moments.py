@@ -324,7 +324,7 @@ def moments_of(
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
     labels = tuple(names) if names else None
     found = Moments(n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, labels, eps)
-    return found.scaled(exponent)
+    return found.scaled(exponent) if exponent else found
 
 
 def _product_dtype(rows: Rows, single: bool) -> DType:

@@ -6,12 +6,10 @@ a cluster builds the same tree, so results are equal bit by bit wherever they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 from sklearn.utils import assert_all_finite
@@ -26,10 +24,8 @@ from budgetline.messages import shown, some
 from budgetline.progress import Bar, Progress, make_bar
 from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up, tree_sum
+from budgetline.statistics.sums import Checkpoint, S, Statistic, add_up, in_order, tree_sum
 from budgetline.statistics.tallies import Tallied, WithTally, row_hashes
-
-T = TypeVar("T")
 
 
 def sum_over(
@@ -41,21 +37,10 @@ def sum_over(
     progress: Progress = None,
     checkpoint: PathName | None = None,
 ) -> S | None:
-    """Return the sum of a statistic over all chunks; None if there are no rows.
+    """Return the sum of a statistic over all chunks, with these columns; None if there are no rows.
 
-    Parameters
-    ----------
-    source : Source
-    statistic : callable
-        Maps a chunk to something that can be added, or to None.
-    columns : int array, or None
-        The columns to read.
-    client : dask.distributed.Client, optional
-        Where to run the partitions. Dask data run on the default client, if there is one.
-    progress : bool or None
-    checkpoint : path, optional
-        A folder for the sums of partitions, if they are moments: a pass that was interrupted continues where it
-        stopped.
+    Partitions run on the client. Dask data run on the default client, if there is one. ``checkpoint`` is a folder for
+    the sums of partitions, if they are moments: a pass that was interrupted continues where it stopped.
     """
     memory = Checkpoint(None if checkpoint is None else Path(checkpoint))
     if client is not None or is_distributed(source):
@@ -67,7 +52,7 @@ def sum_over(
 def _sums(
     source: Source, statistic: Statistic[S], columns: Positions | None, memory: Checkpoint, bar: Bar
 ) -> Iterator[S | None]:
-    """Yield the sum of every partition; the next chunk is read while this one is added."""
+    """Yield the sum of every partition; while some chunks are summed, the next one is read."""
 
     def read() -> Iterator[tuple[str | None, Any]]:
         for partition in source.partitions:
@@ -77,17 +62,23 @@ def _sums(
                 yield from ((name, chunk) for chunk in partition.chunks(columns))
             yield name, found  # the end of the partition
 
+    def work(item: tuple[str | None, Any]) -> tuple[str | None, Any, int]:
+        name, found = item
+        if not isinstance(found, Chunk):
+            return name, found, -1
+        return name, statistic(found) if found.n_rows else None, found.n_rows
+
     total: S | None = None
-    for name, item in ahead(read()):
-        if isinstance(item, Chunk):
-            total = add_up([total, statistic(item) if item.n_rows else None])
-            bar.update(item.n_rows)
+    for name, value, rows in in_order(work, read()):
+        if rows >= 0:
+            total = add_up([total, value])
+            bar.update(rows)
             continue
-        if item is None:
+        if value is None:
             memory.save(name, total)
         else:
-            total = item
-            bar.update(item.n_samples)
+            total = value
+            bar.update(value.n_samples)
         yield total
         total = None
 
@@ -101,16 +92,7 @@ def not_empty(found: S | None, where: str = "the source") -> S:
 
 @dataclass
 class Passes:
-    """Passes over a source; all must see the same data.
-
-    Attributes
-    ----------
-    source : Source
-    client, progress
-        As in :func:`sum_over`.
-    count : int
-        Number of passes made.
-    """
+    """Passes over a source, and their number so far; all must see the same data."""
 
     source: Source
     client: Client = None
@@ -130,27 +112,11 @@ class Passes:
         return not_empty(found.value, where)
 
 
-def ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield items; the next one is made in another thread meanwhile."""
-    iterator = iter(items)
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(lambda: list(islice(iterator, 1)))
-        while found := future.result():
-            future = pool.submit(lambda: list(islice(iterator, 1)))
-            yield found[0]
-
-
 @dataclass(frozen=True)
 class ChunkMoments:
-    """The statistic that sums to the moments of a source.
+    """The statistic that sums to the moments of a source, whose columns have names.
 
-    Attributes
-    ----------
-    names : tuple of str, or None
-        Names of the columns read.
-    target_shape : () or (P,)
-    classes : array, or None
-        Targets that are labels become indicators of these classes, one column for two of them.
+    Targets that are labels become indicators of the classes, one column for two of them.
     """
 
     names: tuple[str, ...] | None

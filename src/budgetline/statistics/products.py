@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
-from budgetline.threads import in_threads
+from budgetline.threads import sum_in_threads
 
 WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
@@ -29,7 +27,7 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     if shift.size > WIDE:
         total = _products(rows, slices, shift, dtype)
     else:
-        total = reduce(np.add, in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices))
+        total = sum_in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices)
     k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)

@@ -1,21 +1,35 @@
-"""The engine of rows in memory: scores are kept, and rows are split among threads."""
+"""The engine of rows in memory: scores are kept, and blocks of rows that fit into the cache are split among threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from budgetline.arrays import Float
 from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
+from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.engines import Ints, Loss
-from budgetline.threads import in_threads
+from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
 """Memory for all columns is reserved at once if it takes at most this many bytes."""
+BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 512, 1 << 14
+"""A block of rows: a pass reads it twice, the second time from the cache."""
+FEW_THREADS = 4
+"""So few threads do not hinder each other by short steps."""
+FEW = 64
+"""So few columns are standardised before a product, more are corrected after it."""
+EXTRA = 400
+"""The Hessian of all columns is the fastest way to score groups unless there are this many more than chosen twice."""
+WHOLE = 1500
+"""Hessians of several scores with more rows than this are summed score by score, to save memory."""
+
+Blocks = Callable[[slice], Float]
+"""Maps rows to an array."""
 
 
 class RowsEngine:
@@ -39,19 +53,20 @@ class RowsEngine:
     def __init__(
         self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss, design: Float | None = None
     ) -> None:
-        self.A, self.targets, self.order, self.loss = A, targets, order, loss
+        self.A, self.targets, self.order, self.loss = A, np.ascontiguousarray(targets.T), order, loss
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
         self.y_mean, counted = np.asarray(self.weight @ targets), targets[self.weight > 0]
         varies = bool(np.any(counted != counted[:1]))
         self.y_spread = float(np.sqrt(self.weight @ (targets - self.y_mean) ** 2).max()) if varies else 0.0
-        if design is not None:
-            self._Z, self._held = design, np.arange(design.shape[1])
-            return
-        # Columns not written yet take no memory, and a buffer that never grows is never copied.
+        blocks = STRIPES * -(-8 * self.n_rows * (1 + order.size) // (STRIPES * BLOCK_BYTES))
+        self.block_rows = min(max(FEWEST_ROWS, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
+        self.slices = [
+            slice(start, min(start + self.block_rows, self.n_rows)) for start in range(0, self.n_rows, self.block_rows)
+        ]
+        self._given, self._held = design, np.arange(0)
+        # columns of a block lie one after another; those not written yet take no memory
         room = order.size + 1 if 8 * self.n_rows * order.size <= LARGEST_BUFFER else 1
-        self._Z = np.empty((self.n_rows, room), order="F")
-        self._Z[:, 0] = 1.0
-        self._held = np.zeros(1, dtype=np.intp)
+        self._Z = np.empty((len(self.slices), 0 if design is not None else room, self.block_rows))
 
     @classmethod
     def of(cls, rows: Rows, order: Ints, loss: Loss, names: Sequence[str] | None = None) -> RowsEngine:
@@ -63,149 +78,257 @@ class RowsEngine:
     @property
     def saturated(self) -> float:
         """The risk of the saturated model."""
-        return float(self.weight @ self.loss.saturated(self.targets))
+        return float(self.weight @ self.loss.saturated(self.targets.T))
 
     def covariance(self, groups: Ints) -> Float:
         """Return Σ ω zz' of groups of one size."""
-        return self.blocks(groups, self.weight[:, None, None])
+        return self.blocks(groups, lambda s: Curvature(self.weight[s, None]))
 
-    def blocks(self, groups: Ints, curvature: Float) -> Float:
+    def at(self, columns: Ints, theta: Float) -> _RowsPoint:
+        """Return the point at θ: risk and gradient in one pass."""
+        Z, eta = self.design(columns), np.empty((theta.shape[1], self.n_rows))
+        loss, residual = np.empty(self.n_rows), np.empty_like(eta)
+
+        def score(stripe: list[slice]) -> None:
+            for s in stripe:
+                np.matmul(theta.T, Z(s), out=eta[:, s])
+
+        def compare(stripe: list[slice]) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                for s in stripe:
+                    value, mean = self.loss.value_and_mean(eta[:, s].T)
+                    loss[s] = value - (self.targets[:, s] * eta[:, s]).sum(axis=0)
+                    residual[:, s] = self.weight[s] * (self.targets[:, s] - mean.T)
+
+        def project(stripe: list[slice]) -> Float:
+            return added(lambda s: Z(s) @ residual[:, s].T, stripe)
+
+        def all_steps(stripe: list[slice]) -> Float:
+            total = np.zeros((columns.size, len(eta)))
+            for s in stripe:
+                score([s])
+                compare([s])
+                total += project([s])
+            return total
+
+        if blas_threads() <= FEW_THREADS:
+            descent = sum_in_threads(all_steps, self.slices)
+        else:  # the same numbers, without many threads that each wait for Python between short steps
+            in_threads(score, self.slices)
+            compare(self.slices)
+            descent = sum_in_threads(project, self.slices)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _RowsPoint(self, eta, float(self.weight @ loss), columns, descent)
+
+    def design(self, columns: Ints) -> Blocks:
+        """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""
+        if self._given is not None:
+            given = self._given
+            return lambda s: given[s, columns].T if columns.size < given.shape[1] else given[s].T
+        common = min(columns.size, self._held.size)
+        same = columns[:common] == self._held[:common]
+        first = common if same.all() else int(np.argmin(same))
+        if first < columns.size:
+            self._write(columns, first)
+        k = columns.size
+        return lambda s: self._Z[s.start // self.block_rows, :k, : s.stop - s.start]
+
+    def _write(self, columns: Ints, first: int) -> None:
+        if columns.size > self._Z.shape[1]:
+            wider = np.empty((len(self.slices), max(columns.size, 2 * self._Z.shape[1]), self.block_rows))
+            wider[:, :first] = self._Z[:, :first]
+            self._Z = wider
+        begin = max(first, 1)
+        plain = self.plain(columns[begin:])
+
+        def write(stripe: list[slice]) -> None:
+            for s in stripe:
+                block = self._Z[s.start // self.block_rows, : columns.size, : s.stop - s.start]
+                block[:1] = 1.0
+                block[begin:] = plain(s)
+
+        in_threads(write, self.slices)
+        self._held = columns
+
+    def plain(self, columns: Ints) -> Blocks:
+        """Return blocks (k, m) of columns of Z other than the intercept, made for this call."""
+        A, index = self.A, self.order[columns - 1]
+        if sparse.issparse(A.X):
+            dense = A.plain(index)
+            return lambda s: dense[s].T
+        return lambda s: A.plain(index, s).T
+
+    def blocks(self, groups: Ints, curvature: Callable[[slice], Curvature]) -> Float:
         """Return Σ curvature ⊗ zz' of groups (J, s) of one size, a few columns at a time, shape (J, sQ, sQ)."""
         batch = max(1, CHUNK_BYTES // (8 * groups.shape[1] * self.n_rows))
         starts = range(0, len(groups), batch)
         return np.concatenate([self._some_blocks(groups[start : start + batch], curvature) for start in starts])
 
-    def _some_blocks(self, groups: Ints, curvature: Float) -> Float:
-        A = np.ascontiguousarray(self.plain(groups.ravel()).T).reshape(*groups.shape, -1)
-        shape = (*groups.shape, groups.shape[1])
-        return _by_scores(lambda weight: (A * weight) @ A.transpose(0, 2, 1), curvature, shape)
+    def _some_blocks(self, groups: Ints, curvature: Callable[[slice], Curvature]) -> Float:
+        plain = self.plain(groups.ravel())
 
-    def at(self, columns: Ints, theta: Float) -> _RowsPoint:
-        """Return the point at θ."""
-        eta = product(self.design(columns), theta)
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = self.loss.value(eta) - np.einsum("nq,nq->n", self.targets, eta)
-            return _RowsPoint(self, eta, float(self.weight @ loss))
+        def of(s: slice) -> Float:
+            A = np.ascontiguousarray(plain(s)).reshape(*groups.shape, -1)
+            return curvature(s).cross(A, A)
 
-    def design(self, columns: Ints) -> Float:
-        """Return columns of Z (n, k), the first being 0; leading columns made earlier are reused."""
-        if columns is self._held:
-            return self._Z[:, : columns.size]
-        common = min(columns.size, self._held.size)
-        same = columns[:common] == self._held[:common]
-        first = common if same.all() else int(np.argmin(same))
-        if first < columns.size:
-            if columns.size > self._Z.shape[1]:
-                wider = np.empty((self.n_rows, max(columns.size, 2 * self._Z.shape[1])), order="F")
-                wider[:, :first] = self._Z[:, :first]
-                self._Z = wider
-            self._Z[:, first : columns.size] = self.plain(columns[first:])
-            self._held = columns
-        return self._Z[:, : columns.size]
+        return sum_in_threads(lambda stripe: added(of, stripe), self.slices)
 
-    def plain(self, columns: Ints) -> Float:
-        """Return columns of Z other than the intercept, made for this call."""
-        return self.A.plain(self.order[columns - 1])
+    def project(self, V: Blocks, rows: int, columns: Ints | None) -> Float:
+        """Return V·Z of some columns of X or all, shape (rows, m), for blocks of V (rows, …)."""
+        A, index = self.A, self.order if columns is None else self.order[columns - 1]
+        if sparse.issparse(A.X):
+            whole = np.empty((self.n_rows, rows))
+            for s in self.slices:
+                whole[s] = V(s).T
+            sums, products = whole.sum(axis=0), (A.X[:, index].T @ whole).T
+        else:
 
-    def project(self, V: Float, weight: Float) -> Float:
-        """Return V' diag(weight) Z, shape (m, D), for all columns of X; weights are zero where ω is."""
-        root = self.A.root
-        part = np.divide(weight, root, out=np.zeros_like(root), where=root > 0)
-        return self.A.project(part[:, None] * V)[:, self.order]
+            def of(s: slice) -> Float:
+                block, X = V(s), A.X[s] if columns is None else A.X[s][:, index]
+                return np.column_stack([block.sum(axis=1), block @ X.astype(np.float64, copy=False)])
+
+            total = sum_in_threads(lambda stripe: added(of, stripe), self.slices)
+            sums, products = total[:, 0], total[:, 1:] if columns is not None else total[:, 1 + index]
+        return np.asarray((products - np.outer(sums, A.mean[index])) / A.scale[index])
+
+
+def added(of: Blocks, stripe: list[slice]) -> Float:
+    """Return the sum over some slices."""
+    total = of(stripe[0])
+    for s in stripe[1:]:
+        total += of(s)
+    return total
+
+
+def weighted_square(Z: Float, weight: Float, positive: bool) -> Float:
+    """Return Z diag(weight) Z' for Z (k, m)."""
+    if not positive:
+        return np.asarray((Z * weight) @ Z.T)
+    Z = Z * np.sqrt(weight)  # BLAS multiplies a matrix by its own transpose faster
+    return np.asarray(Z @ Z.T)
 
 
 @dataclass(frozen=True)
 class _RowsPoint:
-    """Scores η (n, Q) and their risk."""
+    """Scores η (Q, n), their risk, and minus the gradient (k, Q) for the columns of the model."""
 
     engine: RowsEngine
     eta: Float
     risk: float
+    own: Ints
+    descent: Float
 
-    @cached_property
-    def curvature(self) -> Float:
-        """ω∇²φ(η), shape (n, Q, Q)."""
-        return np.asarray(self.engine.weight[:, None, None] * self.engine.loss.curvature(self.eta))
+    def curvature(self, s: slice) -> Curvature:
+        """Return ω∇²φ(η) of some rows."""
+        return self.engine.loss.curvature(self.eta[:, s].T).weighted(self.engine.weight[s])
+
+    def residual(self, s: slice) -> Float:
+        """Return ω(y − ∇φ(η)) of some rows, shape (m, Q)."""
+        engine = self.engine
+        return engine.weight[s, None] * (engine.targets[:, s].T - engine.loss.mean(self.eta[:, s].T))
 
     def gradient(self, columns: Ints | None) -> Float:
         engine = self.engine
-        E = engine.targets - engine.loss.mean(self.eta)
         if columns is None:
-            return engine.project(E, engine.weight).T
-        return transposed_product(engine.design(columns), engine.weight[:, None] * E)
+            return engine.project(lambda s: self.residual(s).T, len(self.eta), None).T
+        known = self.own.size
+        if columns.size < known or np.any(columns[:known] != self.own):
+            known = 0
+        if columns.size == known:
+            return self.descent.copy()
+        Z = engine.design(columns)
+        return np.vstack([self.descent[:known], self._summed(lambda s: Z(s)[known:] @ self.residual(s))])
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        scores = slice(None) if score is None else slice(score, score + 1)
-        Z, curvature = self.engine.design(columns), self.curvature[:, scores, scores]
-        return _by_scores(lambda weight: weighted_square(Z, weight), curvature, (columns.size, columns.size))
+        Z, Q = self.engine.design(columns), len(self.eta)
+        if score is not None:
+            return self._between(Z, score, score)
+        if columns.size * Q <= WHOLE:
+            return self._summed(lambda s: self._square(Z(s), s))
+        H = np.empty((columns.size, Q, columns.size, Q))
+        for q in range(Q):
+            for r in range(q + 1):
+                H[:, q, :, r] = self._between(Z, q, r)
+                H[:, r, :, q] = H[:, q, :, r]
+        return H.reshape(columns.size * Q, -1)
+
+    def _between(self, Z: Blocks, q: int, r: int) -> Float:
+        """Return the entries of H between two scores, shape (k, k)."""
+
+        def of(s: slice) -> Float:
+            return weighted_square(Z(s), self.curvature(s).between(q, r), q == r)
+
+        return self._summed(of)
+
+    def _square(self, Z: Float, s: slice) -> Float:
+        return self.curvature(s).cross(Z, Z)
+
+    def _summed(self, of: Blocks) -> Float:
+        return sum_in_threads(lambda stripe: added(of, stripe), self.engine.slices)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
         engine, Z = self.engine, self.engine.design(columns)
-        if others is None:
-            shape = columns.size, engine.order.size
-            return _by_scores(lambda weight: engine.project(Z, weight), self.curvature, shape)
-        A = engine.plain(others)
-        return _by_scores(lambda weight: Z.T @ (weight[:, None] * A), self.curvature, (columns.size, others.size))
+        if len(self.eta) == 1 and (others is None or others.size > FEW):
+            return engine.project(lambda s: Z(s) * self.curvature(s).scale[:, 0], columns.size, others)
+        others = np.arange(1, 1 + engine.order.size) if others is None else others
+        last = np.array_equal(columns[-others.size :], others)
+        A: Blocks = (lambda s: Z(s)[-others.size :]) if last else engine.plain(others)
+        return self._summed(lambda s: self.curvature(s).cross(Z(s), A(s)))
 
     def blocks(self, groups: Ints) -> Float:
         return self.engine.blocks(groups, self.curvature)
 
     def product(self, columns: Ints, V: Float) -> Float:
         Z = self.engine.design(columns)
-        return transposed_product(Z, np.einsum("nqr,nr->nq", self.curvature, product(Z, V)))
+        return self._summed(lambda s: Z(s) @ self.curvature(s).product((V.T @ Z(s)).T))
 
     def curvature_range(self) -> tuple[float, float]:
-        trace = np.einsum("nqq->n", self.engine.loss.curvature(self.eta))[self.engine.weight > 0]
+        trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
         return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
+
+    def complete(self, columns: Ints) -> _RowsPoint:
+        k, D, Q = columns.size, self.engine.order.size, len(self.eta)
+        if sparse.issparse(self.engine.A.X) or 2 * k + EXTRA < D or (Q > 1 and Q * (1 + D) > WHOLE):
+            return self
+        A, place = self.engine.A, np.concatenate([[0], 1 + self.engine.order])
+
+        def of(s: slice) -> Float:
+            Z = A.centred(s)
+            if Q > 1:
+                return self._square(Z.T, s)
+            Z *= np.sqrt(self.curvature(s).scale)
+            return np.asarray(Z.T @ Z)
+
+        unit = np.concatenate([[1.0], 1 / A.scale])[:, None]
+        H = (self._summed(of).reshape(1 + D, Q, 1 + D, Q) * unit * unit[..., None, None])[place][:, :, place]
+        return _CompletePoint(self.engine, self.eta, self.risk, self.own, self.descent, H)
 
     def near(self, columns: Ints, theta: Float) -> _RowsPoint:
         return self.engine.at(columns, theta)
 
 
-def _by_scores(of: Callable[[Float], Float], curvature: Float, shape: tuple[int, ...]) -> Float:
-    """Return ``of`` every pair of scores, arrays (…, k, m) from weights (n,), as one array (…, kQ, mQ)."""
-    (*batch, k, m), Q = shape, curvature.shape[1]
-    H = np.empty((*batch, k, Q, m, Q))
-    for q in range(Q):
-        for r in range(q + 1):
-            H[..., q, :, r] = H[..., r, :, q] = of(curvature[:, q, r])
-    return H.reshape(*batch, k * Q, m * Q)
+@dataclass(frozen=True)
+class _CompletePoint(_RowsPoint):
+    """A point with the Hessian of all columns at hand, shape (1 + D, Q, 1 + D, Q)."""
+
+    H: Float
+
+    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+        return part_of(self.H, columns, columns, score)
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        return part_of(self.H, columns, others)
+
+    def blocks(self, groups: Ints) -> Float:
+        return np.array([part_of(self.H, group, group) for group in groups])
+
+    def complete(self, columns: Ints) -> _CompletePoint:
+        return self
 
 
-def product(Z: Float, V: Float) -> Float:
-    """Return Z·V, with rows split among threads."""
-    out = np.empty((len(Z), V.shape[1]))
-
-    def lane(slices: list[slice]) -> None:
-        for s in slices:
-            np.matmul(Z[s], V, out=out[s])
-
-    in_threads(lane, _slices(Z))
-    return out
-
-
-def transposed_product(Z: Float, E: Float) -> Float:
-    """Return Z'·E, with rows split among threads."""
-    return np.asarray(sum(in_threads(lambda slices: sum(Z[s].T @ E[s] for s in slices), _slices(Z))))
-
-
-def weighted_square(Z: Float, weight: Float) -> Float:
-    """Return Z' diag(weight) Z, with rows split among threads; weights may have either sign."""
-    positive = bool(np.all(weight >= 0))
-
-    def lane(slices: list[slice]) -> Float:
-        total = np.zeros((Z.shape[1], Z.shape[1]))
-        for s in slices:
-            if positive:
-                block = np.ascontiguousarray(Z[s]) * np.sqrt(weight[s])[:, None]
-                total += block.T @ block
-            else:
-                total += Z[s].T @ (weight[s][:, None] * Z[s])
-        return total
-
-    return np.asarray(sum(in_threads(lane, _slices(Z))))
-
-
-def _slices(Z: Float) -> list[slice]:
-    size = max(Z.shape[1], CHUNK_BYTES // (8 * Z.shape[1]))
-    return [slice(start, start + size) for start in range(0, len(Z), size)]
+def part_of(H: Float, columns: Ints, others: Ints | None, score: int | None = None) -> Float:
+    """Return the entries of H (1 + D, Q, 1 + D, Q) between columns and others, or all but the intercept, (kQ, mQ)."""
+    part = H[columns][:, :, slice(1, None) if others is None else others]
+    if score is not None:
+        return part[:, score, :, score].copy()
+    return part.reshape(columns.size * H.shape[1], -1)

@@ -17,7 +17,7 @@ from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
-from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.rows_engine import RowsEngine, part_of
 
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
@@ -58,14 +58,13 @@ class _ModelSums:
         )
 
     def gradient(self, columns: Ints | None) -> Float:
-        return self.descent[_chosen(columns)]
+        return self.descent[slice(1, None) if columns is None else columns]
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        H, Q = self.cross(columns, columns), self.theta.shape[1]
-        return H if score is None else H[score::Q, score::Q]
+        return part_of(self.H, columns, columns, score)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
-        return self.H[columns][:, :, _chosen(others)].reshape(columns.size * self.theta.shape[1], -1)
+        return part_of(self.H, columns, others)
 
     def blocks(self, groups: Ints) -> Float:
         return np.array([self.hessian(group) for group in groups])
@@ -75,6 +74,9 @@ class _ModelSums:
 
     def curvature_range(self) -> tuple[float, float]:
         return self.lowest, self.highest
+
+    def complete(self, columns: Ints) -> _ModelSums:
+        return self
 
     def near(self, columns: Ints, theta: Float) -> _ModelSums:
         """Predict risk and gradient from the Hessian, without a pass."""
@@ -181,7 +183,3 @@ def _full(columns: Ints, theta: Float, size: int) -> Float:
     full = np.zeros((size, theta.shape[1]))
     full[columns] = theta
     return full
-
-
-def _chosen(columns: Ints | None) -> Ints | slice:
-    return slice(1, None) if columns is None else columns

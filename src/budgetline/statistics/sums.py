@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, is_dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from budgetline.arrays import Float, Positions
-from budgetline.data.sources import Chunk, Partition, Source
+from budgetline.data.sources import SOURCE_BYTES, Chunk, Partition, Source
 from budgetline.files import decode, encode, read, write_atomically
 from budgetline.statistics.moments import Moments
+from budgetline.threads import blas_threads, one_blas_thread
 
 
 class Addable(Protocol):
@@ -23,6 +29,8 @@ class Addable(Protocol):
 
 
 S = TypeVar("S", bound=Addable)
+T = TypeVar("T")
+R = TypeVar("R")
 Statistic = Callable[[Chunk], S | None]
 """Maps a chunk to what it adds to a sum; None for nothing."""
 
@@ -63,6 +71,42 @@ class Checkpoint:
     def _path(self, name: str) -> Path:
         assert self.folder is not None
         return self.folder / f"{name}.moments"
+
+
+def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield the results of items in their order; if an item cannot be read, all before it come first.
+
+    Threads work on as many as take ``SOURCE_BYTES`` together with their results, and on one at least. The next one is
+    read meanwhile. Small items leave BLAS one thread each.
+    """
+    iterator, largest = iter(items), -1
+    waiting: deque[tuple[Future[R], int]] = deque()
+    with ThreadPoolExecutor(1) as reader, ExitStack() as stack:
+        pool = ThreadPoolExecutor(blas_threads())
+        stack.callback(pool.shutdown, cancel_futures=True)
+        read = reader.submit(lambda: list(islice(iterator, 1)))
+        while read.exception() is None and (found := read.result()):
+            read = reader.submit(lambda: list(islice(iterator, 1)))
+            size = bytes_of(found[0])
+            if largest < 0 and 2 * size <= SOURCE_BYTES:  # set by this thread, which may be the only one that can
+                stack.enter_context(one_blas_thread())
+            waiting.append((pool.submit(work, found.pop()), size))
+            # the first is alone: it tells how large the results are
+            while waiting and (largest < 0 or sum(max(size, largest) for _, size in waiting) >= SOURCE_BYTES):
+                result = waiting.popleft()[0].result()
+                largest = max(largest, bytes_of(result))
+                yield result
+        while waiting:
+            yield waiting.popleft()[0].result()
+        read.result()  # the error, if there was one
+
+
+def bytes_of(value: Any) -> int:
+    """Return the size of the arrays of a chunk, or of a sum."""
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        return int(value.size * value.dtype.itemsize)
+    parts = value if isinstance(value, tuple) else vars(value).values() if is_dataclass(value) else ()
+    return sum(map(bytes_of, parts))
 
 
 def add_up(parts: Iterable[S | None]) -> S | None:

@@ -1,4 +1,4 @@
-"""``budgetline predict`` and ``export``: use a model, here or elsewhere."""
+"""Commands on a model file: ``budgetline show`` and ``certify`` what it holds, ``predict`` and ``export`` to use it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,124 @@ from typer import Option
 
 from budgetline.arrays import Array
 from budgetline.cli import options
-from budgetline.cli.data import Files
-from budgetline.cli.errors import Refused, refusing
-from budgetline.cli.evaluating import check_kind
-from budgetline.cli.outputs import check_output, writing
-from budgetline.cli.printing import Printer
+from budgetline.cli.data import Files, check_output, writing
+from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
+from budgetline.evaluation import BudgetCurve
 from budgetline.files import replacing
 from budgetline.inputs import check_finite
-from budgetline.messages import shown, some
+from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import LinearModel
+from budgetline.optimality.certificate import SHOWN
 from budgetline.persistence import load, to_onnx
-from budgetline.report.formatting import amount, listed
+from budgetline.report.formatting import amount, at_least, listed, share
 
-Block = Array
-"""Predictions of some rows: (m,) or (m, P)."""
+LONGEST_SETTING = 1000
+"""Characters of a setting."""
+
+
+def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """Show what a model holds: its sequence, what each budget buys, its curve and its settings.
+
+    For example:
+    budgetline show heart.budgetline
+    budgetline show heart.budgetline --json
+    """
+    printer = Printer(as_json, quiet)
+    found = load(model).model_
+    curve, record = BudgetCurve.of(found), model_record(found)
+    labels = in_line(map(str, () if found.classes is None else found.classes.tolist()))
+    task = f"{record['task']} ({labels})" if 0 < len(labels) < 40 else record["task"]
+    printer.say(f"{model}: {found.estimator}, {task}")
+    total = amount(float(found.sequence.costs.sum()))
+    printer.say(f"{found.layout.n_features} columns in {len(found.groups)} groups, total cost {total}\n")
+    printer.sequence(found.sequence, found.groups.names)
+    for name, (cost, groups) in found.groups.shared.items():
+        printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(groups)}")
+    for name, required in found.groups.requires.items():
+        printer.say(f"{printable(name)} requires {in_line(required)}")
+    printer.say("\nWhat each budget buys, on the training data:\n")
+    printer.budgets(curve)
+    printer.say("\nExplained, against cost:\n")
+    printer.curve(curve)
+    printer.say()
+    printer.paragraph("Settings: " + ", ".join(f"{k} {v}" for k, v in settings_of(found).items() if v is not None))
+    if "alpha_" in found.learned:
+        printer.say(f"alpha {found.alpha:g} was chosen by cross-validation")
+    printer.document({"model": str(model), **record, "budgets": bought_at(curve)})
+
+
+def certify(
+    model: options.Model,
+    time_limit: Annotated[
+        float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds; they are always valid.")
+    ] = 5.0,
+    budget: Annotated[
+        list[float] | None, Option(metavar="B", min=0, help="Budget to show, repeatable. Default: shares of all costs.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Prove how close the order is to optimal at every budget, on the training data.
+
+    For example:
+    budgetline certify heart.budgetline
+    budgetline certify heart.budgetline --time-limit 60 --budget 20 --budget 100
+    """
+    printer = Printer(as_json, quiet)
+    found = load(model)
+    with refusing():
+        certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
+    scale = certificate.null_value if certificate.null_value > 0 else 1.0
+    budgets = budget or [part * certificate.total_cost for part in SHOWN]
+    proven = [(F / scale, bound / scale, ratio) for F, bound, ratio in map(certificate.at, budgets)]
+    proven.append(certificate.timeliness())
+    records = [dict(zip(("explained", "bound", "ratio"), each, strict=True)) for each in proven]
+    printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
+    labels = [*map(amount, budgets), "mean over budgets"]
+    pairs = zip(labels, proven, strict=True)
+    cells = ([label, share(F), share(bound), at_least(ratio)] for label, (F, bound, ratio) in pairs)
+    printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
+    printer.say()
+    printer.paragraph(
+        "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
+        "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
+    )
+    for note in certificate.notes:
+        printer.paragraph(note)
+    about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
+    mean = records.pop()
+    rows = [{"budget": each, **record} for each, record in zip(budgets, records, strict=True)]
+    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": mean, "notes": certificate.notes})
+
+
+def model_record(model: AnytimeModel) -> dict[str, object]:
+    """Return what a model is, as plain values."""
+    sequence, groups, names = model.sequence, model.groups, model.layout.names
+    return {
+        "estimator": model.estimator,
+        "task": "regression" if model.classes is None else "classification",
+        **({} if model.classes is None else {"classes": model.classes}),
+        "columns": model.layout.n_features,
+        "column_names": names,
+        "sequence": sequence.to_dict(),
+        "total_cost": float(sequence.costs.sum()),
+        "shared": {name: {"cost": cost, "groups": members} for name, (cost, members) in groups.shared.items()},
+        "requires": groups.requires,
+        "not_in_sequence": [name for name in groups.names if name not in sequence.groups],
+        "settings": settings_of(model),
+        **({"alpha_": model.alpha} if "alpha_" in model.learned else {}),
+    }
+
+
+def settings_of(model: AnytimeModel) -> dict[str, str | int | float | None]:
+    """Return the settings of the estimator but for groups and costs; objects as text."""
+    return {
+        name: value if isinstance(value, str | int | float | None) else shown(value, LONGEST_SETTING)
+        for name, value in model.settings.items()
+        if name not in ("feature_groups", "costs")
+    }
 
 
 def predict(
@@ -106,13 +208,9 @@ def _choose(
     model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
 ) -> tuple[LinearModel, list[str]]:
     """Return the model that the options ask for, and its groups; the name of a group may itself hold commas."""
-    if sum(option is not None for option in (budget, stage, available or None)) > 1:
-        raise Refused("give at most one of --budget, --stage and --available")
     known, wanted = model.groups.names, list[str]()
     for text in available or ():
         wanted += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
-    if unknown := [name for name in wanted if name not in known]:
-        raise Refused(f"--available: there is no group {shown(unknown[0])}; the groups are {some(known)}")
     with refusing():
         chosen = model.stages.choose(budget, stage, wanted if available else None)
     order = model.sequence
@@ -122,17 +220,11 @@ def _choose(
     return chosen, list(order.groups[:last])
 
 
-def _blocks(model: AnytimeModel, chosen: LinearModel, files: Files, method: str, printer: Printer) -> Iterator[Block]:
-    """Yield predictions chunk by chunk; only the columns that are needed are read."""
-    check_kind(model, files)
+def _blocks(model: AnytimeModel, chosen: LinearModel, files: Files, method: str, printer: Printer) -> Iterator[Array]:
+    """Yield predictions, (m,) or (m, P), chunk by chunk; only the columns that are needed are read."""
     names, columns = model.layout.names, chosen.columns
     labels = [str(d) if names is None else names[d] for d in columns]
-    if names is None:
-        source = files.source((), n_features=model.layout.n_features)
-    else:
-        if missing := [name for name in labels if name not in files.numeric]:
-            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {files.place}")
-        source = files.source((), features=labels)
+    source = files.source_for(model, (), columns)
     for chunk in files.chunks(source, printer, columns if names is None else None):
         with refusing(chunk.where):
             scores = np.asarray(check_finite(chunk.X, labels) @ chosen.coef[:, columns].T) + chosen.intercept
@@ -146,7 +238,7 @@ def _header(model: AnytimeModel, proba: bool) -> list[str]:
     return [f"prediction_{k}" for k in range(several[0])] if several else ["prediction"]
 
 
-def _write_csv(file: TextIO, header: list[str], blocks: Iterator[Block]) -> int:
+def _write_csv(file: TextIO, header: list[str], blocks: Iterator[Array]) -> int:
     """Write predictions as they come; numbers keep all their digits."""
     writer, rows = csv.writer(file, lineterminator="\n"), 0
     for block in blocks:
@@ -157,7 +249,7 @@ def _write_csv(file: TextIO, header: list[str], blocks: Iterator[Block]) -> int:
     return rows
 
 
-def _write_file(path: Path, header: list[str], blocks: Iterator[Block]) -> int:
+def _write_file(path: Path, header: list[str], blocks: Iterator[Array]) -> int:
     with writing(path), replacing(path) as file:
         if path.suffix.lower() != ".csv":
             return _write_parquet(file, header, blocks)
@@ -167,7 +259,7 @@ def _write_file(path: Path, header: list[str], blocks: Iterator[Block]) -> int:
     return rows
 
 
-def _write_parquet(file: BinaryIO, header: list[str], blocks: Iterator[Block]) -> int:
+def _write_parquet(file: BinaryIO, header: list[str], blocks: Iterator[Array]) -> int:
     columns = (block.reshape(len(block), -1).T.tolist() for block in blocks)
     tables = (arrow().table(dict(zip(header, values, strict=True))) for values in columns)
     first, rows = next(tables), 0

@@ -1,10 +1,11 @@
-"""profile_costs: time extractors on sample inputs."""
+"""profile_costs: time extractors on sample inputs; CostProfile: what was measured, and the table that it prints."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
 
 import numpy as np
@@ -13,16 +14,118 @@ from budgetline.budgets import check_integer, check_number
 from budgetline.groups.parsing import parse_costs
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
-from budgetline.runtime.calls import naming
-from budgetline.runtime.checks import check_mapping, check_raws
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.cost_profile import CostProfile, GroupTimes
-from budgetline.runtime.extractors import Extractor, Extractors, Function
+from budgetline.runtime.extractors import Extractor, Extractors, Function, as_extractor, naming
 from budgetline.runtime.lanes import AsyncLane
-from budgetline.runtime.steps import as_extractor
+from budgetline.runtime.steps import check_mapping, check_raws
+from budgetline.tables import Tabular, html_table, text_table
 
+RESOLUTION = time.get_clock_info("perf_counter").resolution
+"""What is faster than the clock can tell is taken to last this many seconds."""
 Planned = tuple[str, int | None, bool]
 """A call to make: of which group, on which input (None: on a batch), and whether its time counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTimes:
+    """Seconds of the calls of one extractor: median, a high quantile and the fastest of the calls with one input.
+
+    ``batch_seconds`` are those per input in a batch of ``batch_size``, the median over batches; functions of one input
+    have batches of 1.
+    """
+
+    group: str
+    calls: int
+    median: float
+    quantile: float
+    fastest: float
+    batch_size: int
+    batch_seconds: float
+
+    @property
+    def amortisation(self) -> float:
+        """How many times cheaper an input is in a batch than alone."""
+        return max(self.median, RESOLUTION) / max(self.batch_seconds, RESOLUTION)
+
+
+@dataclass(frozen=True)
+class CostProfile(Tabular):
+    """What :func:`profile_costs` measured; prints as a table.
+
+    ``seconds`` are quantiles of this level; ``money`` are the costs that the user gave, if any.
+    """
+
+    times: tuple[GroupTimes, ...]
+    level: float = 0.95
+    money: Mapping[str, float] | None = None
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Cost of each group, for ``FeatureGroups(groups, costs=profile.costs)``: money if given, or median seconds.
+
+        Median seconds are never 0, even if the clock saw none: a free group would come first in every sequence.
+        """
+        if self.money is not None:
+            return dict(self.money)
+        return {t.group: max(t.median, RESOLUTION) for t in self.times}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """High quantile of the seconds of each group, for ``AnytimeRunner(..., seconds=profile.seconds)``."""
+        return {t.group: t.quantile for t in self.times}
+
+    @property
+    def batch_costs(self) -> dict[str, float]:
+        """Seconds per input when inputs come in batches; the median for functions of one input."""
+        return {t.group: max(t.batch_seconds, RESOLUTION) for t in self.times}
+
+    def to_dict(self) -> dict[str, list[object]]:
+        """Return plain columns, times in seconds.
+
+        They are group, cost, calls, median, quantile, min, batch_size, batch_seconds, amortisation.
+        """
+        columns: dict[str, list[object]] = {"group": [t.group for t in self.times]}
+        columns["cost"] = [self.costs[t.group] for t in self.times]
+        for name in ("calls", "median", "quantile", "fastest", "batch_size", "batch_seconds", "amortisation"):
+            columns["min" if name == "fastest" else name] = [getattr(t, name) for t in self.times]
+        return columns
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __str__(self) -> str:
+        return text_table(*self._table(), left={0})
+
+    def __repr__(self) -> str:
+        return f"CostProfile({len(self)} groups, {sum(t.calls for t in self.times)} calls)\n{self}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return header and cells: the cost only where it is not time, batches only where there are any."""
+        columns = {"group": [t.group for t in self.times]}
+        if self.money is not None:
+            columns["cost"] = [f"{self.money[t.group]:.6g}" for t in self.times]
+        for name, attribute in (("median", "median"), (f"p{100 * self.level:g}", "quantile"), ("min", "fastest")):
+            columns[name] = [readable(getattr(t, attribute)) for t in self.times]
+        columns["calls"] = [str(t.calls) for t in self.times]
+        many = [t.batch_size > 1 for t in self.times]
+        if any(many):
+            pairs = list(zip(self.times, many, strict=True))
+            columns["batch"] = [str(t.batch_size) if batch else "" for t, batch in pairs]
+            columns["per input"] = [readable(t.batch_seconds) if batch else "" for t, batch in pairs]
+            columns["amortised"] = [f"{t.amortisation:.1f}×" if batch else "" for t, batch in pairs]
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def readable(seconds: float) -> str:
+    """Return a time with three digits and its unit."""
+    for unit, name in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
+        if seconds < 999.5 * unit or name == "s":
+            break
+    value = seconds / unit
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {name}"
 
 
 def profile_costs(
@@ -47,7 +150,7 @@ def profile_costs(
     sample_inputs : sequence of objects
         Inputs like those to come.
     costs : mapping group -> cost, optional
-        Money, or whatever else a group costs; times are then for deadlines alone.
+        Money, or any other cost of the groups; times are then for deadlines alone.
     quantile : float
         For ``seconds``, in (0, 1]: at least this share of the calls took no longer.
     repeats : int

@@ -1,0 +1,178 @@
+"""The page that ``compare_peers.py`` writes: a table per shape, and whether the goal is met."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from core import conditions
+from peers.adelie import EARLY_EXIT, MIN_RATIO
+from peers.adelie import TOL as ADELIE_TOL
+from peers.problem import ALPHA, LOGISTIC_ALPHA, N_LAMBDAS, THREADS, Peer, Problem
+from peers.registry import PEERS
+
+Measured = dict[str, Any]
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "spams": "spams-bin"}
+REFERENCES = {"squared": "ours", "logistic": "ours, logistic"}
+"""Whose time is 1."""
+LOSSES = {"squared": "squared error", "logistic": "logistic models"}
+
+HEAD = """\
+# Peers: time and memory
+
+Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs
+`budgetline[peers]` and makes an environment of its own for adelie, which needs NumPy below 2.
+
+Every peer runs in its own process on the same data (float64), with {threads} threads for everything that takes threads.
+Reading the data, importing and compiling are not counted, nor is the preparation that a peer wants: all but us, the
+algorithms as printed, LightGBM and the Gram matrix of the raw table get standardised columns in Fortran order for
+nothing (its seconds are in the table). What a peer derives from that, such as the Gram matrix, is counted, except where
+the row says "X'X given". Ours starts from the raw table. Times are medians of three runs, or fewer where these take
+more than five seconds. Time × is wall clock over ours. Memory is the peak of the whole process, with the data and the
+prepared copy. "End" is the share of the variance of the training rows (for logistic models: of the deviance) that the
+last model explains: the check that a peer solved the problem it was given. "Error" is for group lassos: by how much the
+worst solution of the path violates the optimality conditions of its own problem, relative to λ·weight.
+
+Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
+package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is made first, counted, and
+the package works on the few rows of R. So is "X'X of the raw table": nothing is prepared, and the moments of the raw
+columns are centred and scaled afterwards, which loses digits where means are large. No package does either by itself.
+
+Ridge constants are {alpha:g} for squared error and {logistic_alpha:g} for logistic models, where a package takes one.
+
+adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
+error it has the λ and the weights of the other group lassos. For logistic models it has its own: {n_lambdas} λ down to
+{min_ratio:g} of the largest, weights √size, an intercept. By default it stops once {exit:.0%} of the deviance is
+explained; a line below the table says where that would have been. In the logistic data all groups cost 1.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was measured on one shape; of the problem only the sizes are kept."""
+
+    title: str
+    loss: str
+    problem: Problem
+    results: dict[str, Measured]
+    limit: float
+
+
+COLUMNS = (
+    "peer", "path of", "what it computes", "time ×", "wall, s", "CPU, s", "preparation, s", "memory, MB",
+    "models / groups / columns at the end", "error", "end",
+)  # fmt: skip
+
+
+def cells(peer: Peer, found: Measured, ours: float) -> list[str]:
+    """Return the row of one peer."""
+    memory = f"{found['peak_mb']:,.0f}" if "peak_mb" in found else ""
+    if "failed" in found:
+        reached = (
+            f"stopped at {found['models']} of {found['of']} models, {found['groups']} groups" if "of" in found else ""
+        )
+        times = f"> {float(found['failed'][2:-2]) / ours:,.0f}" if found["failed"].startswith("> ") else ""
+        return [peer.title, peer.path, peer.computes, times, found["failed"], "", "", memory, reached, "", ""]
+    size = f"{found['models']} / {found['groups']} / {found['columns']}"
+    return [
+        peer.title, peer.path, peer.computes, f"{found['wall'] / ours:.3g}", f"{found['wall']:.3g}",
+        f"{found['cpu']:.3g}", f"{found['preparation']:.2g}", memory, size,
+        f"{found['violation']:.1g}" if "violation" in found else "", f"{found['explained']:.4f}",
+    ]  # fmt: skip
+
+
+def table(section: Section) -> list[str]:
+    """Return the table of one shape and whether the goal is met."""
+    problem, results = section.problem, section.results
+    rows, D, J = problem.y.size, problem.X.shape[1], problem.sizes.size
+    first, again = results[REFERENCES[section.loss]], results["ours, again"]
+    part = f", the first {problem.most} groups or {problem.most_columns} columns of every path" if problem.most else ""
+    if "failed" in first or "failed" in again:
+        return [f"## {section.title}", "", f"Ours did not finish: {first} {again}", ""]
+    ours = float(np.mean([first["wall"], again["wall"]]))
+    lines = [
+        f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
+        "",
+        f"Ours takes {first['wall']:.3g} s before the others and {again['wall']:.3g} s after them; their mean is 1.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    lines += [f"| {' | '.join(cells(PEERS[name], found, ours))} |" for name, found in results.items() if name in PEERS]
+    # Of wide data paths differ in what a first part is.
+    return [*lines, "", *early_exits(section), *([] if problem.most else verdicts(section, ours))]
+
+
+def early_exits(section: Section) -> list[str]:
+    """Say where a peer whose early exit is off would have stopped."""
+    found = [(PEERS[n].title, f) for n, f in section.results.items() if n in PEERS and "wall" in f]
+    lines = [
+        f"{title}: its early exit would have come after {f['exit_models']} λ and {f['exit_seconds']:.3g} s."
+        for title, f in found
+        if "exit_models" in f
+    ]
+    return [line for text in lines for line in (text, "")]
+
+
+def verdicts(section: Section, ours: float) -> list[str]:
+    """Say whether ours is faster than every peer that computes a path of groups, from the same start."""
+    lines = verdict("a path of groups", rivals(section, "groups"), ours, 0.0)
+    given = section.results.get("ours, given", {})
+    if "wall" in given:
+        found = rivals(section, "groups, X'X given")
+        lines += verdict("a path of groups from a given X'X", found, given["wall"], given["preparation"])
+    return lines
+
+
+def rivals(section: Section, path: str) -> dict[str, Measured]:
+    return {n: f for n, f in section.results.items() if n in PEERS and PEERS[n].path == path}
+
+
+def verdict(what: str, rivals: dict[str, Measured], ours: float, preparation: float) -> list[str]:
+    """Say whether ours is faster than the rivals, and which of them are if both sides count their preparation."""
+    faster = [n for n, f in rivals.items() if "wall" in f and f["wall"] < ours]
+    still = [n for n in faster if rivals[n]["wall"] + rivals[n]["preparation"] < ours + preparation]
+    missing = [n for n, f in rivals.items() if "failed" in f and not f["failed"].startswith("> ")]
+    done = [f["wall"] / ours for f in rivals.values() if "wall" in f]
+    text = f"Goal: faster than every peer that computes {what}: **{'MISSED' if faster else 'met'}**"
+    if faster:
+        text += f" (faster than ours: {'; '.join(faster)}. With preparation counted: {'; '.join(still) or 'none'})"
+    text += f"; the fastest of them takes {min(done):.3g} times as long" if done else ""
+    return [text + (f"; not measured: {'; '.join(missing)}." if missing else "."), ""]
+
+
+def versions(interpreters: dict[str, Path]) -> str:
+    """Name the versions of all peers, asking the Python that has them."""
+    found = []
+    for package in sorted({peer.package for peer in PEERS.values()} - {"budgetline", "sklearn"}):
+        name = DISTRIBUTIONS.get(package, package)
+        found.append(
+            f"{name} {version(name, interpreters[package])}" if package in interpreters else f"{name} not installed"
+        )
+    return "Peers: " + ", ".join(found) + "."
+
+
+def version(name: str, python: Path) -> str:
+    """Return the version of a package; in an environment of its own NumPy is another one, so that is named too."""
+    ask = f"from importlib.metadata import version; print(version({name!r}), version('numpy'))"
+    done = subprocess.run([str(python), "-c", ask], check=True, stdout=subprocess.PIPE, text=True)
+    found, numpy = done.stdout.split()
+    return found if numpy == np.__version__ else f"{found} with NumPy {numpy}"
+
+
+def page(sections: list[Section], load: float, interpreters: dict[str, Path]) -> str:
+    lines = [
+        HEAD.format(
+            threads=THREADS, lambdas=N_LAMBDAS - 1, alpha=ALPHA, logistic_alpha=LOGISTIC_ALPHA, n_lambdas=N_LAMBDAS,
+            tol=ADELIE_TOL, min_ratio=MIN_RATIO, exit=EARLY_EXIT,
+        )
+    ]  # fmt: skip
+    for section in sections:
+        lines += table(section)
+    limits = {section.loss: section.limit for section in sections}
+    each = " and ".join(f"{limit:g} s ({LOSSES[loss]})" for loss, limit in limits.items())
+    lines += [f"Time limit of one run: {each}. Load of the machine before the start: {load:.2f}.", ""]
+    return "\n".join([*lines, conditions(), versions(interpreters), ""])

@@ -1,0 +1,76 @@
+"""The second derivatives of a loss at the scores of some rows, and their sums with products of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from budgetline.arrays import Float
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """∇²φ = Σ_c scale_c b_c b_c' − along along' of n rows: diagonal, up to a change of coordinates and one direction.
+
+    ``scale`` (n, P) ≥ 0; the b_c are the rows of ``contrasts`` (P, Q), unit vectors if None; ``along`` (n, Q) or None.
+    No array holds n × Q × Q numbers.
+    """
+
+    scale: Float
+    contrasts: Float | None = None
+    along: Float | None = None
+
+    def weighted(self, weight: Float) -> Curvature:
+        """Return the curvature times weights (n,)."""
+        along = None if self.along is None else np.sqrt(weight)[:, None] * self.along
+        return Curvature(weight[:, None] * self.scale, self.contrasts, along)
+
+    def between(self, q: int, r: int) -> Float:
+        """Return the entries between two scores, shape (n,)."""
+        if self.contrasts is None:
+            found = self.scale[:, q] if q == r else np.zeros(len(self.scale))
+        else:
+            found = self.scale @ (self.contrasts[:, q] * self.contrasts[:, r])
+        found = found if self.along is None else found - self.along[:, q] * self.along[:, r]
+        return np.maximum(found, 0.0) if q == r else found
+
+    def trace(self) -> Float:
+        """Return the sum of the diagonal, shape (n,)."""
+        each = 1.0 if self.contrasts is None else (self.contrasts**2).sum(axis=1)
+        found = (self.scale * each).sum(axis=1)
+        return np.asarray(found if self.along is None else np.maximum(found - (self.along**2).sum(axis=1), 0.0))
+
+    def product(self, T: Float) -> Float:
+        """Return ∇²φ times a vector per row, both of shape (n, Q)."""
+        B = self.contrasts
+        found = self.scale * T if B is None else (self.scale * (T @ B.T)) @ B
+        if self.along is not None:
+            found -= self.along * np.einsum("nq,nq->n", self.along, T)[:, None]
+        return found
+
+    def cross(self, Z: Float, A: Float) -> Float:
+        """Return Σ ∇²φ ⊗ za' for columns Z (…, k, n) and A (…, m, n), shape (…, kQ, mQ)."""
+        (*batch, k, _), m = Z.shape, A.shape[-2]
+        S = np.empty((self.scale.shape[1], *batch, k, m))
+        for weight, part in zip(self.scale.T, S, strict=True):
+            right = A * (np.sqrt(weight) if Z is A else weight)  # BLAS multiplies a matrix by its own transpose faster
+            if Z is A:
+                np.matmul(right, right.swapaxes(-1, -2), out=part)
+            else:  # the smaller matrix first: BLAS copies the other one otherwise
+                part[...] = (right @ Z.swapaxes(-1, -2)).swapaxes(-1, -2)
+        B = np.eye(len(S)) if self.contrasts is None else self.contrasts
+        if B.size == 1:
+            return np.asarray(S[0])
+        H = np.moveaxis(np.tensordot(S, B[:, :, None] * B[:, None], axes=(0, 0)), -2, -3)
+        H = H.reshape(*batch, k * B.shape[1], m * B.shape[1])
+        if self.along is not None:
+            left = _spread(Z, self.along)
+            H -= left @ (left if Z is A else _spread(A, self.along)).swapaxes(-1, -2)
+        return H
+
+
+def _spread(Z: Float, along: Float) -> Float:
+    """Return z ⊗ along of every row, shape (…, kQ, n)."""
+    spread = Z[..., None, :] * along.T
+    return spread.reshape(*Z.shape[:-2], -1, Z.shape[-1])

@@ -1,0 +1,85 @@
+"""Ways to save passes change no result: old factors that grow, conjugate gradients, candidates that are given up."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor
+
+SEED = 0
+
+
+def table(classes=2, n=600, columns=60, seed=SEED, signal=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns)) @ (np.eye(columns) + 0.2 * rng.normal(size=(columns, columns)))
+    scores = signal * X @ rng.normal(size=(columns, classes)) / 8 + rng.gumbel(size=(n, classes))
+    return X, scores.argmax(axis=1)
+
+
+GROUPS = {f"g{k}": list(range(4 * k, 4 * k + 4)) for k in range(15)}
+
+
+def settings(monkeypatch, **values):
+    for name, value in values.items():
+        monkeypatch.setattr(f"budgetline.objectives.newton.{name}", value)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "poisson"])
+def test_an_old_factor_that_grows_leads_to_the_same_models(loss, monkeypatch):
+    X, y = table(3 if loss == "softmax" else 2)
+    model = AnytimeRegressor(GROUPS, rule="omp", loss="poisson", alpha=1e-3) if loss == "poisson" else None
+    model = AnytimeClassifier(GROUPS, rule="omp", alpha=1e-3) if model is None else model
+    settings(monkeypatch, COLUMNS_PER_PASS=1e9)  # a Hessian costs nothing: a new one at every step
+    fresh = model.fit(X, y).coef_path_
+    settings(monkeypatch, COLUMNS_PER_PASS=1e-3)  # a Hessian costs more than any number of steps: never a new one
+    old = model.fit(X, y).coef_path_
+    np.testing.assert_allclose(old, fresh, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [1e-1, 1e-4])
+def test_conjugate_gradients_lead_to_the_same_models(alpha, monkeypatch):
+    X, y = table(4, n=400, columns=24)
+    groups = {name: GROUPS[name] for name in list(GROUPS)[:6]}
+    model = AnytimeClassifier(groups, rule="omp", alpha=alpha)
+    direct = model.fit(X, y).coef_path_
+    settings(monkeypatch, DIRECT_SIZE=1)
+    np.testing.assert_allclose(model.fit(X, y).coef_path_, direct, rtol=1e-7, atol=1e-8)
+    settings(monkeypatch, DIRECT_SIZE=1, SINGLE=0.0)
+    np.testing.assert_allclose(model.fit(X, y).coef_path_, direct, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["correlated", "rare", "separable"])
+def test_the_last_stage_is_the_model_of_scikit_learn(kind):
+    rng = np.random.default_rng(SEED)
+    X, _ = table(n=3000)
+    score = X @ rng.normal(size=60) / 8
+    noise = 0.0 if kind == "separable" else rng.logistic(size=3000)
+    y = (score + noise > (5 if kind == "rare" else 0)).astype(int)
+    alpha = 1e-3
+    ours = AnytimeClassifier(GROUPS, rule="score", alpha=alpha).fit(X, y)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    theirs = LogisticRegression(C=1 / (alpha * len(y)), solver="newton-cholesky", tol=1e-12).fit(Z, y)
+    np.testing.assert_allclose(ours.coef_ * X.std(axis=0), theirs.coef_[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_candidates_are_given_up_only_if_they_lose(classes, monkeypatch):
+    X, y = table(classes, n=500, columns=32)
+    X[:, ::5] = np.sinh(X[:, ::5])  # some heavy tails
+    groups = {name: GROUPS[name] for name in list(GROUPS)[:8]}
+    costs = dict(zip(groups, [1.0, 2.0, 1.0, 3.0, 0.5, 1.0, 2.0, 1.0], strict=True))
+    model = AnytimeClassifier(groups, costs, rule="fr", alpha=1e-3)
+    found = model.fit(X, y).sequence_
+    settings(monkeypatch, SCREEN=1e300)
+    wanted = model.fit(X, y).sequence_
+    assert found.groups == wanted.groups
+    np.testing.assert_allclose(found.gains, wanted.gains, atol=1e-12)
+
+
+def test_folds_side_by_side_give_the_same_scores_as_one_after_another(monkeypatch):
+    X, y = table(n=300, columns=20)
+    groups = {name: GROUPS[name] for name in list(GROUPS)[:5]}
+    search = AnytimeClassifierCV(groups, rule="omp", alphas=[1e-3, 1e-1])
+    together = search.fit(X, y).cv_scores_
+    monkeypatch.setattr("budgetline.model.training.SMALL", 0)
+    assert np.array_equal(search.fit(X, y).cv_scores_, together)

@@ -1,0 +1,75 @@
+"""Work shared by threads: every slice once, sums that do not depend on the threads, errors and warnings that arrive."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from budgetline.messages import warn
+from budgetline.threads import STRIPES, in_threads, map_in_threads, sum_in_threads
+
+SLICES = [slice(a, a + 7) for a in range(0, 7 * (3 * STRIPES + 5), 7)]
+
+
+def test_every_slice_is_worked_on_once():
+    seen = []
+    in_threads(seen.extend, SLICES)
+    assert sorted(s.start for s in seen) == [s.start for s in SLICES]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_sums_do_not_depend_on_the_number_of_threads(threads):
+    values = np.random.default_rng(0).normal(size=SLICES[-1].stop) * 10.0 ** np.arange(SLICES[-1].stop).clip(max=12)
+
+    def total():
+        return sum_in_threads(lambda stripe: np.array([sum(values[s].sum() for s in stripe)]), SLICES)
+
+    with threadpool_limits(1):
+        alone = total()
+    with threadpool_limits(threads):
+        for _ in range(5):
+            assert np.array_equal(total(), alone)
+
+
+def test_an_error_in_any_thread_reaches_the_caller():
+    def work(stripe):
+        if stripe[0].start == SLICES[STRIPES - 1].start:
+            raise ValueError("slice 15 is bad")
+
+    with pytest.raises(ValueError, match="slice 15 is bad"):
+        in_threads(work, SLICES)
+
+
+def test_work_inside_work_ends():
+    inner = lambda: float(sum_in_threads(lambda stripe: np.array([float(len(stripe))]), SLICES)[0])  # noqa: E731
+    assert map_in_threads(lambda _: inner(), range(40)) == [float(len(SLICES))] * 40
+
+
+def test_results_come_in_order_and_warnings_at_the_callers_line():
+    def work(k):
+        if k in (3, 5):
+            warn(f"item {k} is odd", UserWarning)
+        return k * k
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert map_in_threads(work, range(8)) == [k * k for k in range(8)]
+    assert [str(w.message) for w in found] == ["item 3 is odd", "item 5 is odd"]
+    assert {w.filename for w in found} == {__file__}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own():
+    in_threads(lambda stripe: None, SLICES)
+    child = os.fork()
+    if child == 0:
+        try:
+            with threadpool_limits(4):
+                total = sum_in_threads(lambda stripe: np.array([float(len(stripe))]), SLICES)
+            os._exit(0 if total[0] == len(SLICES) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
