@@ -247,10 +247,10 @@ def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, A
     found = read_record(cls, plain, "", stored)
     if unknown := sorted(set(arrays) - set(arrays_of(found))):
         raise ValueError(f"{name_of(unknown[0])} is not a field known here")
-    again = plain_of(found)
-    for name, value in plain.items():  # finds names given twice, numbers of other types or out of range, and the like
-        if name not in again or as_text(value) != as_text(again[name]):
-            raise ValueError(f"{name} is not in the form in which it is written")
+    again = {name: value for name, value in plain_of(found).items() if name in plain}
+    if as_text(plain) != as_text(again):  # names given twice, numbers of other types or out of range, and the like
+        wrong = next(name for name in plain if name not in again or as_text(plain[name]) != as_text(again[name]))
+        raise ValueError(f"{wrong} is not in the form in which it is written")
     return found
 
 

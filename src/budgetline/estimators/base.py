@@ -222,7 +222,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             super()._validate_params()
         except InvalidParameterError as error:  # it holds the whole value
             raise InvalidParameterError(cut(str(error))) from None
-        for name, value in self.get_params(deep=False).items():
+        for name, value in vars(self).items():
             if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
                 raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
 

@@ -43,6 +43,8 @@ class Layout:
     @cached_property
     def position(self) -> tuple[Positions, ...]:
         """``position[g]`` are the positions of group ``g`` among the columns that are read."""
+        if self.reads_all:
+            return self.columns
         return tuple(np.searchsorted(self.read, columns) for columns in self.columns)
 
     @property

@@ -82,13 +82,13 @@ def _repeated(names: Iterable[str]) -> str | None:
 
 def _columns(group: str, columns: object) -> tuple[Column, ...]:
     """Return the columns of one group: names or positions."""
+    if type(columns) in (list, tuple) and {str, int}.issuperset(map(type, columns)):  # type: ignore[call-overload]
+        return tuple(columns)  # type: ignore[arg-type]
     if isinstance(columns, str | Integral):
         columns = [columns]
     if not isinstance(columns, Iterable) or isinstance(columns, Mapping | bytes):
         raise TypeError(f"group {shown(group)}: columns must be a list of names or positions, got {shown(columns)}")
-    columns = tuple(columns)
-    if set(map(type, columns)) <= {str, int}:
-        return columns
+    columns = list(columns)
     for column in columns:
         if isinstance(column, bool) or not isinstance(column, str | Integral):
             raise TypeError(f"group {shown(group)}: column {shown(column)} is neither a name nor a position")

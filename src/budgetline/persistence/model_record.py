@@ -35,6 +35,7 @@ from budgetline.statistics.moments import Moments
 Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
+DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
 LATER_SETTINGS = {"AnytimeRegressorCV": {"loss", "tol"}, "GroupLassoPath": {"max_groups"}}
 """Settings that files of version 0.1 do not have; their defaults are what that version did."""
 SEARCH = ("alpha", "cv_scores")
@@ -204,7 +205,7 @@ def estimator_of(record: ModelRecord) -> Model:
     name = record.estimator
     if name not in ESTIMATORS:
         raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
-    defaults = ESTIMATORS[name]().get_params(deep=False)
+    defaults = DEFAULTS[name]
     given, left_out = set(record.settings), set(record.left_out)
     missing = set(defaults) - given - left_out - LATER_SETTINGS.get(name, set())
     if missing or given & left_out or not given | left_out <= set(defaults):

@@ -43,14 +43,14 @@ def to_plain(value: object) -> object:
 
 def from_plain(content: object, where: str) -> object:
     """Return the value of :func:`to_plain`, if ``content`` can be one: write it again to see whether it is."""
-    if where.count("[") > DEEPEST:
+    if not isinstance(content, list | dict):
+        return content
+    if where.count("[") >= DEEPEST:
         raise ValueError(f"{where} is nested too deep")
     if isinstance(content, list):
-        if {str, int}.issuperset(map(type, content)) and where.count("[") < DEEPEST:
+        if {str, int}.issuperset(map(type, content)):
             return list(content)
         return [from_plain(entry, f"{where}[{k}]") for k, entry in enumerate(content)]
-    if not isinstance(content, dict):
-        return content
     if len(content) != 1 or (name := next(iter(content))) not in KINDS:
         raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
     _, hint, _, make = KINDS[name]
