@@ -93,7 +93,7 @@ def spam_case() -> Measurements:
     table = np.genfromtxt(SPAM, delimiter=",", names=True)
     raw = np.column_stack([table[name] for name in table.dtype.names])
     X, y = raw[:, :-1], raw[:, -1]
-    splines = [SplineTransformer(n_knots=6, knots="uniform").fit_transform(X[:, [d]]) for d in range(X.shape[1])]
+    splines = [SplineTransformer(n_knots=6, include_bias=False).fit_transform(X[:, [d]]) for d in range(X.shape[1])]
     groups = _consecutive({str(d): part.shape[1] for d, part in enumerate(splines)})
     search = AnytimeClassifierCV(groups, rule="omp")
     wide = np.hstack(splines)
