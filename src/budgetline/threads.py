@@ -24,7 +24,6 @@ from budgetline.messages import Held, hold_warnings, warn
 STRIPES = 16
 """Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
 
-
 T = TypeVar("T")
 R = TypeVar("R")
 

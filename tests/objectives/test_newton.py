@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor
+from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_source
+from budgetline.objectives import newton
 
 SEED = 0
 
@@ -83,3 +84,20 @@ def test_folds_side_by_side_give_the_same_scores_as_one_after_another(monkeypatc
     together = search.fit(X, y).cv_scores_
     monkeypatch.setattr("budgetline.model.training.SMALL", 0)
     assert np.array_equal(search.fit(X, y).cv_scores_, together)
+
+
+def test_every_pass_over_a_source_gives_a_new_hessian(monkeypatch):
+    X, y = table(n=400, columns=12)
+    hessians = []
+    original = newton._metric
+    monkeypatch.setattr(newton, "_metric", lambda *args: hessians.append(1) or original(*args))
+    search = AnytimeClassifier(rule="omp").fit(open_source((X, y), chunk_rows=90))
+    # two passes look at labels and moments; the last point of a stage, predicted by its Hessian, takes none
+    assert len(hessians) >= search.n_passes_ - 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_tolerance_below_rounding_is_no_obstacle():
+    X, y = table(n=300, columns=60)
+    wanted, found = (AnytimeClassifier(GROUPS, rule="omp", alpha=1e-2, tol=tol).fit(X, y) for tol in (1e-10, 1e-300))
+    np.testing.assert_allclose(found.coef_path_, wanted.coef_path_, rtol=1e-8, atol=1e-9)

@@ -33,7 +33,6 @@ DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
 COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
-
 COLUMNS_PER_BLOCK = 60
 """The blocks of one score, of this many columns and all scores, take as long as one product with the Hessian."""
 SINGLE = 1e7
@@ -125,6 +124,8 @@ class Factor:
         """
         known, Q = len(self.U), fit.theta.shape[1]
         level = float(np.trace(fit.point.hessian(fit.columns[:1])) / (self.U[:Q, :Q] ** 2).sum())
+        if not level > 0:
+            return None
         base = np.sqrt(level) * self.U
         cross = fit.point.cross(fit.columns, fit.columns[known // Q :])
         K = solve_triangular(base, cross[:known], trans="T", check_finite=False)
@@ -193,8 +194,7 @@ def minimise(
     """Minimise the risk over columns that begin with those of the start, until no entry of the gradient exceeds tol.
 
     The search also ends when rounding allows no further progress. It warns when neither happens, as with separable
-    classes and λ = 0. It ends early once steps promise far less than those before, if ``hopeless`` says so
-    of a risk that is lower than they promise.
+    classes and λ = 0. Once it converges, it gives up if ``hopeless`` says so of a risk far below the one it promises.
     """
     fit = start.widened(columns)
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
@@ -217,8 +217,9 @@ def minimise(
         part = max(min(0.1, (size / previous) ** 2 or 0.1), 0.03 * tol / size)  # as exact as the next gradient is small
         accepted = _search(engine, fit, -_solved(metric, pairs, fit, part))
         if accepted is not None:
-            if isinstance(metric, Factor):
-                pairs.append((accepted.theta - fit.theta, accepted.gradient - fit.gradient))
+            pair = accepted.theta - fit.theta, accepted.gradient - fit.gradient
+            if isinstance(metric, Factor) and float(np.vdot(*pair)) > 0:  # others are rounding
+                pairs.append(pair)
             fit, previous = accepted, size
         elif fresh:
             break
@@ -242,22 +243,21 @@ def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float) -> bool:
 
     The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``.
     """
-    if ratio == 0:
-        return False
+    if engine.eager or ratio == 0:
+        return engine.eager
     steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
     return bool(steps > _price(engine, fit) + 2)
 
 
 def _solved(metric: Metric, pairs: list[Pair], fit: Fit, part: float) -> Float:
     """Return about H⁻¹ gradient: that of the metric, corrected by BFGS updates (the two-loop recursion)."""
-    q, parts = fit.gradient.copy(), []
+    q, lengths = fit.gradient.copy(), []
     for s, y in reversed(pairs):
-        part = float(np.vdot(s, q)) / float(np.vdot(s, y))
-        q -= part * y
-        parts.append(part)
+        lengths.append(float(np.vdot(s, q) / np.vdot(s, y)))
+        q -= lengths[-1] * y
     found = metric.solve(fit, q, part)
-    for (s, y), part in zip(pairs, reversed(parts), strict=True):
-        found += (part - float(np.vdot(y, found)) / float(np.vdot(s, y))) * s
+    for (s, y), length in zip(pairs, reversed(lengths), strict=True):
+        found += (length - float(np.vdot(y, found) / np.vdot(s, y))) * s
     return found
 
 

@@ -54,9 +54,9 @@ class StandardisedColumns:
         A /= self.scale[index]
         return A
 
-    def with_intercept(self, rows: slice = slice(None)) -> Float:
-        """Return [1, (X − mean)/scale] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
-        Z = self.centred(rows)
+    def with_intercept(self) -> Float:
+        """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
+        Z = self.centred(slice(None))
         Z[:, 1:] /= self.scale
         return Z
 

@@ -118,7 +118,7 @@ class RowsEngine:
             compare(self.slices)
             descent = sum_in_threads(project, self.slices)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _RowsPoint(self, eta, float(self.weight @ loss), columns, descent)
+            return _RowsPoint(self, eta, residual, float(self.weight @ loss), columns, descent)
 
     def design(self, columns: Ints) -> Blocks:
         """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""
@@ -210,10 +210,11 @@ def weighted_square(Z: Float, weight: Float, positive: bool) -> Float:
 
 @dataclass(frozen=True)
 class _RowsPoint:
-    """Scores η (Q, n), their risk, and minus the gradient (k, Q) for the columns of the model."""
+    """Scores η and residuals ω(y − ∇φ(η)) (Q, n), the risk, and minus the gradient (k, Q) for columns of the model."""
 
     engine: RowsEngine
     eta: Float
+    residual: Float
     risk: float
     own: Ints
     descent: Float
@@ -222,22 +223,17 @@ class _RowsPoint:
         """Return ω∇²φ(η) of some rows."""
         return self.engine.loss.curvature(self.eta[:, s].T).weighted(self.engine.weight[s])
 
-    def residual(self, s: slice) -> Float:
-        """Return ω(y − ∇φ(η)) of some rows, shape (m, Q)."""
-        engine = self.engine
-        return engine.weight[s, None] * (engine.targets[:, s].T - engine.loss.mean(self.eta[:, s].T))
-
     def gradient(self, columns: Ints | None) -> Float:
         engine = self.engine
         if columns is None:
-            return engine.project(lambda s: self.residual(s).T, len(self.eta), None).T
+            return engine.project(lambda s: self.residual[:, s], len(self.eta), None).T
         known = self.own.size
         if columns.size < known or np.any(columns[:known] != self.own):
             known = 0
         if columns.size == known:
             return self.descent.copy()
         Z = engine.design(columns)
-        return np.vstack([self.descent[:known], self._summed(lambda s: Z(s)[known:] @ self.residual(s))])
+        return np.vstack([self.descent[:known], self._summed(lambda s: Z(s)[known:] @ self.residual[:, s].T)])
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         Z, Q = self.engine.design(columns), len(self.eta)
@@ -301,7 +297,7 @@ class _RowsPoint:
 
         unit = np.concatenate([[1.0], 1 / A.scale])[:, None]
         H = (self._summed(of).reshape(1 + D, Q, 1 + D, Q) * unit * unit[..., None, None])[place][:, :, place]
-        return _CompletePoint(self.engine, self.eta, self.risk, self.own, self.descent, H)
+        return _CompletePoint(self.engine, self.eta, self.residual, self.risk, self.own, self.descent, H)
 
     def near(self, columns: Ints, theta: Float) -> _RowsPoint:
         return self.engine.at(columns, theta)
