@@ -34,7 +34,7 @@ DIRECT_SIZE = 1500
 COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
 COLUMNS_PER_BLOCK = 60
-"""The blocks of one score, of this many columns and all scores, take as long as one product with the Hessian."""
+"""Inverting the blocks of all scores takes as long as one product with the Hessian per this many parameters."""
 SINGLE = 1e7
 """Inverses of blocks with a smaller condition number are kept in single precision."""
 SOUND = 1e-6

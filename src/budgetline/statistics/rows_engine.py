@@ -20,11 +20,11 @@ LARGEST_BUFFER = 1 << 32
 BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 512, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
 FEW_THREADS = 4
-"""So few threads do not hinder each other by short steps."""
+"""Up to this many threads do not hinder each other when they take short steps."""
 FEW = 64
-"""So few columns are standardised before a product, more are corrected after it."""
+"""Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
 EXTRA = 400
-"""The Hessian of all columns is the fastest way to score groups unless there are this many more than chosen twice."""
+"""Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
 
