@@ -35,6 +35,8 @@ COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
 COLUMNS_PER_BLOCK = 60
 """Inverting the blocks of all scores takes as long as one product with the Hessian per this many parameters."""
+SMALL_STEP = 1e-3
+"""Steps up to this part of the largest coefficient are taken without a line search, once the gradient is small."""
 SINGLE = 1e7
 """Inverses of blocks with a smaller condition number are kept in single precision."""
 SOUND = 1e-6
@@ -204,8 +206,11 @@ def minimise(
     fresh, size, previous, before = False, np.inf, np.inf, 0.0
     for _ in range(MAX_STEPS):
         size = float(np.abs(fit.gradient).max())
-        if size <= enough or (fresh and size > 0.9 * previous and size <= 1e3 * tol):
-            return _polished(engine, fit, metric, pairs, size > tol / 10)
+        stuck = fresh and size > 0.9 * previous and size <= 1e3 * tol
+        if size <= enough or stuck:
+            polished = _polished(engine, fit, metric, pairs, size > tol / 10)
+            if polished is not None or size <= tol or stuck:
+                return polished or replace(fit, metric=metric)
         if hopeless is not None and metric is not None:
             promised = float(np.vdot(fit.gradient, _solved(metric, pairs, fit, 0.1))) / 2
             if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
@@ -267,21 +272,32 @@ def _search(engine: Engine, fit: Fit, step: Float) -> Fit | None:
     for _ in range(MAX_HALVINGS):
         theta = fit.theta + length * step
         new = Fit.at(fit.columns, theta, fit.alpha, engine.at(fit.columns, theta))
-        if new.risk <= fit.risk + 1e-4 * length * slope + 1e-14 * (1 + abs(fit.risk)):
+        if new.risk <= fit.risk + 1e-4 * length * slope + _rounding(fit):
             return new
         length /= 2
     return None
 
 
-def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit:
-    """Take one more step if needed, or if it costs little: at the tolerance, Newton's method still gains digits."""
+def _rounding(fit: Fit) -> float:
+    """Return by how much two computed risks may differ without a meaning."""
+    return 1e-14 * (1 + abs(fit.risk))
+
+
+def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit | None:
+    """Take one more step if needed, or if it costs little: at the tolerance, Newton's method still gains digits.
+
+    A step that is not small is not taken (None): its optimum is far away, as with separable classes and λ = 0.
+    """
     if metric is None or _price(engine, fit) < 1:
         metric, pairs = _metric(engine, fit), []
     elif not needed:
         return replace(fit, metric=metric)
-    theta = fit.theta - _solved(metric, pairs, fit, 1e-2)
+    step = _solved(metric, pairs, fit, 1e-2)
+    if np.abs(step).max() > SMALL_STEP * np.abs(fit.theta).max():
+        return None
+    theta = fit.theta - step
     new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
-    return new if new.risk <= fit.risk else replace(new, risk=fit.risk)
+    return replace(new, risk=min(new.risk, fit.risk)) if new.risk <= fit.risk + _rounding(fit) else None
 
 
 def _metric(engine: Engine, fit: Fit) -> Metric:
