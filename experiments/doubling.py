@@ -12,10 +12,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from page import BLUE, GREY, ORANGE, Page, panels, run
 
-from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments
+from budgetline import AnytimeRegressor, FeatureGroups, Moments
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural, make_yahoo
 from budgetline.evaluation import timeliness
 from budgetline.optimality.exact import best_values
+from budgetline.sequencing import GroupSequence
 
 SCHEDULES = ("greedy", "doubling")
 STYLES = {"greedy": {"color": ORANGE, "linestyle": "--"}, "doubling": {"color": BLUE}}

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from sklearn import datasets
 
-from budgetline import AnytimeRegressor, FeatureGroups, GroupSequence, Moments
+from budgetline import AnytimeRegressor, FeatureGroups, Moments
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural, make_yahoo
 from budgetline.evaluation import stopping_cost, timeliness
 from budgetline.optimality.exact import best_sequence, best_values
+from budgetline.sequencing import GroupSequence
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import print_report

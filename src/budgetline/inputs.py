@@ -185,10 +185,11 @@ def _missing(array: Array) -> Mask:
     flat = array.ravel().tolist() if array.dtype.kind == "O" else []
     if set(map(type, flat)) <= {str}:  # the usual case
         return np.zeros(array.shape, dtype=bool)
-    return np.fromiter(map(_is_missing, flat), dtype=bool, count=array.size).reshape(array.shape)
+    return np.fromiter(map(is_missing, flat), dtype=bool, count=array.size).reshape(array.shape)
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Return whether an entry is None, NaN, NaT or NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be installed
         return True
     return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)

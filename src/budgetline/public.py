@@ -2,6 +2,7 @@
 
 from budgetline.baselines import GroupLassoPath
 from budgetline.data import open_source
+from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.evaluation import (
     BudgetCurve,
@@ -18,11 +19,11 @@ from budgetline.optimality import Certificate, best_sequence, best_set, certify
 from budgetline.persistence import load, save, to_onnx
 from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, Extractor, profile_costs
-from budgetline.sequencing import FixedOrder, GroupSequence
+from budgetline.sequencing import FixedOrder
 from budgetline.statistics import Moments
 
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
-__all__ += ["AnytimeModel", "FeatureGroups", "FixedOrder", "GroupSequence", "Moments", "open_source"]
+__all__ += ["AnytimeModel", "Encoding", "FeatureGroups", "FixedOrder", "Moments", "open_source"]
 __all__ += ["BudgetCurve", "BudgetCurveDisplay", "budget_curve", "compare", "cross_val_budget_curve"]
 __all__ += ["Certificate", "best_sequence", "best_set", "certify", "stopping_cost", "timeliness"]
 __all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save", "to_onnx"]

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from budgetline.baselines.lasso_stages import LassoFit, LassoSettings, fit_lasso, fit_wide_lasso
+from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeRegressor
 from budgetline.estimators.base import Constraints
 from budgetline.groups import Layout
@@ -47,8 +48,8 @@ class GroupLassoPath(AnytimeRegressor):
         Costs of the groups; None: those of ``feature_groups``, else 1 each.
     cost_sensitive : bool
         Whether costs are the weights of the penalty; if not, all weights are 1, also of free groups.
-    alpha : float
-        Ridge constant, as in :class:`AnytimeRegressor`.
+    alpha, encoding
+        Ridge constant, and what raw columns become, as in :class:`AnytimeRegressor`.
     refit : bool
         Whether the model of a prefix is refitted by least squares. If not, it is the lasso's own, shrunken: the
         solution at the smallest λ before the next group enters, and at the end of the path after the last. Stages
@@ -111,6 +112,7 @@ class GroupLassoPath(AnytimeRegressor):
         "costs": AnytimeRegressor._parameter_constraints["costs"],
         "cost_sensitive": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "encoding": AnytimeRegressor._parameter_constraints["encoding"],
         "refit": ["boolean"],
         "max_groups": AnytimeRegressor._parameter_constraints["max_groups"],
         "n_lambdas": [Interval(Integral, 1, None, closed="left")],
@@ -132,6 +134,7 @@ class GroupLassoPath(AnytimeRegressor):
         *,
         cost_sensitive: bool = True,
         alpha: float = 1e-5,
+        encoding: str | Encoding | None = None,
         refit: bool = True,
         max_groups: int | None = None,
         n_lambdas: int = 100,
@@ -142,6 +145,7 @@ class GroupLassoPath(AnytimeRegressor):
         self.costs = costs
         self.cost_sensitive = cost_sensitive
         self.alpha = alpha
+        self.encoding = encoding
         self.refit = refit
         self.max_groups = max_groups
         self.n_lambdas = n_lambdas

@@ -46,13 +46,18 @@ class DaskPartition(Partition):
     names: tuple[str, ...] | None
     n_features: int
     roles: Roles | None = None
+    as_is: bool = False
+
+    def raw(self) -> DaskPartition:
+        """Return the partition of raw columns."""
+        return replace(self, as_is=True, roles=None if self.roles is None else replace(self.roles, raw=True))
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows; only where ``data`` is loaded."""
         where = f"partition {self.number}"
         if self.roles is None:
             given = self.data if self.data[2] is not None else self.data[:2]
-            yield from GivenPartition(given, where, self.names, self.n_features).chunks(columns)
+            yield from GivenPartition(given, where, self.names, self.n_features, self.as_is).chunks(columns)
             return
         frame = nw.from_native(self.data, eager_only=True)
         yield from (replace(chunk, where=where) for chunk in TablePartition(frame, self.roles).chunks(columns))
@@ -70,6 +75,10 @@ class DaskFrame:
         parts = self.frame[self.roles.wanted(columns)].to_delayed()
         names = self.roles.features
         return [DaskPartition(part, k, names, len(names), self.roles) for k, part in enumerate(parts)]
+
+    def raw(self) -> DaskFrame:
+        """Return the partitions of raw columns."""
+        return replace(self, roles=replace(self.roles, raw=True))
 
     def __iter__(self) -> Iterator[DaskPartition]:
         return iter(self.reading(None))

@@ -14,7 +14,7 @@ import numpy as np
 from budgetline.arrays import Array, DType, Positions
 from budgetline.data.marks import FilePartition, Mark
 from budgetline.data.sources import Chunk, ahead
-from budgetline.data.tabular import Roles, arrow, guarded, matrix_of, numbers_of
+from budgetline.data.tabular import Roles, WithRoles, arrow, guarded, matrix_of, numbers_of
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LEAST_COLUMNS = 4
 
 
 @dataclass(frozen=True)
-class ParquetPartition(FilePartition):
+class ParquetPartition(WithRoles, FilePartition):
     """Adjacent row groups, of ``n_groups`` of a Parquet file."""
 
     first: int
@@ -60,7 +60,7 @@ class ParquetPartition(FilePartition):
             self._check(file, wanted)
             for number in range(self.first, self.last + 1):
                 group = _RowGroup(file, number, f"{self.path}, row group {number}")
-                if group.decoder_bytes(wanted) <= DECODER_BYTES:
+                if roles.raw or group.decoder_bytes(wanted) <= DECODER_BYTES:
                     yield from roles.chunks(group.batches(wanted, roles.chunk_rows), columns, group.where)
                     continue
                 # a few columns after another are decoded and written to a file, from which the rows are read

@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain, islice
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.encoding.raw import raw_part
+from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import some
 
@@ -111,9 +113,24 @@ class Partition(ABC):
         """Return the partition of the data as they are now: files may have changed since they were opened."""
         return self
 
+    def raw(self) -> Self:
+        """Return the partition whose chunks hold columns of any kind, in data frames where they come from such."""
+        return self
+
     @abstractmethod
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows, with these columns of the source only (None: all)."""
+
+
+@runtime_checkable
+class RawPartitions(Protocol):
+    """Partitions, made anew in every pass, that can hold raw columns."""
+
+    def __iter__(self) -> Iterator[Partition]: ...
+
+    def raw(self) -> RawPartitions:
+        """Return the partitions of raw columns."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,8 @@ class Source:
     target_shape : () or (P,)
     once : bool
         Whether it can be read only once.
+    encoding : TableEncoding, or None
+        If there is one, the partitions hold raw columns, and the features are design columns.
 
     Examples
     --------
@@ -142,6 +161,23 @@ class Source:
     feature_names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
     once: bool = field(default=False, repr=False)
+    encoding: TableEncoding | None = field(default=None, repr=False)
+
+    def raw(self) -> Source:
+        """Return the source of raw columns of any kind."""
+        parts = self.partitions
+        if isinstance(parts, list):
+            return replace(self, partitions=[partition.raw() for partition in parts])
+        if not isinstance(parts, RawPartitions):
+            raise ValueError(
+                "an encoding takes two passes, an iterator allows one: give a function that starts one"
+            )
+        return replace(self, partitions=parts.raw())
+
+    def encoded(self, encoding: TableEncoding) -> Source:
+        """Return a source of raw columns as one of design columns."""
+        layout = encoding.layout
+        return replace(self, n_features=layout.n_features, feature_names=layout.names, encoding=encoding)
 
     @property
     def n_rows(self) -> int | None:
@@ -252,6 +288,11 @@ class GivenPartition(Partition):
     where: str
     names: tuple[str, ...] | None
     n_features: int
+    as_is: bool = False
+
+    def raw(self) -> GivenPartition:
+        """Return the partition of raw columns."""
+        return replace(self, as_is=True)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the chunk, unless its columns are not those of the first."""
@@ -263,7 +304,7 @@ class GivenPartition(Partition):
                 raise ValueError(f"other columns than before: {found} instead of {wanted}")
             if shape[:1] == (0,):
                 return  # a chunk without rows adds nothing
-            numbers = numbers_of(check_table(X), columns)
+            numbers = raw_part(X, columns) if self.as_is else numbers_of(check_table(X), columns)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.where}: {error}") from error
         yield Chunk.of(numbers, y, weight, None, self.where)
@@ -277,6 +318,10 @@ class Repeated:
 
     def __iter__(self) -> Iterator[Partition]:
         return self.make()
+
+    def raw(self) -> Repeated:
+        """Return partitions of raw columns."""
+        return Repeated(lambda: (partition.raw() for partition in self.make()))
 
 
 def iterator_source(chunks: Any) -> Source:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import narwhals as nw
 import numpy as np
 
-from budgetline.arrays import Array, Positions
+from budgetline.arrays import Array, Positions, Table
 from budgetline.data.marks import Mark
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.messages import cut, shown, some
@@ -35,13 +35,17 @@ def arrow() -> ModuleType:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which named columns are features, targets (a tuple: several), weights and queries; rows to read at once."""
+    """Which named columns are features, targets (a tuple: several), weights and queries; rows to read at once.
+
+    Raw features are columns of any kind, in data frames.
+    """
 
     features: tuple[str, ...]
     target: str | tuple[str, ...]
     weight: str | None
     qid: str | None
     chunk_rows: int
+    raw: bool = False
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -70,7 +74,7 @@ class Roles:
         shape = () if isinstance(self.target, str) else (len(self.target),)
         return Source(partitions, len(self.features), self.features, shape)
 
-    def chunk(self, batch: pa.RecordBatch, X: Array, where: str, first: int = 0) -> Chunk:
+    def chunk(self, batch: pa.RecordBatch, X: Table, where: str, first: int = 0) -> Chunk:
         """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
         y = [_values(batch, name, where, first) for name in self.targets]
         weight, qid = (None if name is None else _values(batch, name, where, first) for name in (self.weight, self.qid))
@@ -84,9 +88,10 @@ class Roles:
         """Cut record batches that follow each other into chunks, whose rows count from ``first``."""
         names, size = self.features_at(columns), self.rows_at_once(columns)
         for batch in batches:
-            numbers = numbers_of(batch, names, where)
+            numbers = batch.select(names) if self.raw else numbers_of(batch, names, where)
             for start in range(0, batch.num_rows, size):
-                X = matrix_of(numbers.slice(start, size))
+                part = numbers.slice(start, size)
+                X = _frame_of(part) if self.raw and names else matrix_of(part)
                 yield self.chunk(batch.slice(start, size), X, where, first + start)
             first += batch.num_rows
             del batch, numbers  # not held while the next one is read
@@ -161,6 +166,10 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
     return pa.record_batch(columns) if columns else batch.select([])
 
 
+def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
+    return nw.from_native(arrow().Table.from_batches([batch]), eager_only=True)
+
+
 def matrix_of(numbers: pa.RecordBatch) -> Array:
     """Return a record batch of numbers as an array (m, D), missing values as NaN."""
     if not numbers.num_columns:
@@ -190,8 +199,18 @@ def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.Record
         raise ValueError(f"{where}: {cut(str(error))}") from error
 
 
+class WithRoles:
+    """A partition whose columns have roles."""
+
+    roles: Roles
+
+    def raw(self) -> Self:
+        """Return the partition of raw columns."""
+        return replace(self, roles=replace(self.roles, raw=True))  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class TablePartition(Partition):
+class TablePartition(WithRoles, Partition):
     """A data frame or Arrow table in memory, as a narwhals frame."""
 
     frame: nw.DataFrame[Any]
@@ -212,7 +231,7 @@ class TablePartition(Partition):
 
 
 @dataclass(frozen=True)
-class FragmentPartition(Partition):
+class FragmentPartition(WithRoles, Partition):
     """One fragment of an Arrow dataset; if it is a file of this machine, with its mark."""
 
     fragment: pa.dataset.Fragment
@@ -246,7 +265,7 @@ class FragmentPartition(Partition):
 
 
 @dataclass(frozen=True)
-class LazyFramePartition(Partition):
+class LazyFramePartition(WithRoles, Partition):
     """A polars LazyFrame, run by its streaming engine."""
 
     frame: pl.LazyFrame

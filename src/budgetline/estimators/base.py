@@ -20,6 +20,11 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.encoding import Encoding
+from budgetline.encoding.fitting import encoding_from, summary_of
+from budgetline.encoding.raw import known_table, raw_table
+from budgetline.encoding.settings import as_encoding
+from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
@@ -34,6 +39,7 @@ from budgetline.optimality import Certificate, certify
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
+from budgetline.statistics.passes import ChunkSummary, Passes, not_empty, sum_over
 
 Constraints: TypeAlias = dict[str, list[Any]]
 """Constraints that scikit-learn checks the parameters of an estimator against."""
@@ -53,6 +59,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     max_groups: int | None = None
     min_gain: float = 0.0
     alpha: float = 1e-5
+    encoding: str | Encoding | None = None
 
     model_: AnytimeModel = field(init=False)
 
@@ -66,6 +73,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "encoding": [StrOptions({"linear", "spline"}), Encoding, None],
     }
     # Options for reading a source are not sample metadata.
     __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
@@ -123,6 +131,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
                 type(self).__name__,
                 self.get_params(deep=False),
                 {**learned, **fitted.learned},
+                recipe.encoding,
             )
         )
         return self
@@ -134,14 +143,16 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     def _adopt(self, model: AnytimeModel) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
         earlier = self.model_.learned if hasattr(self, "model_") else ()
-        for name in ("feature_names_in_", "classes_", "moments_", *earlier):
+        for name in ("feature_names_in_", "feature_names_out_", "classes_", "moments_", *earlier):
             if name in vars(self):
                 delattr(self, name)
         single, last = not model.target_shape, model.last
         self.model_ = model
-        self.n_features_in_ = model.layout.n_features
+        self.n_features_in_ = model.source.n_features
+        if model.source.names is not None:
+            self.feature_names_in_ = np.asarray(model.source.names, dtype=object)
         if model.layout.names is not None:
-            self.feature_names_in_ = np.asarray(model.layout.names, dtype=object)
+            self.feature_names_out_ = np.asarray(model.layout.names, dtype=object)
         self.feature_groups_, self.sequence_, self.order_ = model.groups, model.sequence, model.sequence.order
         self.coef_path_ = model.stages.coef_path[:, 0] if single else model.stages.coef_path
         self.intercept_path_ = model.stages.intercept_path[:, 0] if single else model.stages.intercept_path
@@ -167,20 +178,32 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             UserWarning,
         )
 
-    def _recipe(self, names: tuple[str, ...] | None, n_features: int) -> tuple[Recipe, Layout]:
-        """Resolve the groups against a table; the recipe numbers the columns that are read."""
+    def _source_layout(self, names: tuple[str, ...] | None, n_features: int) -> Layout:
+        """Resolve the groups against the user's table."""
         groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
-        layout = groups.resolve(names, n_features)
+        return groups.resolve(names, n_features)
+
+    def _recipe(self, layout: Layout, encoding: TableEncoding | None = None) -> Recipe:
+        """Return what to sequence; the recipe numbers the columns that are read."""
+        groups = layout.groups
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
         schedule = as_schedule(self.schedule, groups.names, groups.prices)
-        return Recipe(
-            layout.position, groups.names, groups.prices, self.rule, schedule, limits, self.cost_sensitive, alpha=0.0
-        ), layout
+        how = (self.rule, schedule, limits, self.cost_sensitive)
+        return Recipe(layout.position, groups.names, groups.prices, *how, alpha=0.0, encoding=encoding)
 
-    def _check(self, X: object, y: object, sample_weight: object) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
-        """Check the data and read the grouped columns; the estimator is not changed."""
+    def _check(
+        self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
+    ) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
+        """Check the data and read the grouped columns; the estimator is not changed.
+
+        Raw columns are encoded, as they were before if the encoding is known.
+        """
+        settings = as_encoding(self.encoding)
+        if settings is not None:
+            return self._encoded(settings, X, y, sample_weight, known)
         table = check_table(X, estimator=self)
-        recipe, layout = self._recipe(column_names(X), table.shape[1])
+        layout = self._source_layout(column_names(X), table.shape[1])
+        recipe = self._recipe(layout)
         Y, target_shape = self._target(y, table.shape[0])
         weight = check_weight(sample_weight, table.shape[0])
         read = None if layout.reads_all else layout.read
@@ -189,6 +212,36 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             rows = Rows(numbers_of(table), Y, weight, read)
         return rows, recipe, layout, target_shape
+
+    def _encoded(
+        self, settings: Encoding, X: object, y: object, sample_weight: object, known: TableEncoding | None
+    ) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
+        """Check raw data and encode the grouped columns."""
+        if known is None:
+            table, names, n_features = raw_table(X)
+        else:
+            source = known.source
+            table = known_table(X, source.names, source.n_features, source.read.tolist())
+        Y, target_shape = self._target(y, table.n_rows)
+        weight = check_weight(sample_weight, table.n_rows)
+        if known is None:
+            source = self._source_layout(names, n_features)
+            known = encoding_from(summary_of(table, source, settings, weight), source, settings)
+        recipe = self._recipe(known.layout, known)
+        return Rows(known.encode(table), Y, weight), recipe, known.layout, target_shape
+
+    def _laid_out(self, passes: Passes) -> tuple[Passes, Recipe, Layout]:
+        """Resolve the groups against a source; an encoding takes a pass, and later passes read design columns."""
+        source, settings = passes.source, as_encoding(self.encoding)
+        layout = self._source_layout(source.feature_names, source.n_features)
+        if settings is None:
+            return passes, self._recipe(layout), layout
+        raw = source.raw()
+        summary = ChunkSummary(layout, settings)
+        found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
+        encoding = encoding_from(found, layout, settings)
+        passes = Passes(raw.encoded(encoding), passes.client, passes.progress, passes.count + 1)
+        return passes, self._recipe(encoding.layout, encoding), encoding.layout
 
     def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         """Return y as (n, P) and the shape of one target; classifiers read labels instead."""

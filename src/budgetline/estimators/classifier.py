@@ -17,7 +17,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.data.rows import Rows
-from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
@@ -38,7 +37,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, encoding
         As in :class:`AnytimeRegressor`.
     rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
         "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
@@ -108,7 +107,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         self._validate_params()
         source = self._source_of(X, y, sample_weight, client, None)
         if source is not None:
-            return self._fit_source(source, Passes(source, client, progress))
+            return self._fit_source(Passes(source, client, progress))
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
         classes, rows = self._weighted(rows, y)
         return self._learn(RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe)
@@ -173,8 +172,8 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         """Return the share of labels predicted correctly; keywords as in :meth:`decision_function`."""
         return float(accuracy_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
-    def _fit_source(self, source: Source, passes: Passes) -> Self:
-        recipe, layout = self._recipe(source.feature_names, source.n_features)
+    def _fit_source(self, passes: Passes) -> Self:
+        source = passes.source
         self._check_many_passes(source)
         if self.class_weight is not None:
             raise ValueError("class_weight cannot be used with a source: give the weights as a column")
@@ -182,6 +181,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
             raise ValueError(
                 f"a classifier needs one target, as a vector; the source has a matrix of {source.target_shape[0]}"
             )
+        passes, recipe, layout = self._laid_out(passes)
         labels = passes.total(ChunkLabels(), np.empty(0, dtype=np.intp))
         classes = labels.classes()
         shape = () if classes.size == 2 else (classes.size,)

@@ -102,7 +102,8 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, loss, tol
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, loss, tol,
+    encoding
         As in :class:`AnytimeRegressor`.
     alphas : sequence of float
     cv : int, splitter, iterable or None
@@ -178,7 +179,8 @@ class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, class_weight, tol
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, class_weight, tol,
+    encoding
         As in :class:`AnytimeClassifier`.
     alphas : sequence of float
     cv : int, splitter, iterable or None

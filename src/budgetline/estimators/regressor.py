@@ -16,7 +16,6 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetline.arrays import Float
 from budgetline.data.rows import Rows
-from budgetline.data.sources import Source
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.files import PathName
 from budgetline.inputs import check_table
@@ -58,6 +57,9 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     alpha : float
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
         ``Ridge`` would call it ``alpha · n``.
+    encoding : {"linear", "spline"}, Encoding or None
+        What raw columns become: text, categories, flags, dates, numbers and gaps, see :class:`budgetline.Encoding`. All
+        that a column becomes stays in its group. None: X holds numbers, which are used as they are.
     max_cost, max_groups : float or None, int or None
         Leave out groups that would bring the total cost above this; stop after this many groups.
     min_gain : float
@@ -78,7 +80,9 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     order_ : int array
         Positions of the chosen groups, in order.
     coef_path_, intercept_path_ : arrays of shape (stages, D) and (stages,), or (stages, P, D) and (stages, P)
-        Coefficients after each stage, in the units of X and y.
+        Coefficients after each stage, in the units of X and y, or of the design columns of an encoding.
+    feature_names_out_ : array of str
+        Names of the design columns: with an encoding what the columns of X have become, otherwise these columns.
     coef_, intercept_
         Those of the last stage.
     model_ : AnytimeModel
@@ -154,7 +158,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         family, tol = self._family(), self._tol()
         source = self._source_of(X, y, sample_weight, client, checkpoint)
         if source is not None:
-            return self._fit_source(source, family, tol, Passes(source, client, progress), checkpoint)
+            return self._fit_source(family, tol, Passes(source, client, progress), checkpoint)
         rows, recipe, layout, shape = self._check(X, y, sample_weight)
         return self._learn(RowsTraining(rows, layout, family, tol, shape), recipe)
 
@@ -173,7 +177,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         self._validate_params()
         self._need_squared_error()
         parts = self._parts_of(moments)
-        recipe, layout = self._recipe(parts[0].feature_names, parts[0].n_features)
+        layout = self._source_layout(parts[0].feature_names, parts[0].n_features)
+        recipe = self._recipe(layout)
         return self._learn(MomentsTraining(layout, tuple(part.select(layout.read) for part in parts)), recipe)
 
     @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
@@ -193,9 +198,10 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         self._validate_params()
         self._need_squared_error()
         known = self._known_parts()
-        if known is not None:
+        encoding = self.model_.encoding if known is not None else None
+        if known is not None and encoding is None:
             check_table(X, self.model_.columns)
-        rows, recipe, layout, shape = self._check(X, y, sample_weight)
+        rows, recipe, layout, shape = self._check(X, y, sample_weight, encoding)
         if known is not None and not np.array_equal(self.model_.layout.read, layout.read):
             raise ValueError("the groups use other columns than those of moments_: fit again from the start")
         more = [
@@ -247,16 +253,15 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         """Return R² of the predictions; keywords as in :meth:`predict`."""
         return float(r2_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
 
-    def _fit_source(
-        self, source: Source, family: Family, tol: float, passes: Passes, checkpoint: PathName | None
-    ) -> Self:
-        recipe, layout = self._recipe(source.feature_names, source.n_features)
+    def _fit_source(self, family: Family, tol: float, passes: Passes, checkpoint: PathName | None) -> Self:
+        if not isinstance(family, SquaredError):
+            self._check_many_passes(passes.source)
+        passes, recipe, layout = self._laid_out(passes)
+        source = passes.source
         if isinstance(family, SquaredError):
-            moments = source_moments(source, layout, self._n_folds(), passes.client, passes.progress, checkpoint)
-            return self._learn(moments, recipe)
+            return self._learn(source_moments(passes, layout, self._n_folds(), checkpoint), recipe)
         if checkpoint is not None:
             raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
-        self._check_many_passes(source)
         shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix
         return self._learn(SourceTraining(passes, layout, family, tol, shape), recipe)
 

@@ -167,7 +167,10 @@ def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given
     model.columns.check(held.feature_names, held.n_features)
     if isinstance(held, Moments):
         return model, _from_moments(model, held, metric)
-    return model, _over_source(model, held, metric, fitted)
+    source = held.anew()  # data may have changed since a fit read the same source
+    if model.encoding is not None:
+        source = source.raw().encoded(model.encoding)
+    return model, _over_source(model, source, metric, fitted)
 
 
 def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Float:
@@ -206,9 +209,9 @@ def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float]
 def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: object) -> Float:
     """Return a metric of every stage of a model over a source of its columns, shape (1 + stages,).
 
-    ``fitted`` is what the user gave, which scorers may look at. Data may have changed since a fit read the same source.
+    ``fitted`` is what the user gave, which scorers may look at.
     """
-    source, columns, names = source.anew(), model.last.columns, source.feature_names
+    columns, names = model.last.columns, source.feature_names
     labels = tuple(str(d) if names is None else names[d] for d in columns)
     # which two values a regressor's y has is known only when all rows are seen
     whole = metric is METRICS["accuracy"] and model.classes is None

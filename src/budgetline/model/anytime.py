@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from budgetline.arrays import Array, Float, Table
+from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.encoding.table import TableEncoding
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
 from budgetline.model.stages import Available, LinearModel, StagedModel
@@ -48,6 +49,9 @@ class AnytimeModel:
         The parameters of the estimator.
     learned : mapping
         Further fitted attributes of the estimator, by name: ``cv_scores_``, ``n_passes_``, ….
+    encoding : TableEncoding, or None
+        What the columns of the user's table become. With an encoding, ``layout`` and ``stages`` speak of design
+        columns.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class AnytimeModel:
     estimator: str = "AnytimeModel"
     settings: Mapping[str, Any] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
+    encoding: TableEncoding | None = None
 
     @property
     def groups(self) -> FeatureGroups:
@@ -98,7 +103,13 @@ class AnytimeModel:
     @cached_property
     def columns(self) -> KnownColumns:
         """The columns of the table that the model was fitted on."""
-        return KnownColumns(self.estimator, self.layout.names, self.layout.n_features)
+        source = self.source
+        return KnownColumns(self.estimator, source.names, source.n_features)
+
+    @property
+    def source(self) -> Layout:
+        """The groups, and which columns of the user's table they are."""
+        return self.layout if self.encoding is None else self.encoding.source
 
     @cached_property
     def last(self) -> LinearModel:
@@ -110,7 +121,7 @@ class AnytimeModel:
     ) -> Float:
         """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups."""
         model = self.stages.choose(budget, stage, available)
-        table = prediction_table(self.columns, X, model.columns)
+        table = self._table(X, model.columns)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
 
     def staged_scores(self, X: object) -> Iterator[Float]:
@@ -119,7 +130,12 @@ class AnytimeModel:
 
     def table(self, X: object) -> Table:
         """Return the columns of X that any stage uses, in the order of ``last.columns``."""
-        return prediction_table(self.columns, X, self.last.columns)
+        return self._table(X, self.last.columns)
+
+    def _table(self, X: object, columns: Positions) -> Table:
+        if self.encoding is not None:
+            return self.encoding.table(X, columns)
+        return prediction_table(self.columns, X, columns)
 
     def respond(self, scores: Float, method: str) -> Array:
         """Turn scores (n, P) into the result of the estimator's method of this name."""

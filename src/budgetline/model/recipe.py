@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Positions
+from budgetline.encoding.table import TableEncoding
 from budgetline.groups.prices import Prices
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Schedule
@@ -24,6 +25,7 @@ class Recipe:
     limits: Limits
     cost_sensitive: bool
     alpha: float
+    encoding: TableEncoding | None = None
 
     @property
     def by_group(self) -> Positions:

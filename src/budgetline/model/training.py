@@ -15,7 +15,7 @@ from sklearn.model_selection import check_cv
 from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
-from budgetline.data.sources import Chunk, Source
+from budgetline.data.sources import Chunk
 from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.inputs import check_finite
@@ -25,7 +25,6 @@ from budgetline.model.linear import fit_moments, fit_rows, gram_fits
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family, SquaredError
-from budgetline.progress import Progress
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
@@ -305,26 +304,20 @@ class StageLosses:
         return RowSums(weight, weight * mean)
 
 
-def source_moments(
-    source: Source,
-    layout: Layout,
-    n_folds: int | None,
-    client: object,
-    progress: Progress,
-    checkpoint: PathName | None,
-) -> MomentsTraining:
+def source_moments(passes: Passes, layout: Layout, n_folds: int | None, checkpoint: PathName | None) -> MomentsTraining:
     """Return the moments of a source, or of its folds, from one pass."""
-    names, shape = layout.names_read, source.target_shape
+    source, client, progress = passes.source, passes.client, passes.progress
+    names, shape, count = layout.names_read, source.target_shape, passes.count + 1
     columns = columns_read(layout)
     if n_folds is None:
         statistic = ChunkMoments(names, shape)
         total = sum_over(source, statistic, columns, client=client, progress=progress, checkpoint=checkpoint)
-        return MomentsTraining(layout, (not_empty(total),), n_passes=1)
+        return MomentsTraining(layout, (not_empty(total),), n_passes=count)
     if checkpoint is not None:
         raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
     by_fold = MomentsOfFolds(names, shape, n_folds)
     found = not_empty(sum_over(source, by_fold, columns, client=client, progress=progress))
-    return MomentsTraining(layout, no_empty_fold(found.parts), n_passes=1)
+    return MomentsTraining(layout, no_empty_fold(found.parts), n_passes=count)
 
 
 def no_empty_fold(parts: Sequence[Moments | None]) -> tuple[Moments, ...]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines import GroupLassoPath
 from budgetline.codec import AtLeast, Shape, arrays_of
+from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.groups import Layout
@@ -28,6 +29,7 @@ from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.objectives.glm import Expansion
+from budgetline.persistence.encoding_record import ColumnRecord, CurveArrays, encoding_of, parts_of
 from budgetline.persistence.settings import Setting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -36,7 +38,10 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-LATER_SETTINGS = {"AnytimeRegressorCV": {"loss", "tol"}, "GroupLassoPath": {"max_groups"}}
+LATER_SETTINGS = {name: {"encoding"} for name in ESTIMATORS} | {
+    "AnytimeRegressorCV": {"encoding", "loss", "tol"},
+    "GroupLassoPath": {"encoding", "max_groups"},
+}
 """Settings that files of version 0.1 do not have; their defaults are what that version did."""
 SEARCH = ("alpha", "cv_scores")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
@@ -98,6 +103,10 @@ class ModelRecord:
     path_intercept: Annotated[Float | None, Shape("lambdas targets")] = None
     dual_gaps: Annotated[Float | None, Shape("lambdas")] = None
     entry_lambdas: Annotated[Float | None, Shape("groups", finite=False)] = None
+    encoding: tuple[ColumnRecord, ...] = ()
+    knots: Annotated[tuple[Float, ...], Shape("*")] = ()
+    pieces: Annotated[tuple[Float, ...], Shape("* * *")] = ()
+    penalties: Annotated[tuple[Float, ...], Shape("*")] = ()
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -109,7 +118,8 @@ class ModelRecord:
         """Whether the arrays of a loaded model that grow with the columns of X are out of proportion to the file."""
         stages, P = self.intercept.shape
         lambdas = 0 if self.lambdas is None else self.lambdas.size
-        unfolded: int = 8 * self.n_features * (P * (1 + stages + lambdas) + 2)
+        columns = self.mean.size if self.encoding else self.n_features
+        unfolded: int = 8 * columns * (P * (1 + stages + lambdas) + 2)
         return unfolded > max(SMALL, LARGEST_RATIO * self.stored_bytes)
 
 
@@ -119,14 +129,15 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         raise TypeError("loss is a ConvexLoss: its functions cannot be saved, and predictions need them")
     stages, sequence, read = model.stages, model.sequence, model.layout.read
     settings, left_out = _settings_of(model)
+    encoding, curves = parts_of(model.encoding)
     record = ModelRecord(
         estimator=model.estimator,
         version=_version(),
         settings=settings,
         left_out=left_out,
         feature_groups=model.groups,
-        n_features=model.layout.n_features,
-        feature_names=model.layout.names,
+        n_features=model.source.n_features,
+        feature_names=model.source.names,
         target_shape=model.target_shape,
         family=type(model.family).__name__,
         null_value=sequence.null_value,
@@ -138,6 +149,8 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         null_intercept=stages.null_intercept,
         mean=stages.mean[read],
         scale=stages.scale[read],
+        encoding=encoding,
+        **vars(curves),
         **_subset_parts(stages),
         **_learned_parts(model),
     )
@@ -211,17 +224,28 @@ def estimator_of(record: ModelRecord) -> Model:
     if missing or given & left_out or not given | left_out <= set(defaults):
         raise ValueError(f"the settings are not those of {name}")
     settings = defaults | record.settings
-    layout, family = _layout(record), _family(record, takes_loss="loss" in settings)
+    encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
+    layout = _source(record) if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
     learned = _learned(record, layout, searched="alphas" in settings)
     learned |= {"fold_moments_": tuple(folds)} if folds else {}
     stages, shape, classes = _stages(record, layout, family), record.target_shape, record.classes
     alpha = float(settings["alpha"]) if record.alpha is None else record.alpha
-    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned)
+    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned, encoding)
     return cast(Model, ESTIMATORS[name].from_model(model))
 
 
-def _layout(record: ModelRecord) -> Layout:
+def _encoding(record: ModelRecord) -> TableEncoding | None:
+    """Return the encoding, if there is one."""
+    curves = CurveArrays(record.knots, record.pieces, record.penalties)
+    if record.encoding:
+        return encoding_of(record.encoding, curves, _source(record))
+    if any(vars(curves).values()):
+        raise ValueError("knots, pieces and penalties are for an encoding")
+    return None
+
+
+def _source(record: ModelRecord) -> Layout:
     """Find the groups among the columns; refuse numbers of columns that nothing in the file accounts for."""
     groups, D, names = record.feature_groups, record.n_features, record.feature_names
     if names is not None and len(names) != D:

@@ -11,6 +11,7 @@ import numpy as np
 
 from budgetline.arrays import Array
 from budgetline.codec import As, AtLeast, codec_of
+from budgetline.encoding import Encoding
 from budgetline.groups import FeatureGroups
 from budgetline.groups.record import StoredGroups
 from budgetline.messages import shown
@@ -104,6 +105,7 @@ KINDS: dict[str, tuple[tuple[type, ...], Any, Callable[[Any], object], Callable[
     "array": ((np.ndarray,), ArrayRecord, _record, _array),
     "scalar": ((), ArrayRecord, _record, lambda record: _array(record)[()]),
     "FeatureGroups": ((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
+    "Encoding": ((Encoding,), dict[str, Setting], vars, lambda settings: Encoding(**settings)),
     "schedule": (
         tuple(SCHEDULES.values()),
         tuple[str, dict[str, Setting]],

@@ -18,7 +18,13 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.data.dask import Client, is_distributed
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
+from budgetline.encoding import Encoding
+from budgetline.encoding.fitting import summary_of
+from budgetline.encoding.raw import partial_table
+from budgetline.encoding.summaries import TableSummary
+from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
+from budgetline.groups import Layout
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
 from budgetline.progress import Bar, Progress, make_bar
@@ -43,10 +49,50 @@ def sum_over(
     the sums of partitions, if they are moments: a pass that was interrupted continues where it stopped.
     """
     memory = Checkpoint(None if checkpoint is None else Path(checkpoint))
+    if source.encoding is not None:
+        read, encoding = source.encoding.read_for(columns), source.encoding
+        statistic, columns = OfEncoded(statistic, columns, read, encoding.digest, encoding), read
     if client is not None or is_distributed(source):
         return sum_with_dask(source, statistic, columns, client, memory)
     with make_bar(progress, "rows", source.about_rows) as bar:
         return tree_sum(_sums(source, statistic, columns, memory, bar))
+
+
+@dataclass(frozen=True)
+class OfEncoded(Generic[S]):
+    """A statistic of design columns, for chunks of the raw columns ``read``; None: all design columns."""
+
+    statistic: Statistic[S]
+    columns: Positions | None
+    read: Positions
+    digest: str
+    encoding: TableEncoding = field(repr=False)
+
+    def __call__(self, chunk: Chunk) -> S | None:
+        """Encode the chunk and return its statistic."""
+        with chunk.located():
+            X = self._encoded(chunk)
+        return self.statistic(replace(chunk, X=X))
+
+    def _encoded(self, chunk: Chunk) -> Float:
+        if not self.read.size:
+            return np.empty((chunk.n_rows, 0))
+        return self.encoding.encode(partial_table(chunk.X, self.read), self.columns)
+
+
+@dataclass(frozen=True)
+class ChunkSummary:
+    """The statistic that sums to the summaries of raw columns; ``source`` says which are read."""
+
+    source: Layout
+    settings: Encoding
+
+    def __call__(self, chunk: Chunk) -> TableSummary | None:
+        """Summarise the rows of positive weight of a chunk."""
+        if chunk.weight is not None and not chunk.weight.any():
+            return None
+        with chunk.located():
+            return summary_of(partial_table(chunk.X, self.source.read), self.source, self.settings, chunk.weight)
 
 
 def _sums(

@@ -1,0 +1,223 @@
+"""Raw tables: columns of any kind, read one at a time as numbers or as levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+
+from budgetline.arrays import Array, Float, Positions
+from budgetline.inputs import Frame, NamedArray, check_table, column_names, is_missing, numbers_of
+from budgetline.messages import shown
+
+DAY = 86400.0
+"""Dates and times become days since 1970, durations days, times of day parts of a day."""
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """The entries of a column: numbers (n,), NaN where missing, or codes (n,) of levels, −1 where missing."""
+
+    name: str
+    numbers: Float | None = None
+    codes: Positions | None = None
+    levels: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> Any:
+        """Which entries are missing, a mask of shape (n,)."""
+        return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
+
+    def as_numbers(self) -> Float:
+        """Return the entries as numbers; levels are an error, unless all are missing."""
+        if self.numbers is not None:
+            if np.isinf(self.numbers).any():
+                row = int(np.isinf(self.numbers).argmax())
+                raise ValueError(f"column {shown(self.name)} contains infinity, first in row {row}")
+            return self.numbers
+        if self.levels:
+            raise ValueError(f"column {shown(self.name)} holds text such as {shown(self.levels[0])}, not numbers")
+        return np.full(np.asarray(self.codes).size, np.nan)
+
+    def as_levels(self) -> tuple[Positions, tuple[str, ...]]:
+        """Return the entries as codes and levels; different numbers are different levels."""
+        if self.codes is not None:
+            return self.codes, self.levels
+        assert self.numbers is not None
+        values, codes = np.unique(self.numbers, return_inverse=True)  # NaN comes last, once
+        codes = np.where(np.isnan(self.numbers), -1, codes).astype(np.intp)
+        return codes, tuple(level_text(value) for value in values[~np.isnan(values)].tolist())
+
+
+@dataclass(frozen=True)
+class FrameTable:
+    """A data frame; ``positions`` are those of the known columns among its own, −1 where it has none."""
+
+    frame: Frame
+    positions: Positions
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.frame.shape[0])
+
+    def column(self, d: int, name: str) -> RawColumn:
+        """Read a column by its type."""
+        return series_column(self.frame[:, int(self.positions[d])], name)
+
+
+@dataclass(frozen=True)
+class ArrayTable:
+    """A 2-d array of numbers, texts or objects; ``positions`` as in :class:`FrameTable`."""
+
+    values: Array
+    positions: Positions
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    def column(self, d: int, name: str) -> RawColumn:
+        """Read a column by its type."""
+        values = self.values[:, int(self.positions[d])]
+        if values.dtype.kind in "fiu":
+            return RawColumn(name, values.astype(np.float64))
+        return object_column(values.tolist(), name)
+
+
+RawTable = FrameTable | ArrayTable
+"""A table whose columns are read one at a time."""
+
+
+def raw_table(X: object) -> tuple[RawTable, tuple[str, ...] | None, int]:
+    """Return a table of any kind, the names of its columns, if it has any, and their number."""
+    if sparse.issparse(X):
+        raise TypeError("X is a sparse matrix, which holds numbers that need no encoding: give encoding=None")
+    names = column_names(X)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        check_table(X)
+        D = frame.shape[1]
+        return FrameTable(frame, np.arange(D)), names, D
+    values = X.values if isinstance(X, NamedArray) else np.asarray(X, dtype=object if _listed(X) else None)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"X must be a table with rows and columns, got an array of shape {values.shape}")
+    return ArrayTable(values, np.arange(values.shape[1])), names, int(values.shape[1])
+
+
+def known_table(X: object, known: tuple[str, ...] | None, n_features: int, needed: Iterable[int]) -> RawTable:
+    """Return a table whose columns are at the known positions; data frames are matched by name.
+
+    A frame may have its columns in any order, may have more, and must have those that are needed.
+    """
+    table, names, D = raw_table(X)
+    if known is None or names is None:
+        if n_features != D:
+            raise ValueError(f"X has {D} features, the model was fitted on {n_features}")
+        return table
+    place = {name: d for d, name in enumerate(names)}
+    positions = np.array([place.get(name, -1) for name in known], dtype=np.intp)
+    if absent := [known[d] for d in needed if positions[d] < 0]:
+        raise ValueError(f"X has no column {shown(absent[0])}, which this prediction needs")
+    return replace(table, positions=positions)
+
+
+def raw_part(X: object, columns: Positions | None) -> Any:
+    """Return columns of a table as they are, None: all, as a data frame or an array."""
+    table, _, D = raw_table(X)
+    columns = np.arange(D) if columns is None else columns
+    if isinstance(table, FrameTable):
+        return table.frame.select(nw.nth(*columns.tolist())) if columns.size else np.empty((table.n_rows, 0))
+    return table.values[:, columns]
+
+
+def partial_table(X: object, read: Positions) -> RawTable:
+    """Return a table of which only the columns at the positions ``read``, ascending, are there."""
+    table, _, _ = raw_table(X)
+    positions = np.full(int(read[-1]) + 1, -1)
+    positions[read] = np.arange(read.size)
+    return replace(table, positions=positions)
+
+
+def _listed(X: object) -> bool:
+    return isinstance(X, list | tuple)
+
+
+def series_column(series: nw.Series[Any], name: str) -> RawColumn:
+    """Read a column of a data frame by its type."""
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return RawColumn(name, numbers_of(series.to_frame())[:, 0].astype(np.float64))
+    if dtype in (nw.Categorical, nw.Enum):
+        return _levels([None if is_missing(value) else value for value in series.to_list()], name)
+    if dtype == nw.Datetime or dtype == nw.Date:
+        moments = series.cast(nw.Datetime("us")) if dtype == nw.Date else series
+        return RawColumn(name, _floats(moments.dt.timestamp("us").to_list()) / (1e6 * DAY))
+    if dtype == nw.Duration:
+        return RawColumn(name, _floats(series.dt.total_microseconds().to_list()) / (1e6 * DAY))
+    return object_column(series.to_list(), name)
+
+
+def object_column(values: Sequence[Any], name: str) -> RawColumn:
+    """Read Python objects: all of them numbers, dates, or texts and flags, apart from the missing ones."""
+    kinds = {_kind(kind) for kind in set(map(type, values)) if kind is not type(None)}
+    if kinds <= {"text"}:  # the usual case
+        return _levels(values, name)
+    values = [None if is_missing(value) else value for value in values]
+    kinds = {_kind(kind) for kind in set(map(type, values)) if kind is not type(None)}
+    if len(kinds) > 1 or "" in kinds:
+        odd = " and ".join(sorted({type(value).__name__ for value in values if value is not None}))
+        raise ValueError(f"column {shown(name)} holds {odd}: make it numbers or text, or leave it out")
+    if kinds == {"number"}:
+        return RawColumn(name, _floats(values))
+    if kinds == {"date"}:
+        return RawColumn(name, _floats([None if value is None else _days(value) for value in values]))
+    return _levels(values, name)
+
+
+def _kind(kind: type) -> str:
+    if issubclass(kind, str | bool | np.bool_):
+        return "text"
+    if issubclass(kind, Real | Decimal):
+        return "number"
+    return "date" if issubclass(kind, date | time | timedelta | np.datetime64 | np.timedelta64) else ""
+
+
+def _levels(values: Iterable[Any], name: str) -> RawColumn:
+    number: dict[Any, int] = {None: -1}
+    codes = [number.setdefault(value, len(number) - 1) for value in values]
+    levels = tuple(level_text(value) for value in number if value is not None)
+    if len(set(levels)) < len(levels):  # True and "True"
+        raise ValueError(f"column {shown(name)} holds flags and text: make it one of them, or leave it out")
+    return RawColumn(name, codes=np.array(codes, dtype=np.intp), levels=levels)
+
+
+def level_text(value: object) -> str:
+    """Return a value as the name of a level; whole numbers without a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _floats(values: Iterable[Any]) -> Float:
+    return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+
+
+def _days(value: Any) -> float:
+    """Return a date or time as days since 1970, a duration as days, a time of day as a part of the day."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return float(value.astype(f"{value.dtype.kind}8[us]").astype(np.int64)) / (1e6 * DAY)
+    if isinstance(value, timedelta):
+        return value.total_seconds() / DAY
+    if isinstance(value, time):
+        return (value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6) / DAY
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    return (moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta()) - datetime(1970, 1, 1)) / timedelta(1)

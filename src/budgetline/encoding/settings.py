@@ -1,0 +1,116 @@
+"""Encoding: what raw columns shall become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from budgetline.arrays import Float
+from budgetline.budgets import check_integer, check_number
+from budgetline.messages import shown, some
+
+KINDS = ("linear", "spline", "levels")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the columns of a raw table become: numbers, curves or levels, each inside the group of its column.
+
+    Parameters
+    ----------
+    numbers : {"linear", "spline", "levels"}
+        "linear": the number, with values beyond the quantiles 1 % and 99 % moved there if the tails are heavy.
+        "spline": smooth curves (natural cubic splines), straight beyond the outer knots. The ridge penalises curves
+        more the more they bend. "levels": every different number is a level.
+    knots : int or sequence of numbers
+        How many knots a spline has, at quantiles; or the knots.
+    min_rows : int
+        Levels with fewer rows than this (weights count) are merged into one. Unknown levels are treated like them.
+    max_levels : int
+        Levels that are kept at most, the most frequent ones; the others are merged.
+    interactions : int
+        How many pairs of columns are added, as free groups that require the groups of both columns.
+    columns : mapping column -> kind or settings
+        Exceptions, by name (or position): ``{"zip": "levels", "age": {"numbers": "spline", "knots": [20, 40, 60]}}``.
+
+    Text, categories and flags are always levels. A missing value is a level, or the mean and a flag for numbers. Dates
+    are numbers of days.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from budgetline import AnytimeRegressor, Encoding
+    >>> table = pd.DataFrame({"age": [20, 35, None, 60], "town": ["Ulm", "Bonn", "Ulm", None]})
+    >>> model = AnytimeRegressor(encoding=Encoding("linear", min_rows=1)).fit(table, [1.0, 2.0, 3.0, 4.0])
+    >>> model.feature_names_out_.tolist()
+    ['age', 'age=(missing)', 'town=Ulm', 'town=Bonn', 'town=(missing)']
+    """
+
+    numbers: str = "spline"
+    knots: Any = 7
+    min_rows: int = 10
+    max_levels: int = 50
+    interactions: int = 0
+    columns: Mapping[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.numbers not in KINDS:
+            raise ValueError(f"numbers must be one of {some(KINDS)}, got {shown(self.numbers)}")
+        if not isinstance(self.knots, int):
+            given_knots(self.knots)
+        else:
+            check_integer("knots", self.knots, ge=2)
+        check_number("min_rows", self.min_rows, "number", ge=0)
+        check_integer("max_levels", self.max_levels, ge=1)
+        check_integer("interactions", self.interactions, ge=0)
+        if not isinstance(self.columns, Mapping):
+            raise TypeError(f"columns must be a mapping of columns to kinds, got {shown(self.columns)}")
+        for name, given in self.columns.items():
+            self._of(name, given)
+
+    def of(self, d: int, name: str | None) -> Encoding:
+        """Return the settings of a column, by its position and its name, if it has one."""
+        given = self.columns.get(d if name is None else name)
+        return self if given is None else self._of(name if name is not None else d, given)
+
+    def check_columns(self, names: tuple[str, ...] | None, n_features: int) -> None:
+        """Raise an error for settings of a column that is not there."""
+        known = set(range(n_features) if names is None else names)
+        if unknown := [name for name in self.columns if name not in known]:
+            raise ValueError(f"encoding has settings for column {shown(unknown[0])}, which is not in X")
+
+    def _of(self, name: object, given: object) -> Encoding:
+        changes = {"numbers": given} if isinstance(given, str) else given
+        allowed = [f.name for f in fields(self) if f.name not in ("columns", "interactions")]
+        if not isinstance(changes, Mapping) or not set(changes) <= set(allowed):
+            raise ValueError(
+                f"the encoding of column {shown(name)} must be one of {some(KINDS)}, or a mapping with entries among "
+                f"{some(allowed)}, got {shown(given)}"
+            )
+        try:
+            return replace(self, **{**changes, "columns": {}})
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"column {shown(name)}: {error}") from error
+
+
+def given_knots(knots: object) -> Float:
+    """Return knots that a user gives, ascending."""
+    try:
+        found = np.unique(np.asarray(knots, dtype=np.float64))
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 1 or found.size < 2 or not np.isfinite(found).all():
+        raise ValueError(f"knots must be a number of knots, or two or more different numbers, got {shown(knots)}")
+    return found
+
+
+def as_encoding(given: object) -> Encoding | None:
+    """Return the encoding that an estimator's parameter stands for."""
+    if given is None or isinstance(given, Encoding):
+        return given
+    if given in ("linear", "spline"):
+        return Encoding(str(given))
+    raise ValueError(f"encoding must be None, 'linear', 'spline' or an Encoding, got {shown(given)}")

@@ -1,0 +1,152 @@
+"""What one pass over a raw column adds up: counts of levels, and a sketch of the distribution of numbers.
+
+Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOST_VALUES`` different entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from budgetline.arrays import Float
+from budgetline.encoding.raw import RawColumn
+from budgetline.messages import shown
+
+MOST_VALUES = 1 << 14
+"""Different numbers that a sketch keeps."""
+MOST_LEVELS = 1 << 17
+"""Different levels that are counted."""
+
+
+@dataclass(frozen=True)
+class NumberSummary:
+    """Different numbers, ascending, and their weights, both (m,); total weight of missing entries.
+
+    ``error`` bounds by how much the weight of the entries up to a value may be off: each time that a sketch of weight W
+    is thinned out, 4 W / MOST_VALUES are added.
+    """
+
+    values: Float
+    weights: Float
+    missing: float = 0.0
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, numbers: Float, weight: Float | None) -> NumberSummary:
+        """Summarise entries (n,), NaN where they are missing."""
+        weight = np.ones(numbers.size) if weight is None else weight
+        gaps = np.isnan(numbers)
+        there = ~gaps & (weight > 0)
+        return cls._sorted(numbers[there], weight[there], float(weight[gaps].sum()), 0.0)
+
+    @classmethod
+    def _sorted(cls, numbers: Float, weight: Float, missing: float, error: float) -> NumberSummary:
+        values, which = np.unique(numbers, return_inverse=True)
+        found = cls(values, np.bincount(which, weight, values.size).astype(np.float64), missing, error)
+        return found if values.size <= MOST_VALUES else found._thinned()
+
+    @property
+    def total(self) -> float:
+        """Weight of the entries that are not missing."""
+        return float(self.weights.sum())
+
+    def __add__(self, other: NumberSummary) -> NumberSummary:
+        values, weights = np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
+        return self._sorted(values, weights, self.missing + other.missing, self.error + other.error)
+
+    def _thinned(self) -> NumberSummary:
+        """Move the weight of neighbours onto one of them; heavy values, the least and the largest stay."""
+        step = 2 * self.total / MOST_VALUES
+        ends = np.cumsum(self.weights)
+        last = np.flatnonzero(np.diff(np.floor(ends / step), append=np.inf) > 0)
+        heavy = np.flatnonzero(self.weights > step)
+        keep = np.unique(np.concatenate([[0], last, heavy, np.maximum(heavy - 1, 0)]))
+        weights = np.diff(ends[keep], prepend=0.0)  # exact up to each value that is kept
+        return NumberSummary(self.values[keep], weights, self.missing, self.error + 2 * step)
+
+    def quantiles(self, shares: Float) -> Float:
+        """Return the least values up to which the entries have at least these shares of the weight."""
+        ends = np.cumsum(self.weights)
+        where = np.searchsorted(ends, np.asarray(shares) * ends[-1] * (1 - 1e-12))
+        return np.asarray(self.values[np.minimum(where, ends.size - 1)])
+
+
+@dataclass(frozen=True)
+class LevelSummary:
+    """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted."""
+
+    weights: dict[str, float]
+    missing: float = 0.0
+    lost: float = 0.0
+
+    @classmethod
+    def of(cls, column: RawColumn, weight: Float | None) -> LevelSummary:
+        """Count the levels of a column."""
+        codes, levels = column.as_levels()
+        weight = np.ones(codes.size) if weight is None else weight
+        missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
+        return cls({k: w for k, w in zip(levels, mass, strict=True) if w > 0}, missing)._bounded()
+
+    @property
+    def total(self) -> float:
+        """Weight of the entries that are not missing."""
+        return sum(self.weights.values()) + self.lost
+
+    def __add__(self, other: LevelSummary) -> LevelSummary:
+        both = dict(self.weights)
+        for level, weight in other.weights.items():
+            both[level] = both.get(level, 0.0) + weight
+        return LevelSummary(both, self.missing + other.missing, self.lost + other.lost)._bounded()
+
+    def ranked(self) -> list[tuple[str, float]]:
+        """Return levels and weights, the heaviest first."""
+        return sorted(self.weights.items(), key=lambda item: (-item[1], item[0]))
+
+    def _bounded(self) -> LevelSummary:
+        if len(self.weights) <= MOST_LEVELS:
+            return self
+        ranked = self.ranked()
+        lost = sum(weight for _, weight in ranked[MOST_LEVELS // 2 :])
+        return LevelSummary(dict(ranked[: MOST_LEVELS // 2]), self.missing, self.lost + lost)
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """The summary of a column, as numbers or as levels; None for a column that is missing so far."""
+
+    name: str
+    found: NumberSummary | LevelSummary | None
+    missing: float
+
+    @classmethod
+    def of(cls, column: RawColumn, weight: Float | None, as_levels: bool) -> ColumnSummary:
+        """Summarise a column as what it is, or numbers as levels."""
+        gaps = column.missing
+        if gaps.all():
+            return cls(column.name, None, float(gaps.size if weight is None else weight.sum()))
+        if column.numbers is None or as_levels:
+            counted = LevelSummary.of(column, weight)
+            return cls(column.name, counted, counted.missing)
+        sketched = NumberSummary.of(column.as_numbers(), weight)
+        return cls(column.name, sketched, sketched.missing)
+
+    def __add__(self, other: ColumnSummary) -> ColumnSummary:
+        missing = self.missing + other.missing
+        if self.found is None or other.found is None:
+            return ColumnSummary(self.name, self.found or other.found, missing)
+        if isinstance(self.found, NumberSummary) and isinstance(other.found, NumberSummary):
+            return ColumnSummary(self.name, self.found + other.found, missing)
+        if isinstance(self.found, LevelSummary) and isinstance(other.found, LevelSummary):
+            return ColumnSummary(self.name, self.found + other.found, missing)
+        raise ValueError(f"column {shown(self.name)} holds numbers in some rows and text in others")
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """The summaries of some columns of a table."""
+
+    columns: tuple[ColumnSummary, ...]
+
+    def __add__(self, other: TableSummary) -> TableSummary:
+        return TableSummary(tuple(a + b for a, b in zip(self.columns, other.columns, strict=True)))
