@@ -29,6 +29,7 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
+    Encoding,
     FeatureGroups,
     FixedOrder,
     GroupLassoPath,
@@ -63,6 +64,14 @@ def data(n=80):
 
 def frame():
     return pd.DataFrame(data()[0], columns=NAMES)
+
+
+def raw():
+    """Return the frame with a column of text and one with gaps."""
+    found = frame()
+    found[NAMES[1]] = np.array(["low", "middle", "high"], dtype=object)[np.digitize(found[NAMES[1]], [-0.5, 0.5])]
+    found.loc[::9, NAMES[2:4]] = None
+    return found
 
 
 def labels(kind):
@@ -111,6 +120,10 @@ def fits():
         "shared costs": (X, lambda: AnytimeRegressor(SHARING).fit(X, y)),
         "no stage": (X, lambda: AnytimeRegressor(GROUPS, max_cost=0.25).fit(X, y)),
         "singular": (singular(), lambda: AnytimeRegressor(GROUPS, alpha=0.0).fit(singular(), y)),
+        "encoded": (raw(), lambda: AnytimeRegressor(NAMED, encoding=Encoding("spline", 4, min_rows=9)).fit(raw(), y)),
+        "encoded classifier": (raw(), lambda: AnytimeClassifier(
+            encoding=Encoding("linear", columns={"e": {"numbers": "spline", "knots": [-1.0, 0.5, 1]}}), **score
+        ).fit(raw(), labels("two texts"))),
         "two targets": (X, lambda: AnytimeRegressor(GROUPS).fit(X, Y)),
         "one target": (X, lambda: AnytimeRegressor([[0, 1], [3, 2], [4, 5]]).fit(X, Y[:, :1])),
         "wide": (wide(), lambda: AnytimeRegressor(max_groups=3).fit(wide(), y)),
@@ -632,7 +645,8 @@ def test_deep_nesting_is_damage(tmp_path):
 
 # -- damage -----------------------------------------------------------------------------------------------------------
 
-DAMAGED = ["frame", "shared costs", "singular", "poisson", "shrunken lasso", "class weights", "two class search"]
+DAMAGED = ["frame", "encoded", "shared costs", "singular", "poisson", "shrunken lasso", "class weights"]
+DAMAGED += ["two class search"]
 
 
 def flipped(data, rng):
@@ -693,7 +707,7 @@ def change_field(fields, rng):
 
 def change_array(arrays, rng):
     name = rng.choice(sorted(arrays))
-    array = arrays[name]
+    array = np.atleast_1d(arrays[name])
     what = rng.randrange(9)
     if what == 0:
         del arrays[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -113,14 +114,17 @@ class LevelEncoder:
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
         codes, levels = column.as_levels()
-        place = {level: k for k, level in enumerate(self.levels)}
-        other = len(self.levels) if self.rare else -1
+        place, other = self._place, len(self.levels) if self.rare else -1
         gap = self.width - 1 if self.missing else other
         flags = np.array([*(place.get(level, other) for level in levels), gap], dtype=np.intp)[codes]
         found = np.zeros((codes.size, self.width))
         rows = np.flatnonzero(flags >= 0)
         found[rows, flags[rows]] = 1.0
         return found
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {level: k for k, level in enumerate(self.levels)}
 
 
 Encoder = NumberEncoder | LevelEncoder

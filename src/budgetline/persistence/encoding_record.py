@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -55,18 +56,21 @@ def encoding_of(records: tuple[ColumnRecord, ...], arrays: CurveArrays, source: 
     numbers = [record for record in records if record.levels is None]
     if not len(numbers) == len(arrays.knots) == len(arrays.pieces) == len(arrays.penalties):
         raise ValueError(f"knots, pieces and penalties must be those of {len(numbers)} columns")
-    curves = iter(zip(arrays.knots, arrays.pieces, arrays.penalties, strict=True))
-    return TableEncoding(source, tuple(_encoder(r, *next(curves)) if r.levels is None else _levels(r) for r in records))
+    number = count()
+    return TableEncoding(
+        source, tuple(_numbers(r, arrays, next(number)) if r.levels is None else _levels(r) for r in records)
+    )
 
 
-def _encoder(record: ColumnRecord, knots: Float, pieces: Float, penalties: Float) -> NumberEncoder:
+def _numbers(record: ColumnRecord, arrays: CurveArrays, k: int) -> NumberEncoder:
+    knots, pieces, penalties = arrays.knots[k], arrays.pieces[k], arrays.penalties[k]
     if record.fill is None or record.rare:
         raise ValueError("an entry of encoding is neither of levels nor of numbers")
     if not knots.size or np.any(np.diff(knots) <= 0) or pieces.shape[:2] != (knots.size + 1, 4) or not pieces.size:
-        raise ValueError("knots must ascend, with one piece of four powers more than knots")
+        raise ValueError(f"knots{k} must ascend, and pieces{k} must be four powers of one piece more")
     found = NumberEncoder(Curve(knots, pieces), record.fill, penalties, record.spikes, record.missing)
     if penalties.size != found.width or np.any(penalties <= 0):
-        raise ValueError(f"penalties must be {found.width} positive numbers")
+        raise ValueError(f"penalties{k} must be {found.width} positive numbers")
     return found
 
 

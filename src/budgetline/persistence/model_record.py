@@ -241,7 +241,7 @@ def _encoding(record: ModelRecord) -> TableEncoding | None:
     if record.encoding:
         return encoding_of(record.encoding, curves, _source(record))
     if any(vars(curves).values()):
-        raise ValueError("knots, pieces and penalties are for an encoding")
+        raise ValueError("encoding is missing, of which knots, pieces and penalties are parts")
     return None
 
 

@@ -20,7 +20,7 @@ from budgetline.arrays import Float
 from budgetline.budgets import check_integer, check_number
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.values import ColumnReader
+from budgetline.runtime.values import Reader
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -126,7 +126,7 @@ def never() -> bool:
 
 
 def run(
-    extractor: Extractor, reader: ColumnReader, raws: list[object], stop: Callable[[], bool] = never
+    extractor: Extractor, reader: Reader, raws: list[object], stop: Callable[[], bool] = never
 ) -> Result | Fault:
     """Call an extractor on inputs. Between inputs, and before another try, ``stop`` is asked whether to stop."""
 
@@ -142,7 +142,7 @@ def run(
     return _stacked([LATE if k and stop() else tried(raw, None) for k, raw in enumerate(raws)], reader.width)
 
 
-async def run_async(extractor: Extractor, reader: ColumnReader, raws: list[object]) -> Result | Fault:
+async def run_async(extractor: Extractor, reader: Reader, raws: list[object]) -> Result | Fault:
     """Do the same for async functions: all inputs at once. Late calls are cancelled from outside."""
 
     async def tried(argument: object, n: int | None) -> Result | Fault:
@@ -206,7 +206,7 @@ def naming(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {raised(error).message}") from error
 
 
-def checked(reader: ColumnReader, value: object, n: int | None) -> Result | Fault:
+def checked(reader: Reader, value: object, n: int | None) -> Result | Fault:
     """Return the values of n inputs (None: of a single one), with a fault for every row that is not finite."""
     try:
         values = value if isinstance(value, Fault) else reader.read(value, n)
@@ -219,8 +219,7 @@ def checked(reader: ColumnReader, value: object, n: int | None) -> Result | Faul
     faults = {}
     for i in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
         d = int(np.argmin(np.isfinite(values[i])))
-        column = d if reader.names is None else shown(reader.names[d])
-        faults[i] = Fault("not finite", f"column {column} holds {values[i, d]}")
+        faults[i] = Fault("not finite", f"column {reader.label(d)} holds {values[i, d]}")
     if n is None:
         return faults[0]
     values = values.copy()

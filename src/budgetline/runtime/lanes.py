@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Extractor, Result, never, raised, run, run_async
-from budgetline.runtime.values import ColumnReader
+from budgetline.runtime.values import Reader
 
 CLOSED = Fault("refused", "the runner is closed")
 UNFINISHED = Fault("late", "not done")
@@ -28,7 +28,7 @@ class Call:
 
     position: int
     extractor: Extractor
-    reader: ColumnReader
+    reader: Reader
     raws: list[object]
     started: float
     send: Callable[[Call], None]

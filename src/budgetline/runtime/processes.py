@@ -22,9 +22,9 @@ from budgetline.runtime.answer import Fault
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.extractors import Extractor, Result, attempt, run
 from budgetline.runtime.lanes import UNFINISHED, Call, QueueLane
-from budgetline.runtime.values import ColumnReader
+from budgetline.runtime.values import Reader
 
-Functions = Mapping[int, tuple[Extractor, ColumnReader]]
+Functions = Mapping[int, tuple[Extractor, Reader]]
 
 START_SECONDS = 60.0
 """A process that is not ready after this time is given up; it imports what the extractors need first."""

@@ -15,7 +15,7 @@ from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
-from budgetline.runtime.values import ColumnReader
+from budgetline.runtime.values import ColumnReader, RawReader, Reader
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Step:
     name: str
     cost: float
     """Its own cost, without shared ones."""
-    reader: ColumnReader
+    reader: Reader
     extractor: Extractor | None
     """None: the group is used only if it is known."""
     mode: Mode
@@ -52,7 +52,7 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     check_mode(mode)
-    layout, prices, order = model.layout, model.groups.prices, model.sequence.order.tolist()
+    prices, order = model.groups.prices, model.sequence.order.tolist()
     check_mapping("extractors", extractors, "function", model.groups.names)
     times = seconds or {}
     check_mapping("seconds", times, "seconds", model.groups.names)
@@ -61,11 +61,10 @@ def steps_of(
         if name not in extractors:
             raise ValueError(f"no extractor for group {shown(name)}; give None if it is used only when it is known")
         extractor = as_extractor(name, extractors[name], mode)
-        own = layout.columns[g]
         step = Step(
             name,
             float(prices.own[g]),
-            ColumnReader(own, None if layout.names is None else tuple(str(layout.names[d]) for d in own)),
+            _reader(model, g),
             extractor,
             mode if extractor is None or extractor.mode is None else extractor.mode,
             check_number(f"seconds of group {shown(name)}", times.get(name, 0.0), ge=0, finite=True),
@@ -74,6 +73,17 @@ def steps_of(
         )
         steps.append(step)
     return tuple(steps)
+
+
+def _reader(model: AnytimeModel, g: int) -> Reader:
+    """Return what reads the values of a group."""
+    own, names = model.layout.columns[g], model.layout.names
+    if model.encoding is None:
+        return ColumnReader(own, None if names is None else tuple(str(names[d]) for d in own))
+    raw = model.encoding.source.position[g].tolist()
+    called, encoders = model.encoding.names, model.encoding.encoders
+    by_name = model.source.names is not None
+    return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw))
 
 
 def check_model(fitted: object) -> AnytimeModel:

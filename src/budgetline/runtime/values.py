@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
+from budgetline.encoding.encoders import Encoder
+from budgetline.encoding.raw import object_column
 from budgetline.inputs import column_names
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 
 BARE = frozenset({np.ndarray, list, tuple, float})
 """Types of values that come without names."""
+SINGLE = frozenset({str, bool, int, type(None), np.float64, np.int64, np.bool_})
+"""Further types of raw values without names, which are common."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,10 @@ class ColumnReader:
                 if isinstance(value, Fault):
                     return value
         return self._table(value, n or 1)
+
+    def label(self, d: int) -> str:
+        """Return what errors call the column ``d`` of the group."""
+        return str(d) if self.names is None else shown(self.names[d])
 
     def _table(self, value: object, n: int) -> Float | Fault:
         array = _numbers(value)
@@ -72,6 +80,101 @@ class ColumnReader:
                 return Fault("shape", f"column {shown(name)}: expected {n} values, got shape {column.shape}")
             columns.append(column)
         return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class RawReader:
+    """Reads returned values as the raw columns of one group, and encodes them.
+
+    Attributes
+    ----------
+    positions : int array of shape (width,)
+        The design columns of the group.
+    names : tuple of str
+        What errors call the raw columns.
+    by_name : bool
+        Whether raw columns have names.
+    encoders : tuple of Encoder
+        One per raw column.
+    """
+
+    positions: Positions
+    names: tuple[str, ...]
+    by_name: bool
+    encoders: tuple[Encoder, ...]
+
+    @property
+    def width(self) -> int:
+        """Number of design columns."""
+        return self.positions.size
+
+    def read(self, value: object, n: int | None) -> Float | Fault:
+        """Return the design columns (n, width) of n inputs (None: of a single one); a missing value is a value."""
+        if type(value) in SINGLE and n is None and len(self.names) == 1:
+            columns: list[list[Any]] | Fault = [[value]]
+        else:
+            columns = self._columns(value, n)
+        if isinstance(columns, Fault):
+            return columns
+        try:
+            raw = [object_column(entries, name) for entries, name in zip(columns, self.names, strict=True)]
+            blocks = [encoder.encode(column) for encoder, column in zip(self.encoders, raw, strict=True)]
+        except ValueError as error:
+            return Fault("type", str(error))
+        return np.hstack(blocks) if len(blocks) > 1 else blocks[0]
+
+    def label(self, d: int) -> str:
+        """Return what errors call the raw column of the design column ``d`` of the group."""
+        ends = np.cumsum([encoder.width for encoder in self.encoders])
+        return shown(self.names[int(np.searchsorted(ends, d, side="right"))])
+
+    def _columns(self, value: object, n: int | None) -> list[list[Any]] | Fault:
+        """Return the entries of every raw column."""
+        bare = type(value) in BARE | SINGLE
+        frame = None if bare or isinstance(value, Mapping) else column_names(value)
+        keys = frame if frame is not None or bare else _keys(value)
+        if keys is None:
+            return self._side_by_side(value, n)
+        return self._by_name(value, keys, 1 if frame is not None and n is None else n)
+
+    def _by_name(self, value: Any, found: Sequence[str], n: int | None) -> list[list[Any]] | Fault:
+        if not self.by_name:
+            return Fault("type", "values by name, but the model was fitted without column names")
+        if missing := [name for name in self.names if name not in found]:
+            return Fault("shape", f"no value for column {shown(missing[0])}")
+        columns = [[value[name]] if n is None else list(value[name]) for name in self.names]
+        if wrong := [len(entries) for entries in columns if len(entries) != (n or 1)]:
+            return Fault("shape", f"expected {n or 1} values, got {wrong[0]}")
+        return columns
+
+    def _side_by_side(self, value: object, n: int | None) -> list[list[Any]] | Fault:
+        """Return the columns of a value, a list of values, or a table."""
+        k = len(self.names)
+        entries: Any = _entries(value)
+        if n is None and not isinstance(entries, list):
+            entries = [entries]
+        if not isinstance(entries, list):
+            return Fault("shape", f"expected a table of {n} rows, got {shown(value, 40)}")
+        nested = bool(entries) and all(isinstance(entry, list | tuple) for entry in entries)
+        rows = entries if nested else [entries] if n is None else [[entry] for entry in entries]
+        if len(rows) != (n or 1) or any(len(row) != k for row in rows):
+            expected = f"{k} values" if n is None else f"a table of shape {(n, k)}"
+            return Fault("shape", f"expected {expected}, got {shown(value, 40)}")
+        return [list(column) for column in zip(*rows, strict=True)]
+
+
+Reader = ColumnReader | RawReader
+
+
+def _entries(value: object) -> object:
+    """Return arrays and series as lists, masked entries as None."""
+    if isinstance(value, np.ma.MaskedArray):
+        return np.ma.filled(value.astype(object), None).tolist()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "to_list"):
+        return value.to_list()
+    return list(value) if isinstance(value, tuple | deque) else value
 
 
 def _numbers(value: object, where: str = "") -> Array | Fault:

@@ -1,0 +1,190 @@
+"""Encoders against scikit-learn and SciPy, which compute the same columns in their own ways."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import CubicSpline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
+
+from budgetline import Encoding
+from budgetline.encoding.curves import line, natural_splines, smooth_curves
+from budgetline.encoding.encoders import LevelEncoder
+from budgetline.encoding.fitting import encoder_of
+from budgetline.encoding.raw import RawColumn, object_column
+from budgetline.encoding.summaries import ColumnSummary
+
+SEED = 0
+
+
+def encoder_for(column, **settings):
+    return encoder_of(ColumnSummary.of(column, None, as_levels=False), Encoding(**settings))
+
+
+def knots_and_values(rng, K=6, n=400):
+    x = np.sort(rng.gamma(2.0, 3.0, n))
+    return np.unique(np.quantile(x, np.linspace(0, 1, K))), x
+
+
+# -- curves -----------------------------------------------------------------------------------------------------
+
+
+def test_natural_splines_are_those_of_scipy_and_straight_beyond():
+    knots, x = knots_and_values(np.random.default_rng(SEED))
+    curve, other = natural_splines(knots), CubicSpline(knots, np.eye(knots.size), bc_type="natural")
+    np.testing.assert_allclose(curve(x), other(x), atol=1e-12)
+    low, high = knots[0], knots[-1]
+    for end, beyond in ((low, low - np.array([1.0, 5.0])), (high, high + np.array([1.0, 5.0]))):
+        expected = other(end) + (beyond - end)[:, None] * other(end, 1)
+        np.testing.assert_allclose(curve(beyond), expected, atol=1e-11)
+
+
+def test_smooth_curves_are_splines_of_scikit_learn_everywhere():
+    """They lie in the space of its B-splines on the same knots, with linear extrapolation."""
+    knots, x = knots_and_values(np.random.default_rng(SEED))
+    curve, _ = smooth_curves(knots, x, np.ones(x.size))
+    transformer = SplineTransformer(knots=knots[:, None], extrapolation="linear").fit(x[:, None])
+    wide = np.linspace(knots[0] - 10, knots[-1] + 10, 500)
+    B, Z = transformer.transform(wide[:, None]), curve(wide)
+    fitted = B @ np.linalg.lstsq(B, Z, rcond=None)[0]
+    np.testing.assert_allclose(fitted, Z, atol=1e-8 * np.abs(Z).max())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_smooth_curves_are_orthonormal_and_ordered_by_their_bending(weighted):
+    rng = np.random.default_rng(SEED)
+    knots, x = knots_and_values(rng)
+    weight = rng.integers(1, 5, x.size).astype(float) if weighted else np.ones(x.size)
+    curve, roughness = smooth_curves(knots, x, weight)
+    Z, share = curve(x), weight / weight.sum()
+    np.testing.assert_allclose(share @ Z, 0, atol=1e-10)
+    np.testing.assert_allclose(Z.T @ (Z * share[:, None]), np.eye(knots.size - 1), atol=1e-9)
+    assert np.all(np.diff(roughness) > 0)
+    assert abs(np.corrcoef(Z[:, 0], x)[0, 1]) > 1 - 1e-12  # the first is straight
+    # ∫ f''² in units of the span, by finite differences
+    grid = np.linspace(knots[0], knots[-1], 20001)
+    step, span = grid[1] - grid[0], knots[-1] - knots[0]
+    bending = (np.diff(curve(grid), 2, axis=0) ** 2).sum(axis=0) / step**3 * span**3
+    np.testing.assert_allclose(bending[1:], roughness[1:], rtol=1e-3)
+
+
+def test_a_line_ends_where_it_should():
+    x = np.array([-5.0, 1.0, 2.0, 3.0, 99.0])
+    assert line(1.0, 3.0)(x)[:, 0].tolist() == [1, 1, 2, 3, 3]
+
+
+def test_two_knots_are_a_straight_line():
+    curve, roughness = smooth_curves(np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.ones(2))
+    assert curve(np.array([0.0, 0.5, 1.0, 2.0])).shape == (4, 1)
+    assert roughness[0] == pytest.approx(0, abs=1e-12)
+
+
+# -- levels -----------------------------------------------------------------------------------------------------
+
+
+def test_levels_are_those_of_scikit_learn():
+    rng = np.random.default_rng(SEED)
+    texts = rng.choice(["a", "b", "c", "rare1", "rare2"], 400, p=[0.4, 0.3, 0.28, 0.01, 0.01]).tolist()
+    found = encoder_for(object_column(texts, "t"), min_rows=20)
+    other = OneHotEncoder(min_frequency=20, handle_unknown="infrequent_if_exist", sparse_output=False)
+    other.fit(np.array(texts, dtype=object)[:, None])
+    new = [*texts[:50], "never seen", "rare1"]
+    theirs = other.transform(np.array(new, dtype=object)[:, None])
+    order = [other.get_feature_names_out(["t"]).tolist().index(f"t_{level}") for level in found.levels]
+    ours = found.encode(object_column(new, "t"))
+    np.testing.assert_array_equal(ours, theirs[:, [*order, theirs.shape[1] - 1]])  # the infrequent ones come last
+
+
+def test_two_levels_are_one_flag_as_with_drop_if_binary():
+    found = encoder_for(object_column([True] * 30 + [False] * 20, "t"))
+    assert found.labels("t") == ["t=False"]
+    assert found.encode(object_column([True, False], "t")).tolist() == [[0], [1]]
+
+
+def test_missing_and_unknown_levels():
+    found = encoder_for(object_column(["a"] * 20 + ["b"] * 30 + [None], "t"))
+    assert found.labels("t") == ["t=b", "t=a", "t=(missing)"]
+    coded = found.encode(object_column(["a", None, "c"], "t")).tolist()
+    assert coded == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]  # no level was rare: an unknown one has no effect
+    merged = LevelEncoder(("a",), rare=True)
+    assert merged.encode(object_column(["a", None, "c"], "t")).tolist() == [[1, 0], [0, 1], [0, 1]]
+
+
+def test_max_levels_keeps_the_most_frequent_ones():
+    texts = [f"l{k}" for k in range(100) for _ in range(k + 1)]
+    found = encoder_for(object_column(texts, "t"), max_levels=3, min_rows=0)
+    assert found.labels("t") == ["t=l99", "t=l98", "t=l97", "t=(rare)"]
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------
+
+
+def test_missing_numbers_are_the_mean_and_a_flag():
+    x = np.array([1.0, 2.0, 3.0, np.nan] * 10)
+    found = encoder_for(RawColumn("x", x), numbers="linear")
+    assert found.labels("x") == ["x", "x=(missing)"]
+    assert found.encode(RawColumn("x", np.array([3.0, np.nan]))).tolist() == [[3, 0], [2, 1]]
+
+
+def test_a_spike_gets_a_flag_and_no_knot():
+    rng = np.random.default_rng(SEED)
+    x = np.where(rng.random(1000) < 0.6, 0.0, rng.gamma(2.0, size=1000))
+    found = encoder_for(RawColumn("x", x))
+    assert found.spikes == (0.0,)
+    assert found.curve.knots.min() > 0
+    coded = found.encode(RawColumn("x", np.array([0.0, 1.0, np.nan])))
+    assert coded[:, -1].tolist() == [1, 0, 0]  # without missing values in the data there is no flag for them
+
+
+@pytest.mark.parametrize("n_values", [1, 2, 3, 5])
+def test_columns_with_few_values_separate_them(n_values):
+    x = np.repeat(np.arange(n_values, dtype=float), 20)
+    found = encoder_for(RawColumn("x", x))
+    Z = np.column_stack([np.ones(x.size), found.encode(RawColumn("x", x))])
+    assert np.linalg.matrix_rank(Z, tol=1e-8) == n_values
+
+
+def test_a_column_without_values_is_a_constant():
+    found = encoder_for(object_column([None] * 5, "x"))
+    coded = found.encode(object_column([None, None, 7.0], "x"))
+    assert np.ptp(coded[:2]) == 0
+    assert np.isfinite(coded).all()
+
+
+def test_infinity_is_an_error_that_names_the_column():
+    with pytest.raises(ValueError, match="column 'x' contains infinity, first in row 1"):
+        encoder_for(RawColumn("x", np.array([1.0, np.inf, 2.0])))
+
+
+def test_text_for_a_column_of_numbers_is_an_error_that_names_it():
+    found = encoder_for(RawColumn("x", np.arange(50.0)))
+    with pytest.raises(ValueError, match="column 'x' holds text such as 'old', not numbers"):
+        found.encode(object_column(["old"], "x"))
+
+
+# -- settings ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"numbers": "cubic"}, "numbers must be one of"),
+        ({"knots": 1}, "knots"),
+        ({"knots": [1]}, "knots must be a number of knots, or two or more different numbers"),
+        ({"knots": "many"}, "knots must be"),
+        ({"min_rows": -1}, "min_rows"),
+        ({"max_levels": 0}, "max_levels"),
+        ({"interactions": -1}, "interactions"),
+        ({"columns": {"age": "cubic"}}, "column 'age': numbers must be one of"),
+        ({"columns": {"age": {"colour": 3}}}, "encoding of column 'age' must be one of"),
+        ({"columns": {"age": {"interactions": 3}}}, "encoding of column 'age' must be one of"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Encoding(**settings)
+
+
+def test_given_knots_are_used():
+    found = encoder_of(
+        ColumnSummary.of(RawColumn("x", np.arange(100.0)), None, as_levels=False), Encoding(knots=[10, 50, 90])
+    )
+    assert found.curve.knots.tolist() == [10, 50, 90]

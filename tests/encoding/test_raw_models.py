@@ -1,0 +1,214 @@
+"""Models of raw tables: the same as of a matrix encoded by hand, wherever the rows come from."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    AnytimeRunner,
+    Encoding,
+    FeatureGroups,
+    GroupLassoPath,
+    budget_curve,
+    certify,
+    compare,
+    load,
+    open_source,
+    save,
+)
+
+SEED = 0
+GROUPS = FeatureGroups({"who": ["age", "job"], "money": ["income"], "visit": ["day", "new"]}, costs=[1, 3, 2])
+
+
+def table(n=600, seed=SEED):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n).astype(float)
+    income = np.where(rng.random(n) < 0.4, 0.0, rng.lognormal(8, 1, n))
+    job = rng.choice(["cook", "nurse", "clerk", "pilot"], n, p=[0.5, 0.3, 0.19, 0.01]).astype(object)
+    new = rng.random(n) < 0.3
+    day = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+    score = np.sin(age / 12) + (job == "nurse") + 0.5 * new + (income == 0) - 1 + rng.standard_normal(n)
+    age[rng.random(n) < 0.1] = np.nan
+    job[rng.random(n) < 0.1] = None
+    X = pd.DataFrame({"age": age, "job": job, "income": income, "day": day, "new": new})
+    return X, score, np.where(score > 0, "yes", "no")
+
+
+def models():
+    for encoding in ("linear", "spline"):
+        yield AnytimeRegressor(GROUPS, encoding=encoding, alpha=1e-3)
+        yield AnytimeClassifier(GROUPS, encoding=encoding, alpha=1e-3, rule="score")
+    yield AnytimeRegressorCV(GROUPS, encoding="spline")
+    yield AnytimeClassifierCV(GROUPS, encoding="linear", rule="omp", alphas=[1e-3, 1e-1], cv=3)
+    yield AnytimeRegressor(GROUPS, encoding=Encoding("spline", columns={"age": "levels"}), alpha=1e-3)
+    yield GroupLassoPath(GROUPS, encoding="spline")
+
+
+def fitted(model):
+    X, score, label = table()
+    return clone(model).fit(X, label if "Classifier" in type(model).__name__ else score), X
+
+
+@pytest.mark.parametrize("model", models(), ids=repr)
+def test_only_the_columns_that_were_bought_are_read(model):
+    found, X = fitted(model)
+    for stage, cost in enumerate(found.sequence_.cumulative_costs, start=1):
+        bought = [c for g in found.sequence_.groups[:stage] for c in GROUPS.columns[GROUPS.names.index(g)]]
+        expected = found.predict(X, stage=stage)
+        alone = X[bought[::-1]].assign(more=1)  # in another order, with a column that is not known
+        np.testing.assert_array_equal(found.predict(alone, budget=cost), expected)
+        nonsense = X.copy()
+        for column in set(X.columns) - set(bought):
+            nonsense[column] = "nonsense"
+        np.testing.assert_array_equal(found.predict(nonsense, stage=stage), expected)
+        with pytest.raises(ValueError, match=f"X has no column '{bought[0]}', which this prediction needs"):
+            found.predict(X.drop(columns=bought[0]), stage=stage)
+
+
+@pytest.mark.parametrize("model", models(), ids=repr)
+def test_files_keep_the_encoding(model, tmp_path):
+    found, X = fitted(model)
+    save(found, tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(X), found.predict(X))
+    np.testing.assert_array_equal(again.predict(X, available=["visit"]), found.predict(X, available=["visit"]))
+    assert again.get_params()["encoding"] == found.encoding
+    assert again.feature_names_out_.tolist() == found.feature_names_out_.tolist()
+    clone(again).fit(X, table()[2 if hasattr(found, "classes_") else 1])
+
+
+@pytest.mark.parametrize("model", models(), ids=repr)
+def test_the_design_matrix_can_be_given_instead(model):
+    if isinstance(model, GroupLassoPath):
+        pytest.skip("the penalty weights of its design columns have no parameter")
+    found, X = fitted(clone(model).set_params(encoding="linear"))
+    Z = found.model_.encoding.table(X, np.arange(found.feature_names_out_.size))
+    groups = {name: columns.tolist() for name, columns in zip(GROUPS.names, found.model_.layout.columns, strict=True)}
+    other = clone(model).set_params(encoding=None, feature_groups=FeatureGroups(groups, GROUPS.costs))
+    other.fit(Z, table()[2 if hasattr(found, "classes_") else 1])
+    assert other.sequence_.groups == found.sequence_.groups
+    np.testing.assert_allclose(other.coef_path_, found.coef_path_, rtol=1e-9, atol=1e-12)
+
+
+def sources(tmp_path):
+    X, score, label = table()
+    for name, y in (("score", score), ("label", label)):
+        whole = X.assign(**{name: y})
+        file = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.Table.from_pandas(whole, preserve_index=False), file, row_group_size=100)
+        yield name, open_source(file, name, chunk_rows=100)
+        yield name, open_source(whole, name, chunk_rows=90)
+        yield name, open_source(pl.from_pandas(whole).lazy(), name)
+        rows = [slice(k, k + 200) for k in range(0, 600, 200)]
+        yield name, open_source(lambda X=X, y=y, rows=rows: ((X[part], y[part]) for part in rows))
+
+
+def test_sources_give_the_same_model(tmp_path):
+    X, score, label = table()
+    regressor = AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3).fit(X, score)
+    classifier = AnytimeClassifier(GROUPS, encoding="spline", alpha=1e-3, rule="score").fit(X, label)
+    for name, source in sources(tmp_path):
+        expected = regressor if name == "score" else classifier
+        found = clone(expected).fit(source)
+        assert found.model_.encoding.digest == expected.model_.encoding.digest
+        assert found.sequence_.groups == expected.sequence_.groups
+        np.testing.assert_allclose(found.coef_path_, expected.coef_path_, rtol=1e-8, atol=1e-10)
+        curve = budget_curve(expected, source)
+        np.testing.assert_allclose(curve.values, budget_curve(expected, X, score if name == "score" else label).values)
+
+
+def test_dask_gives_the_same_model():
+    dd = pytest.importorskip("dask.dataframe")
+    X, _, label = table()
+    expected = AnytimeClassifier(GROUPS, encoding="spline", alpha=1e-3, rule="score").fit(X, label)
+    found = clone(expected).fit(open_source(dd.from_pandas(X.assign(label=label), npartitions=3), "label"))
+    assert found.model_.encoding.digest == expected.model_.encoding.digest
+    np.testing.assert_allclose(found.coef_path_, expected.coef_path_, rtol=1e-8, atol=1e-10)
+
+
+def test_an_iterator_cannot_be_encoded_because_it_is_read_once():
+    X, score, _ = table()
+    with pytest.raises(ValueError, match="an encoding takes two passes"):
+        AnytimeRegressor(encoding="linear").fit(open_source(iter([(X, score)])))
+
+
+def test_partial_fit_keeps_the_first_encoding():
+    X, score, _ = table()
+    model = AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3).partial_fit(X[:300], score[:300])
+    digest = model.model_.encoding.digest
+    shuffled = X[300:][X.columns[::-1]]
+    model.partial_fit(shuffled, score[300:])
+    assert model.model_.encoding.digest == digest
+    assert model.moments_.n_samples == 600
+
+
+def test_a_level_that_a_fold_lacks_is_no_obstacle():
+    X, _, label = table(80)
+    found = AnytimeClassifierCV(encoding=Encoding("linear", min_rows=1), rule="omp", alphas=[1e-2], cv=5).fit(X, label)
+    assert "job=pilot" in found.feature_names_out_ or found.cv_scores_.shape == (1, 5)
+    assert np.isfinite(found.cv_scores_).all()
+
+
+def test_weights_are_copies_of_rows():
+    X, score, _ = table(200)
+    weight = np.random.default_rng(SEED).integers(0, 3, 200)
+    rows = np.repeat(np.arange(200), weight)
+    a = AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3).fit(X, score, sample_weight=weight)
+    b = clone(a).fit(X.iloc[rows], score[rows])
+    assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
+    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-8)
+
+
+def test_certificates_and_comparisons_take_raw_tables():
+    X, score, _ = table()
+    model = AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3).fit(X, score)
+    found = certify(model)
+    assert np.all(found.achieved <= found.bounds + 1e-9)
+    both = {name: clone(model).set_params(encoding=name) for name in ("linear", "spline")}
+    result = compare(both, X, score, cv=2)
+    assert set(result.curves) == {"linear", "spline"}
+
+
+# -- the runner -------------------------------------------------------------------------------------------------
+
+
+def extractors():
+    return {
+        "who": lambda row: [row["age"], row["job"]],
+        "money": lambda row: row["income"],
+        "visit": lambda row: {"new": row["new"], "day": row["day"]},
+    }
+
+
+@pytest.mark.parametrize("model", models(), ids=repr)
+def test_extractors_return_raw_values(model):
+    found, X = fitted(model)
+    with AnytimeRunner(found, extractors()) as runner:
+        for i in range(12):
+            answer = runner.predict(X.iloc[i])
+            partly = runner.predict(X.iloc[i], budget=found.sequence_.costs[0])
+            expected = [found.predict(X.iloc[[i]], stage=stage)[0] for stage in (3, 1)]
+            if not hasattr(found, "classes_"):
+                expected = pytest.approx(expected, rel=1e-12)
+            assert [answer.value, partly.value] == expected
+            assert not answer.faults
+
+
+def test_wrong_raw_values_are_faults_that_say_what_is_wrong():
+    found, X = fitted(AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3))
+    wrong = {"who": lambda row: ["old", "cook"], "money": lambda row: [1, 2], "visit": lambda row: {"new": True}}
+    with AnytimeRunner(found, wrong) as runner:
+        answer = runner.predict(X.iloc[0])
+    assert "column 'age' holds text such as 'old', not numbers" in str(answer.faults["who"])
+    assert "expected 1 values" in str(answer.faults["money"])
+    assert "no value for column 'day'" in str(answer.faults["visit"])
+    assert answer.groups == ()

@@ -1,0 +1,109 @@
+"""Summaries of raw columns: exact while they are small, within the stated error beyond, and sums over rows."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from budgetline.encoding.raw import object_column
+from budgetline.encoding.summaries import MOST_LEVELS, MOST_VALUES, ColumnSummary, LevelSummary, NumberSummary
+
+SEED = 0
+
+
+def numbers(n, distinct, rng):
+    values = rng.standard_normal(distinct)[rng.integers(0, distinct, n)]
+    values[rng.random(n) < 0.2] = 0.0
+    values[rng.random(n) < 0.1] = np.nan
+    return values
+
+
+def added(parts):
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_summary_of_few_values_is_exact_in_any_chunks(weighted):
+    rng = np.random.default_rng(SEED)
+    x = numbers(5000, 700, rng)
+    weight = rng.integers(0, 4, x.size).astype(float) if weighted else None
+    cuts = [0, 1, 900, 901, 4000, 5000]
+    whole = NumberSummary.of(x, weight)
+    parts = [NumberSummary.of(x[a:b], None if weight is None else weight[a:b]) for a, b in pairwise(cuts)]
+    together = added(parts)
+    w = np.ones(x.size) if weight is None else weight
+    expected = {v: w[x == v].sum() for v in np.unique(x[~np.isnan(x)]) if w[x == v].sum() > 0}
+    for found in (whole, together):
+        assert found.error == 0
+        assert dict(zip(found.values.tolist(), found.weights.tolist(), strict=True)) == expected
+        assert found.missing == w[np.isnan(x)].sum()
+
+
+def test_whole_weights_are_copies_of_rows():
+    rng = np.random.default_rng(SEED)
+    x = numbers(300, 50, rng)
+    weight = rng.integers(0, 4, x.size)
+    a, b = NumberSummary.of(x, weight.astype(float)), NumberSummary.of(np.repeat(x, weight), None)
+    np.testing.assert_array_equal(a.values, b.values)
+    np.testing.assert_array_equal(a.weights, b.weights)
+    assert a.missing == b.missing
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_a_sketch_is_within_its_error(parts):
+    rng = np.random.default_rng(SEED)
+    x = rng.gamma(0.5, size=6 * MOST_VALUES)
+    x[rng.random(x.size) < 0.3] = 0.0
+    found = added([NumberSummary.of(part, None) for part in np.array_split(x, parts)])
+    assert found.values.size <= 2 * MOST_VALUES
+    assert found.total == x.size
+    assert 0 < found.error < 0.02 * x.size
+    assert found.weights[found.values == 0] == (x == 0).sum()  # a heavy value keeps its weight
+    assert found.values[0] == x.min()
+    assert found.values[-1] == x.max()
+    ends = np.concatenate([[0], np.cumsum(found.weights)])
+    at = rng.choice(x, 2000)
+    sketched = ends[np.searchsorted(found.values, at, side="right")]
+    exact = np.searchsorted(np.sort(x), at, side="right")
+    assert np.abs(sketched - exact).max() <= found.error
+
+
+def test_quantiles_are_those_of_the_sorted_entries():
+    x = np.array([3.0, 1.0, 1.0, 2.0, np.nan])
+    found = NumberSummary.of(x, None).quantiles(np.array([0, 0.25, 0.5, 0.51, 0.75, 0.76, 1]))
+    assert found.tolist() == [1, 1, 1, 2, 2, 3, 3]
+
+
+def test_levels_are_counted_in_any_chunks():
+    texts = ["b", None, "a", "b", "c", "b", None]
+    whole = LevelSummary.of(object_column(texts, "t"), None)
+    parts = added([LevelSummary.of(object_column(part, "t"), None) for part in (texts[:1], texts[1:4], texts[4:])])
+    assert whole.weights == parts.weights == {"b": 3, "a": 1, "c": 1}
+    assert whole.missing == parts.missing == 2
+    assert whole.ranked() == [("b", 3), ("a", 1), ("c", 1)]
+
+
+def test_memory_for_levels_is_bounded_and_frequent_ones_survive():
+    parts = []
+    for k in range(3):
+        texts = [f"id{k}-{j}" for j in range(MOST_LEVELS // 2)] + ["often"] * 1000
+        parts.append(LevelSummary.of(object_column(texts, "t"), None))
+    found = added(parts)
+    assert len(found.weights) <= MOST_LEVELS
+    assert found.weights["often"] == 3000
+    assert found.total == sum(part.total for part in parts)
+    assert found.lost > 0
+
+
+def test_a_column_that_is_text_in_one_chunk_and_numbers_in_another_is_an_error():
+    text, number = object_column(["a", "b"], "t"), object_column([1, 2.5], "t")
+    gap = ColumnSummary.of(object_column([None, None], "t"), None, as_levels=False)
+    a, b = (ColumnSummary.of(column, None, as_levels=False) for column in (text, number))
+    with pytest.raises(ValueError, match="column 't' holds numbers in some rows and text in others"):
+        a + b
+    for found in (gap + a, a + gap, gap + b, b + gap):
+        assert found.missing == 2
+        assert found.found is not None
