@@ -153,6 +153,7 @@ class GroupLassoPath(AnytimeRegressor):
         self.tol = tol
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
+        training, recipe = self._paired(training, recipe)
         assert isinstance(training, RowsTraining | MomentsTraining)
         settings = LassoSettings(self.n_lambdas, self.lambda_ratio, self._tol(), self.refit)
         return super()._learn(LassoTraining(training, settings), recipe)

@@ -169,9 +169,7 @@ class Source:
         if isinstance(parts, list):
             return replace(self, partitions=[partition.raw() for partition in parts])
         if not isinstance(parts, RawPartitions):
-            raise ValueError(
-                "an encoding takes two passes, an iterator allows one: give a function that starts one"
-            )
+            raise ValueError("an encoding takes two passes, an iterator allows one: give a function that starts one")
         return replace(self, partitions=parts.raw())
 
     def encoded(self, encoding: TableEncoding) -> Source:

@@ -1,4 +1,4 @@
-"""Curves of a number: straight with tamed tails, or smooth ones ordered by how much they bend."""
+"""Smooth curves of a number, ordered by how much they bend."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from scipy.linalg import eigh
 from budgetline.arrays import Float
 from budgetline.encoding.encoders import Curve
 
+FLOOR = 1e-9
+"""Added to the mean squares of curves, relative to their mean: knots without data near them do not matter."""
 
-def line(low: float, high: float) -> Curve:
-    """Return the function that is x between two numbers and constant beyond them."""
-    pieces = np.zeros((3, 4, 1))
-    pieces[:, 0, 0] = low, low, high
-    pieces[1, 1, 0] = 1.0
-    return Curve(np.array([low, high]), pieces)
+
+def line(mean: float, scale: float) -> Curve:
+    """Return the straight line (t − mean)/scale."""
+    pieces = np.zeros((2, 4, 1))
+    pieces[:, 1] = 1 / scale
+    return Curve(np.array([mean]), pieces)
 
 
 def natural_splines(knots: Float) -> Curve:
@@ -33,35 +35,31 @@ def natural_splines(knots: Float) -> Curve:
 def smooth_curves(knots: Float, values: Float, weights: Float) -> tuple[Curve, Float]:
     """Return K − 1 natural splines that are orthonormal and centred on the data, and their roughness (K − 1,).
 
-    They solve Ω v = λ G v (Demmler and Reinsch), where v'Gv is the mean square of a curve over the values (m,) with
-    their weights, and v'Ωv its mean squared second derivative ∫ f''², in units of the span of the knots. The constant
-    is left out. The first curve is straight, λ = 0; the others bend more and more.
+    They solve Ω v = λ G v (Demmler and Reinsch), where v'Gv is the variance of a curve over the values (m,) with their
+    weights, and v'Ωv = ∫ f''² its bending between the outer knots, in units of their span. The first curve is straight,
+    λ = 0; the others bend more and more. All rise at the last knot.
     """
-    unit = (knots - knots[0]) / (knots[-1] - knots[0])
-    basis = natural_splines(unit)
-    at_values = basis((values - knots[0]) / (knots[-1] - knots[0]))
-    share = weights / weights.sum()
+    span = knots[-1] - knots[0]
+    basis = natural_splines((knots - knots[0]) / span)
+    at_values, share = basis((values - knots[0]) / span), weights / weights.sum()
     mean = share @ at_values
-    G = (at_values * share[:, None]).T @ at_values - np.outer(mean, mean)
-    directions = _beside_the_constant(knots.size)
-    roughness, v = eigh(directions.T @ _bending(basis) @ directions, directions.T @ G @ directions)
-    v = directions @ v
+    G = ((at_values - mean) * share[:, None]).T @ (at_values - mean)
+    G[np.diag_indices_from(G)] += FLOOR * np.trace(G) / knots.size
+    # curves that are zero at the first knot, to leave out the constant
+    roughness, inner = eigh(_bending(basis)[1:, 1:], G[1:, 1:])
+    v = np.vstack([np.zeros(inner.shape[1]), inner])
+    v *= np.where((basis.pieces[-1, 1] @ v) < 0, -1.0, 1.0)
     pieces = basis.pieces @ v
     pieces[:, 0] -= mean @ v
-    pieces /= (knots[-1] - knots[0]) ** np.arange(4)[:, None]
+    pieces /= span ** np.arange(4)[:, None]
     return Curve(knots, pieces), np.maximum(roughness, 0.0)
-
-
-def _beside_the_constant(K: int) -> Float:
-    """Return a basis (K, K − 1) of the cardinal coefficients that are zero at the first knot."""
-    return np.eye(K)[:, 1:]
 
 
 def _bending(curve: Curve) -> Float:
     """Return ∫ f_i'' f_j'' between the first knot and the last, shape (m, m): second derivatives are straight lines."""
     length = np.diff(curve.knots)[:, None, None]
     start, slope = 2 * curve.pieces[1:-1, 2], 6 * curve.pieces[1:-1, 3]
-    a, b = start[:, :, None] * start[:, None, :], slope[:, :, None] * slope[:, None, :]
     cross = start[:, :, None] * slope[:, None, :]
     cross = (cross + cross.transpose(0, 2, 1)) / 2
+    a, b = start[:, :, None] * start[:, None, :], slope[:, :, None] * slope[:, None, :]
     return np.asarray((a * length + cross * length**2 + b * length**3 / 3).sum(axis=0))

@@ -16,13 +16,13 @@ ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Piecewise cubic functions f_1 … f_m of a number: between knots k_j ≤ x < k_{j+1} they are Σ_p c_jp (x − k_j)^p.
+    """Piecewise cubic functions f_1 … f_m of a number: between knots k_j ≤ t < k_{j+1} they are Σ_p c_jp (t − k_j)^p.
 
     Attributes
     ----------
     knots : array of shape (K,), ascending
     pieces : array of shape (K + 1, 4, m)
-        Coefficients c of the powers 0 to 3. The first piece is for x < k_0, about k_0; the last is for x ≥ k_{K−1}.
+        Coefficients c of the powers 0 to 3. The first piece is for t < k_0, about k_0; the last is for t ≥ k_{K−1}.
     """
 
     knots: Float
@@ -33,24 +33,36 @@ class Curve:
         """Number of functions, m."""
         return int(self.pieces.shape[2])
 
-    def __call__(self, x: Float) -> Float:
+    def __call__(self, t: Float) -> Float:
         """Return the functions at numbers (n,), shape (n, m)."""
-        piece = np.searchsorted(self.knots, x, side="right")
-        t = (x - self.knots[np.maximum(piece - 1, 0)])[:, None]
+        piece = np.searchsorted(self.knots, t, side="right")
+        away = (t - self.knots[np.maximum(piece - 1, 0)])[:, None]
         c = self.pieces[piece]
-        return np.asarray(((c[:, 3] * t + c[:, 2]) * t + c[:, 1]) * t + c[:, 0])
+        return np.asarray(((c[:, 3] * away + c[:, 2]) * away + c[:, 1]) * away + c[:, 0])
+
+
+@dataclass(frozen=True)
+class Warp:
+    """t = asinh((x − middle) / scale): nearly straight in the middle, a logarithm in the tails; None: t = x."""
+
+    middle: float
+    scale: float | None
+
+    def __call__(self, x: Float) -> Float:
+        """Return t, shape (n,)."""
+        return x - self.middle if self.scale is None else np.arcsinh((x - self.middle) / self.scale)
 
 
 @dataclass(frozen=True, eq=False)
 class NumberEncoder:
-    """A number becomes the values of a curve, flags of values that are very frequent, and a flag if it is missing.
+    """A number becomes the values of curves of t, flags of values that are very frequent, and a flag if it is missing.
 
-    A missing number counts as ``fill``. The ridge counts the square of the coefficient of a standardised design column
-    with these ``weights`` (width,).
+    Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
+    standardised design columns with ``weights`` (width,).
     """
 
+    warp: Warp
     curve: Curve
-    fill: float
     weights: Float
     spikes: tuple[float, ...] = ()
     missing: bool = False
@@ -60,51 +72,54 @@ class NumberEncoder:
         """Number of design columns."""
         return self.curve.width + len(self.spikes) + self.missing
 
+    @property
+    def n_curves(self) -> int:
+        """Number of design columns that are curves; the others are flags."""
+        return self.curve.width
+
     def labels(self, name: str) -> list[str]:
         """Return names of the design columns."""
         m = self.curve.width
         curves = [name] if m == 1 else [f"{name}~{k + 1}" for k in range(m)]
-        return [*curves, *(f"{name}={spike:.6g}" for spike in self.spikes), *self._if_missing(f"{name}=(missing)")]
+        gap = [f"{name}=(missing)"] if self.missing else []
+        return [*curves, *(f"{name}={spike:.6g}" for spike in self.spikes), *gap]
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
-        numbers = column.as_numbers()
-        gaps = np.isnan(numbers)
-        x = np.where(gaps, self.fill, numbers)
-        found = np.empty((x.size, self.width))
-        m = self.curve.width
-        for start in range(0, x.size, ROWS):
-            found[start : start + ROWS, :m] = self.curve(x[start : start + ROWS])
+        x = column.as_numbers()
+        gaps, m = np.isnan(x), self.curve.width
+        found = np.zeros((x.size, self.width))
+        aside = gaps.copy()
         for k, spike in enumerate(self.spikes, m):
-            found[:, k] = (x == spike) & ~gaps
+            found[:, k] = x == spike
+            aside |= x == spike
         if self.missing:
             found[:, -1] = gaps
+        rows = np.flatnonzero(~aside)
+        for start in range(0, rows.size, ROWS):
+            part = rows[start : start + ROWS]
+            found[part, :m] = self.curve(self.warp(x[part]))
         return found
 
-    def _if_missing(self, label: str) -> list[str]:
-        return [label] if self.missing else []
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LevelEncoder:
     """A level becomes a flag of its own; rare and unknown ones share a flag, missing ones have another.
 
-    Levels without a flag (the first of two, unknown ones where none was rare) are zeros.
+    Levels without a flag (the first of two, unknown ones where none was rare) are zeros. ``weights`` as in
+    :class:`NumberEncoder`.
     """
 
     levels: tuple[str, ...]
+    weights: Float
     rare: bool = False
     missing: bool = False
+    n_curves = 0
 
     @property
     def width(self) -> int:
         """Number of design columns."""
         return len(self.levels) + self.rare + self.missing
-
-    @property
-    def weights(self) -> Float:
-        """Weights of the design columns in the ridge: all 1."""
-        return np.ones(self.width)
 
     def labels(self, name: str) -> list[str]:
         """Return names of the design columns."""

@@ -6,15 +6,19 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.curves import line, smooth_curves
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.raw import RawTable
 from budgetline.encoding.settings import Encoding, given_knots
 from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups import Layout
 
-SPIKE = 0.1
-"""A number that makes up this share of a column is a spike: knots are placed among the others, and it gets a flag."""
+SPIKE, MOST_SPIKES = 0.1, 3
+"""A number that makes up this share of a column is a spike: it gets a flag, and curves are of the other values."""
+STEEPEST = 100.0
+"""The ridge counts no curve more than this many times as much as the first that bends."""
+FEW, ROWS_PER_VALUE = 32, 200
+"""Up to so many different values, if there are so many rows for each, every value is a knot and none is a spike."""
 
 
 def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
@@ -40,53 +44,83 @@ def encoding_from(summary: TableSummary, source: Layout, settings: Encoding) -> 
 def encoder_of(column: ColumnSummary, settings: Encoding) -> Encoder:
     """Return the encoder of a column; one that is missing everywhere becomes a constant."""
     if isinstance(column.found, LevelSummary):
-        return _levels(column.found, column.missing > 0, settings)
-    missing = column.missing > 0 and column.found is not None
-    found = column.found or NumberSummary(np.zeros(1), np.ones(1))
-    fill = float(found.weights @ found.values / found.total)
-    straight = settings.numbers == "linear" or found.values.size <= 2
-    spikes, rest = ((), found) if straight else _without_spikes(found)
-    knots = np.empty(0) if straight else _knots(rest, settings)
-    if knots.size < 2:
-        curve, roughness = line(*_bounds(found)), np.zeros(1)
-    else:
-        curve, roughness = smooth_curves(knots, found.values, found.weights)
-    weights = np.concatenate([_weights(roughness), np.ones(len(spikes) + missing)])
-    return NumberEncoder(curve, fill, weights, spikes, missing)
+        return _levels(column.found, settings)
+    return _numbers(column.found or NumberSummary(np.zeros(1), np.ones(1)), settings)
 
 
-def _weights(roughness: Float) -> Float:
-    return np.ones(roughness.size)
+def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
+    smooth = settings.numbers == "spline"
+    spikes, body = _without_spikes(found) if smooth else ((), found)
+    warp = _warp(body, settings)
+    t, share = warp(body.values), body.weights / body.total
+    mean = float(share @ t)
+    spread = float(np.sqrt(share @ (t - mean) ** 2)) or 1.0
+    knots = _knots(body, warp, settings) if smooth else t[:0]
+    if knots.size > 2:
+        curve, roughness = smooth_curves(knots, t, body.weights)
+        penalties = np.append(1.0, np.minimum(roughness[1:] / roughness[1], STEEPEST))
+    else:  # two values are coded like levels
+        scale = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
+        curve, penalties = line(mean, scale), np.array([(scale / spread) ** 2])
+    total = found.total + found.missing
+    masses = [float(found.weights[found.values == spike][0]) for spike in spikes]
+    flags = _flag_weights(np.array(masses + [found.missing] * (found.missing > 0)), total)
+    weights = np.concatenate([penalties * total / body.total, flags])
+    return NumberEncoder(warp, curve, weights, spikes, found.missing > 0)
 
 
-def _levels(found: LevelSummary, missing: bool, settings: Encoding) -> LevelEncoder:
-    ranked = found.ranked()
-    kept = [level for level, weight in ranked[: settings.max_levels] if weight >= settings.min_rows]
-    rare = len(kept) < len(ranked) or found.lost > 0
-    if len(kept) == 2 and not rare and not missing:
-        kept = kept[1:]
-    return LevelEncoder(tuple(kept), rare, missing)
+def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
+    ranked, total = found.ranked(), found.total + found.missing
+    kept = [(level, weight) for level, weight in ranked[: settings.max_levels] if weight >= settings.min_rows]
+    others = found.total - sum(weight for _, weight in kept)
+    rare, missing = len(kept) < len(ranked) or found.lost > 0, found.missing > 0
+    if len(kept) == 2 and not rare and not missing:  # one flag says all
+        return LevelEncoder((kept[1][0],), _flag_weights(np.array([kept[1][1]]), total) / 2)
+    masses = [weight for _, weight in kept] + [others] * rare + [found.missing] * missing
+    return LevelEncoder(tuple(level for level, _ in kept), _flag_weights(np.array(masses), total), rare, missing)
 
 
-def _bounds(found: NumberSummary) -> tuple[float, float]:
-    """Return where a straight line ends: at the extremes, or at the quantiles 1 % and 99 % if the tails are heavy."""
-    low, high = found.values[[0, -1]]
-    inner = found.quantiles(np.array([0.01, 0.99]))
-    if inner[0] < inner[1] and high - low > 5 * (inner[1] - inner[0]):
-        low, high = inner
-    return float(low), float(high if high > low else low + 1.0)
+def _flag_weights(masses: Float, total: float) -> Float:
+    """Return penalty weights of flags that are set in rows of these masses, once they are standardised.
+
+    The ridge is to count the effects of all flags alike, as that of a flag that is set in half of the rows.
+    """
+    share = masses / total
+    return np.asarray(1 / np.maximum(4 * share * (1 - share), 1e-9))
+
+
+def _warp(body: NumberSummary, settings: Encoding) -> Warp:
+    """Return the warp by the median and half the distance of the quartiles."""
+    low, middle, high = body.quantiles(np.array([0.25, 0.5, 0.75])).tolist()
+    mean = body.weights @ body.values / body.total
+    spread = float(np.sqrt(body.weights @ (body.values - mean) ** 2 / body.total))
+    return Warp(middle, (high - low) / 2 or spread or 1.0)
 
 
 def _without_spikes(found: NumberSummary) -> tuple[tuple[float, ...], NumberSummary]:
-    spike = found.weights > SPIKE * found.total
-    if found.values.size <= 10 or spike.sum() == spike.size:
+    """Return the spikes, and the summary of the other values, unless these are next to nothing."""
+    heavy = np.sort(np.argsort(-found.weights, kind="stable")[:MOST_SPIKES])
+    heavy = heavy[found.weights[heavy] > SPIKE * found.total]
+    if found.values.size <= _few(found.total) or found.values.size - heavy.size < 2:
         return (), found
-    return tuple(found.values[spike].tolist()), NumberSummary(found.values[~spike], found.weights[~spike])
+    others = np.delete(np.arange(found.values.size), heavy)
+    return tuple(found.values[heavy].tolist()), NumberSummary(found.values[others], found.weights[others])
 
 
-def _knots(found: NumberSummary, settings: Encoding) -> Float:
-    if not isinstance(settings.knots, int):
-        return given_knots(settings.knots)
-    if found.values.size <= settings.knots:
-        return found.values
-    return np.unique(found.quantiles(np.linspace(0, 1, settings.knots)))
+def _n_knots(rows: float) -> int:
+    """Return 5 knots for up to 1,000 rows, 7 for 5,000, 8 for 10,000, 10 for 30,000, at most 12."""
+    return int(np.clip(round(1.25 * rows**0.2), 5, 12))
+
+
+def _few(rows: float) -> int:
+    return max(_n_knots(rows), min(FEW, int(rows) // ROWS_PER_VALUE))
+
+
+def _knots(body: NumberSummary, warp: Warp, settings: Encoding) -> Float:
+    """Return knots, in units of t."""
+    if settings.knots is not None and not isinstance(settings.knots, int):
+        return warp(given_knots(settings.knots))
+    if body.values.size <= (settings.knots or _few(body.total)):
+        return warp(body.values)
+    shares = np.linspace(0, 1, settings.knots or _n_knots(body.total))
+    return np.unique(warp(body.quantiles(shares)))

@@ -25,8 +25,8 @@ class Encoding:
         "linear": the number, with values beyond the quantiles 1 % and 99 % moved there if the tails are heavy.
         "spline": smooth curves (natural cubic splines), straight beyond the outer knots. The ridge penalises curves
         more the more they bend. "levels": every different number is a level.
-    knots : int or sequence of numbers
-        How many knots a spline has, at quantiles; or the knots.
+    knots : int, sequence of numbers, or None
+        How many knots a spline has, at quantiles; or the knots. None: 5 to 12, by the number of rows.
     min_rows : int
         Levels with fewer rows than this (weights count) are merged into one. Unknown levels are treated like them.
     max_levels : int
@@ -50,19 +50,19 @@ class Encoding:
     """
 
     numbers: str = "spline"
-    knots: Any = 7
-    min_rows: int = 10
-    max_levels: int = 50
+    knots: Any = None
+    min_rows: float = 5
+    max_levels: int = 255
     interactions: int = 0
     columns: Mapping[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.numbers not in KINDS:
             raise ValueError(f"numbers must be one of {some(KINDS)}, got {shown(self.numbers)}")
-        if not isinstance(self.knots, int):
+        if isinstance(self.knots, int):
+            check_integer("knots", self.knots, ge=3)
+        elif self.knots is not None:
             given_knots(self.knots)
-        else:
-            check_integer("knots", self.knots, ge=2)
         check_number("min_rows", self.min_rows, "number", ge=0)
         check_integer("max_levels", self.max_levels, ge=1)
         check_integer("interactions", self.interactions, ge=0)
@@ -102,8 +102,8 @@ def given_knots(knots: object) -> Float:
         found = np.unique(np.asarray(knots, dtype=np.float64))
     except (TypeError, ValueError):
         found = np.empty(0)
-    if found.ndim != 1 or found.size < 2 or not np.isfinite(found).all():
-        raise ValueError(f"knots must be a number of knots, or two or more different numbers, got {shown(knots)}")
+    if found.ndim != 1 or found.size < 3 or not np.isfinite(found).all():
+        raise ValueError(f"knots must be a number of knots, or three or more different numbers, got {shown(knots)}")
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain, count, pairwise
 
 import numpy as np
 
@@ -15,10 +17,41 @@ from budgetline.groups import Layout
 
 
 @dataclass(frozen=True, eq=False)
-class TableEncoding:
-    """Encoders of the columns of a raw table that are in groups.
+class Pair:
+    """Products of design columns of two columns: (x − centre)(z − centre') for every term.
 
-    Design columns are those of the first column that is read, then those of the second, and so on.
+    Attributes
+    ----------
+    columns : (int, int)
+        Which of the columns that are read.
+    terms : int array of shape (2, T)
+        The factors, by their position among the design columns of each column.
+    centres : array of shape (2, T)
+    weights : array of shape (T,)
+        In the ridge, of the standardised products.
+    """
+
+    columns: tuple[int, int]
+    terms: Positions
+    centres: Float
+    weights: Float
+
+    @property
+    def width(self) -> int:
+        """Number of products, T."""
+        return self.weights.size
+
+    def encode(self, first: Float, second: Float) -> Float:
+        """Return the products (n, T) of the design columns of both columns."""
+        return np.asarray((first[:, self.terms[0]] - self.centres[0]) * (second[:, self.terms[1]] - self.centres[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoding:
+    """Encoders of the columns of a raw table that are in groups, and pairs of these columns.
+
+    Design columns are those of the first column that is read, then those of the second, and so on, then the products of
+    the pairs. A pair is a group of its own: it costs nothing and requires the groups of both columns.
 
     Attributes
     ----------
@@ -26,10 +59,13 @@ class TableEncoding:
         The groups, and which columns of the user's table they are.
     encoders : tuple of Encoder
         One for each of the columns ``source.read``.
+    pairs : tuple of Pair
+        The last groups of ``source``, which have no columns there.
     """
 
     source: Layout
     encoders: tuple[Encoder, ...]
+    pairs: tuple[Pair, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -39,22 +75,40 @@ class TableEncoding:
 
     @cached_property
     def ends(self) -> Positions:
-        """Where the design columns of every column end, after a leading 0."""
-        return np.cumsum([0, *(encoder.width for encoder in self.encoders)])
+        """Where the design columns of every column, and of every pair, end, after a leading 0."""
+        return np.cumsum([0, *(part.width for part in (*self.encoders, *self.pairs))])
 
     @cached_property
     def layout(self) -> Layout:
         """The groups, and which design columns they are."""
-        widths = [np.arange(a, b) for a, b in zip(self.ends, self.ends[1:], strict=False)]
-        columns = tuple(np.concatenate([widths[k] for k in position]) for position in self.source.position)
-        labels = (encoder.labels(name) for encoder, name in zip(self.encoders, self.names, strict=True))
+        blocks = [np.arange(a, b) for a, b in pairwise(self.ends)]
+        n_pairs, D = len(self.pairs), len(self.encoders)
+        groups = self.source.position[: len(self.source.position) - n_pairs]
+        columns = [np.concatenate([blocks[k] for k in position]) for position in groups]
+        labels = [encoder.labels(name) for encoder, name in zip(self.encoders, self.names, strict=True)]
+        for pair in self.pairs:
+            (a, b), terms = (labels[k] for k in pair.columns), pair.terms.T.tolist()
+            labels.append([f"{a[p]} × {b[q]}" for p, q in terms])
         names = tuple(label for each in labels for label in each)
-        return Layout(columns, int(self.ends[-1]), self.source.groups, names)
+        return Layout((*columns, *blocks[D:]), int(self.ends[-1]), self.source.groups, names)
 
     @cached_property
     def weights(self) -> Float:
         """Penalty weights of the design columns."""
-        return np.concatenate([encoder.weights for encoder in self.encoders])
+        return np.concatenate([part.weights for part in (*self.encoders, *self.pairs)])
+
+    def with_pairs(self, pairs: Sequence[Pair]) -> TableEncoding:
+        """Add pairs, as free groups that require those of both columns."""
+        source = self.source
+        owner = {int(k): g for g, position in enumerate(source.position) for k in position}
+        names, required = source.groups.names, dict[str, list[str]]()
+        for pair in pairs:
+            a, b = (self.names[k] for k in pair.columns)
+            required[unused(f"{a} × {b}", {*names, *required})] = sorted({names[owner[k]] for k in pair.columns})
+        groups = source.groups.with_free(required)
+        columns = (*source.columns, *(np.empty(0, dtype=np.intp) for _ in pairs))
+        wider = Layout(columns, source.n_features, groups, source.names)
+        return replace(self, source=wider, pairs=tuple(pairs))
 
     def table(self, X: object, columns: Positions) -> Float:
         """Return design columns (n, len(columns)) of data like those of the fit; other columns need not be there."""
@@ -66,16 +120,37 @@ class TableEncoding:
         if columns is None:
             columns = np.arange(self.ends[-1])
         found = np.empty((table.n_rows, columns.size), order="F")
-        for k in self.needed(columns):
-            start, stop = np.searchsorted(columns, self.ends[[k, k + 1]])
-            block = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
-            found[:, start:stop] = block[:, columns[start:stop] - self.ends[k]]
+        blocks: dict[int, Float] = {}
+
+        def block(k: int) -> Float:
+            if k not in blocks:
+                blocks[k] = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
+            return blocks[k]
+
+        for k, own, places in self._parts(columns):
+            pair = None if k < len(self.encoders) else self.pairs[k - len(self.encoders)]
+            whole = block(k) if pair is None else pair.encode(*map(block, pair.columns))
+            found[:, places] = whole[:, own]
         return found
+
+    def with_products(self, Z: Float) -> Float:
+        """Append the products of the pairs to the other design columns (n, D), all of them."""
+        blocks = [Z[:, a:b] for a, b in pairwise(self.ends[: len(self.encoders) + 1])]
+        return np.hstack([Z, *(pair.encode(*(blocks[k] for k in pair.columns)) for pair in self.pairs)])
+
+    def _parts(self, columns: Positions) -> Iterator[tuple[int, Positions, slice]]:
+        """Yield encoders and pairs that design columns come from: their number, own columns, and where these go."""
+        for k in np.unique(np.searchsorted(self.ends, columns, side="right") - 1).tolist():
+            start, stop = np.searchsorted(columns, self.ends[[k, k + 1]])
+            yield k, columns[start:stop] - self.ends[k], slice(int(start), int(stop))
 
     def needed(self, columns: Positions) -> list[int]:
         """Return which of the columns that are read some design columns come from."""
-        which: list[int] = np.unique(np.searchsorted(self.ends, columns, side="right") - 1).tolist()
-        return which
+        D = len(self.encoders)
+        found: set[int] = set()
+        for k, _, _ in self._parts(columns):
+            found.update([k] if k < D else self.pairs[k - D].columns)
+        return sorted(found)
 
     def read_for(self, columns: Positions | None) -> Positions:
         """Return the columns of the user's table that design columns come from, None: all that are read."""
@@ -89,7 +164,16 @@ class TableEncoding:
             if isinstance(encoder, NumberEncoder):
                 curve = encoder.curve
                 found.update(b"".join(part.tobytes() for part in (curve.knots, curve.pieces, encoder.weights)))
-                found.update(repr((encoder.fill, encoder.spikes, encoder.missing)).encode())
+                found.update(repr((encoder.warp, encoder.spikes, encoder.missing)).encode())
             else:
-                found.update(repr(encoder).encode())
+                found.update(repr((encoder.levels, encoder.rare, encoder.missing)).encode() + encoder.weights.tobytes())
+        for pair in self.pairs:
+            found.update(b"".join(part.tobytes() for part in (pair.terms, pair.centres, pair.weights)))
+            found.update(repr(pair.columns).encode())
         return found.hexdigest()
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return a name, with a number if it is taken."""
+    numbered = (f"{name} ({k})" for k in count(2))
+    return next(each for each in chain([name], numbered) if each not in taken)

@@ -22,6 +22,7 @@ from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.encoding import Encoding
 from budgetline.encoding.fitting import encoding_from, summary_of
+from budgetline.encoding.pairs import Bins, bins_of
 from budgetline.encoding.raw import known_table, raw_table
 from budgetline.encoding.settings import as_encoding
 from budgetline.encoding.table import TableEncoding
@@ -30,10 +31,11 @@ from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import cut, shown, some, warn
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.interactions import with_pairs
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import Available
-from budgetline.model.training import Fitted, Training
+from budgetline.model.training import Fitted, RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, certify
 from budgetline.progress import Progress
@@ -41,6 +43,8 @@ from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
 from budgetline.statistics.passes import ChunkSummary, Passes, not_empty, sum_over
 
+SCREEN_ALPHA = 1e-3
+"""The ridge constant of the additive model in whose residuals pairs are sought."""
 Constraints: TypeAlias = dict[str, list[Any]]
 """Constraints that scikit-learn checks the parameters of an estimator against."""
 
@@ -113,7 +117,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        """Choose the ridge constant, fit, warn if digits cannot be trusted, and keep the model."""
+        """Add pairs of columns, choose the ridge constant, fit, warn if digits cannot be trusted, keep the model."""
+        training, recipe = self._paired(training, recipe)
         recipe, learned = self._with_alpha(training, recipe)
         fitted, layout = training.fit(recipe), training.layout
         if fitted.doubt and fitted.moments is not None:
@@ -135,6 +140,14 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             )
         )
         return self
+
+    def _paired(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
+        """Look for pairs of columns, if the encoding asks for some, and return data and recipe with their products."""
+        settings = as_encoding(self.encoding)
+        if settings is None or not recipe.bins or not isinstance(training, RowsTraining | SourceTraining):
+            return training, recipe
+        encoding = with_pairs(training, replace(recipe, alpha=SCREEN_ALPHA), settings.interactions)
+        return training.encoded(encoding), self._recipe(encoding.layout, encoding)
 
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
         """Return the recipe with its ridge constant, and the attributes learned when choosing it."""
@@ -181,7 +194,10 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     def _source_layout(self, names: tuple[str, ...] | None, n_features: int) -> Layout:
         """Resolve the groups against the user's table."""
         groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
-        return groups.resolve(names, n_features)
+        layout = groups.resolve(names, n_features)
+        if empty := [name for name, own in zip(groups.names, layout.columns, strict=True) if not own.size]:
+            raise ValueError(f"group {shown(empty[0])} has no columns")
+        return layout
 
     def _recipe(self, layout: Layout, encoding: TableEncoding | None = None) -> Recipe:
         """Return what to sequence; the recipe numbers the columns that are read."""
@@ -224,10 +240,13 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             table = known_table(X, source.names, source.n_features, source.read.tolist())
         Y, target_shape = self._target(y, table.n_rows)
         weight = check_weight(sample_weight, table.n_rows)
+        bins: tuple[Bins, ...] = ()
         if known is None:
             source = self._source_layout(names, n_features)
-            known = encoding_from(summary_of(table, source, settings, weight), source, settings)
-        recipe = self._recipe(known.layout, known)
+            summary = summary_of(table, source, settings, weight)
+            known = encoding_from(summary, source, settings)
+            bins = bins_of(summary, known.encoders) if settings.interactions else ()
+        recipe = replace(self._recipe(known.layout, known), bins=bins)
         return Rows(known.encode(table), Y, weight), recipe, known.layout, target_shape
 
     def _laid_out(self, passes: Passes) -> tuple[Passes, Recipe, Layout]:
@@ -241,7 +260,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
         encoding = encoding_from(found, layout, settings)
         passes = Passes(raw.encoded(encoding), passes.client, passes.progress, passes.count + 1)
-        return passes, self._recipe(encoding.layout, encoding), encoding.layout
+        bins = bins_of(found, encoding.encoders) if settings.interactions else ()
+        return passes, replace(self._recipe(encoding.layout, encoding), bins=bins), encoding.layout
 
     def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         """Return y as (n, P) and the shape of one target; classifiers read labels instead."""

@@ -202,6 +202,10 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         if known is not None and encoding is None:
             check_table(X, self.model_.columns)
         rows, recipe, layout, shape = self._check(X, y, sample_weight, encoding)
+        if recipe.bins:
+            training, recipe = self._paired(RowsTraining(rows, layout, SquaredError(), self._tol(), shape), recipe)
+            assert isinstance(training, RowsTraining)
+            rows, layout = training.rows, training.layout
         if known is not None and not np.array_equal(self.model_.layout.read, layout.read):
             raise ValueError("the groups use other columns than those of moments_: fit again from the start")
         more = [
@@ -259,7 +263,10 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         passes, recipe, layout = self._laid_out(passes)
         source = passes.source
         if isinstance(family, SquaredError):
-            return self._learn(source_moments(passes, layout, self._n_folds(), checkpoint), recipe)
+            training, recipe = self._paired(SourceTraining(passes, layout, family, tol, source.target_shape), recipe)
+            assert isinstance(training, SourceTraining)
+            moments = source_moments(training.passes, training.layout, self._n_folds(), checkpoint)
+            return self._learn(moments, recipe)
         if checkpoint is not None:
             raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
         shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix

@@ -127,6 +127,9 @@ class FeatureGroups:
         if remainder not in ("error", "drop"):
             raise ValueError(f"remainder must be 'error' or 'drop', got {shown(remainder)}")
         own, direct = parsing.parse_costs(costs, names), parsing.parse_requires(requires, names)
+        empty = [g for g, members in enumerate(columns) if not members and not (direct and direct[g])]
+        if empty:
+            raise ValueError(f"group {shown(names[empty[0]])} has no columns")
         prices = Prices(own, parsing.parse_shared(shared, names), parsing.all_required(direct, names))
         vars(self).update(names=names, columns=columns, remainder=remainder, prices=prices, _direct=direct)
 
@@ -259,6 +262,13 @@ class FeatureGroups:
     def with_costs(self, costs: Costs) -> FeatureGroups:
         """Return the same groups at other own costs; shared costs and requirements stay."""
         return FeatureGroups(**{**self._arguments(), "costs": costs})
+
+    def with_free(self, requires: Mapping[str, Sequence[str]]) -> FeatureGroups:
+        """Return the same groups and free ones without columns of their own, which follow from others."""
+        given = self._arguments()
+        groups = given["groups"] | dict.fromkeys(requires, ())
+        costs = np.append(self.costs, np.zeros(len(requires)))
+        return FeatureGroups(**{**given, "groups": groups, "costs": costs, "requires": {**self.requires, **requires}})
 
     def _arguments(self) -> dict[str, Any]:
         groups = dict(zip(self.names, self.columns, strict=True))

@@ -35,8 +35,6 @@ def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, .
     columns = tuple(_columns(name, entry) for name, entry in zip(names, entries, strict=True))
     owner: dict[Column, str] = {}
     for name, members in zip(names, columns, strict=True):
-        if not members:
-            raise ValueError(f"group {shown(name)} has no columns")
         if len(new := dict.fromkeys(members, name)) < len(members) or not owner.keys().isdisjoint(new):
             column = next(c for k, c in enumerate(members) if c in owner or c in members[:k])
             where = f"in group {shown(owner[column])} too" if column in owner else "twice in it"

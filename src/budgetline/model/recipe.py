@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Positions
+from budgetline.encoding.pairs import Bins
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups.prices import Prices
 from budgetline.sequencing.loop import Limits
@@ -26,6 +27,7 @@ class Recipe:
     cost_sensitive: bool
     alpha: float
     encoding: TableEncoding | None = None
+    bins: tuple[Bins, ...] = ()
 
     @property
     def by_group(self) -> Positions:

@@ -16,6 +16,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk
+from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.inputs import check_finite
@@ -119,6 +120,11 @@ class RowsTraining:
     def small(self) -> bool:
         """Whether the copies that folds make of the rows take little memory."""
         return not isinstance(self.family, SquaredError) and 8 * self.rows.n_rows * self.rows.n_columns <= SMALL
+
+    def encoded(self, encoding: TableEncoding) -> RowsTraining:
+        """Return the rows with the products of the pairs of an encoding."""
+        rows = replace(self.rows, X=encoding.with_products(self.rows.X))
+        return replace(self, rows=rows, layout=encoding.layout)
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where these suffice."""
@@ -246,14 +252,20 @@ class SourceTraining:
     fold: tuple[int, int] | None = None
     small = False
 
+    def encoded(self, encoding: TableEncoding) -> SourceTraining:
+        """Return the source of the design columns of another encoding of the same raw columns."""
+        passes = self.passes
+        wider = Passes(passes.source.encoded(encoding), passes.client, passes.progress, passes.count)
+        return replace(self, passes=wider, layout=encoding.layout)
+
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit by a few passes per stage."""
-        found: Moments = self._total(ChunkMoments(self.layout.names_read, self.target_shape, self.classes))
+        found: Moments = self.total(ChunkMoments(self.layout.names_read, self.target_shape, self.classes))
         if self.classes is not None and self.fold is not None:
             y_mean = found.standardisation()[2]
             mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
             _check_mass(mass, self.classes, self.fold[1])
-        engine = SourceEngine(self._total, found, recipe.by_group, self.family, self.classes)
+        engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes)
         stages = fit_generalised(engine, recipe, self.family, self.tol)
         return Fitted(stages, found, learned={"n_passes_": self.passes.count})
 
@@ -272,7 +284,8 @@ class SourceTraining:
         mine, where = InFold(statistic, *self.fold, held=True), f"fold {self.fold[1]} of {self.fold[0]}"
         return self.passes.total(mine, columns_read(self.layout), where).mean
 
-    def _total(self, statistic: Statistic[Any]) -> Any:
+    def total(self, statistic: Statistic[Any]) -> Any:
+        """Make a pass over the rows, and return the sum of a statistic."""
         if self.fold is None:
             return self.passes.total(statistic, columns_read(self.layout))
         mine, where = InFold(statistic, *self.fold, held=False), f"the training set of fold {self.fold[1]}"

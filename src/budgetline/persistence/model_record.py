@@ -29,7 +29,7 @@ from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.objectives.glm import Expansion
-from budgetline.persistence.encoding_record import ColumnRecord, CurveArrays, encoding_of, parts_of
+from budgetline.persistence.encoding_record import ColumnRecord, EncodingArrays, encoding_of, parts_of
 from budgetline.persistence.settings import Setting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -237,7 +237,7 @@ def estimator_of(record: ModelRecord) -> Model:
 
 def _encoding(record: ModelRecord) -> TableEncoding | None:
     """Return the encoding, if there is one."""
-    curves = CurveArrays(record.knots, record.pieces, record.penalties)
+    curves = EncodingArrays(record.penalties, record.knots, record.pieces)
     if record.encoding:
         return encoding_of(record.encoding, curves, _source(record))
     if any(vars(curves).values()):

@@ -125,9 +125,7 @@ def never() -> bool:
     return False
 
 
-def run(
-    extractor: Extractor, reader: Reader, raws: list[object], stop: Callable[[], bool] = never
-) -> Result | Fault:
+def run(extractor: Extractor, reader: Reader, raws: list[object], stop: Callable[[], bool] = never) -> Result | Fault:
     """Call an extractor on inputs. Between inputs, and before another try, ``stop`` is asked whether to stop."""
 
     def tried(argument: object, n: int | None) -> Result | Fault:

@@ -1,0 +1,225 @@
+"""Pairs of columns: which of them have most to explain beyond the sum of both, and what they become.
+
+The screen works on coarse bins. Sums over the rows of every cell of two columns are all that it needs of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+from scipy.linalg import solve
+
+from budgetline.arrays import Float, Positions
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.summaries import LevelSummary, NumberSummary, TableSummary
+from budgetline.encoding.table import Pair
+
+BINS = 8
+"""Quantile bins of a number; its spikes and missing values have further ones."""
+PARTS, MORE_PARTS, MANY_ROWS = 2, 4, 20_000
+"""Curves of a column that are multiplied with those of another, and their number if there are many rows."""
+FLAGS = 12
+"""Flags of a column that are multiplied."""
+PAIR_WEIGHT = 10.0
+"""The ridge counts products this many times as much as the product of the weights of their factors."""
+LEAST_SPREAD = 0.02
+"""Products that vary less, such as those of two rare levels, are left out."""
+MOST_COLUMNS = 100
+"""Columns among which pairs are sought: those with the largest effects."""
+MOST_PRODUCTS = 2000
+"""Design columns of all pairs together."""
+FLOOR = 1e-6
+"""Added to matrices, relative to their diagonal, where bins are empty."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Coarse bins of a column, and what it becomes in each of them.
+
+    Attributes
+    ----------
+    edges : array, or None
+        Of the bins of numbers, in units of the first design column, which rises with the number; None for levels.
+    flags : int array
+        Design columns whose rows have a bin of their own, after those of the numbers. A last bin is for all others.
+    columns : int array of shape (p,)
+        Design columns that are multiplied with those of others.
+    centres, penalties : arrays of shape (p,)
+        Their means, and their weights in the ridge if flags count as 2 or 0.
+    means : array of shape (bins, p)
+        Their means in every bin, centred, with flags as 2 or 0.
+    """
+
+    edges: Float | None
+    flags: Positions
+    columns: Positions
+    centres: Float
+    penalties: Float
+    means: Float
+
+    def codes(self, block: Float) -> Positions:
+        """Return the bin of every row of the design columns (n, width) of the column."""
+        edges = self.edges
+        codes = np.full(len(block), self.flags.size) if edges is None else np.searchsorted(edges, block[:, 0])
+        for k, column in enumerate(self.flags.tolist(), 0 if edges is None else edges.size + 1):
+            codes[block[:, column] > 0] = k
+        return codes
+
+
+def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, ...]:
+    """Return the bins of all columns."""
+    found = []
+    for column, encoder in zip(summary.columns, encoders, strict=True):
+        if isinstance(encoder, LevelEncoder):
+            assert isinstance(column.found, LevelSummary)
+            found.append(_level_bins(column.found, encoder))
+        else:
+            assert not isinstance(column.found, LevelSummary)
+            found.append(_number_bins(column.found or NumberSummary(np.zeros(1), np.ones(1)), encoder))
+    return tuple(found)
+
+
+def _level_bins(found: LevelSummary, encoder: LevelEncoder) -> Bins:
+    kept = [found.weights[level] for level in encoder.levels]
+    masses = np.array(kept + [found.total - sum(kept)] * encoder.rare + [found.missing] * encoder.missing)
+    columns = np.arange(min(FLAGS, encoder.width))
+    centres = masses[columns] / (found.total + found.missing)
+    means = 2 * (np.vstack([np.eye(columns.size), np.zeros(columns.size)]) - centres)
+    return Bins(None, columns, columns, centres, np.ones(columns.size), means)
+
+
+def _number_bins(found: NumberSummary, encoder: NumberEncoder) -> Bins:
+    spiky = np.isin(found.values, encoder.spikes)
+    body = NumberSummary(found.values[~spiky], found.weights[~spiky])
+    curves = encoder.curve(encoder.warp(body.values))
+    first = curves[:, 0]
+    few = first.size <= BINS
+    inner = (first[1:] + first[:-1]) / 2 if few else first[np.searchsorted(body.values, _octiles(body))]
+    edges, total = np.unique(inner), found.total + found.missing
+    parts = min(encoder.n_curves, PARTS if total < MANY_ROWS else MORE_PARTS)
+    codes, bins = np.searchsorted(edges, first), edges.size + 1
+    mass = np.maximum(np.bincount(codes, body.weights, bins), np.finfo(float).tiny)
+    in_bins = [np.bincount(codes, body.weights * curve, bins) / mass for curve in curves[:, :parts].T]
+    flags = np.arange(encoder.n_curves, encoder.width)
+    share = np.append(found.weights[spiky], [found.missing] * encoder.missing) / total
+    means = np.zeros((bins + flags.size, parts + flags.size))
+    means[:bins, :parts] = np.column_stack(in_bins)
+    means[bins:, parts:] = 2 * np.eye(flags.size)
+    means[:, parts:] -= 2 * share
+    penalties = np.append(encoder.weights[:parts] * body.total / total, np.ones(flags.size))
+    return Bins(edges, flags, np.append(np.arange(parts), flags), np.append(np.zeros(parts), share), penalties, means)
+
+
+def _octiles(body: NumberSummary) -> Float:
+    return body.quantiles(np.arange(1, BINS) / BINS)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums:
+    """Sums over rows by cell of two columns, with the bins of all columns side by side: (B, B), and (Q, B, B) twice.
+
+    They are those of the weights, of the residuals of the additive model, and of its curvatures. ``squares`` is the sum
+    of the squared residuals, over all Q scores.
+    """
+
+    mass: Float
+    residual: Float
+    curvature: Float
+    squares: float
+
+    @classmethod
+    def of(cls, codes: Positions, n_bins: int, weight: Float, residual: Float, curvature: Float) -> CellSums:
+        """Sum over rows with bins (columns, n), weights (n,), residuals and curvatures (n, Q)."""
+        cells = np.zeros((codes.shape[1], n_bins))
+        np.put_along_axis(cells, codes.T, 1.0, axis=1)
+        weighted = cells * weight[:, None]
+        r, h = (np.stack([weighted.T @ (cells * each[:, None]) for each in part.T]) for part in (residual, curvature))
+        return cls(weighted.T @ cells, r, h, float(weight @ (residual**2).sum(axis=1)))
+
+    def __add__(self, other: CellSums) -> CellSums:
+        mass, residual, curvature = self.mass + other.mass, self.residual + other.residual, self.curvature
+        return CellSums(mass, residual, curvature + other.curvature, self.squares + other.squares)
+
+
+@dataclass(frozen=True, eq=False)
+class Screen:
+    """Looks for pairs among columns with bins, given what the rows of every cell add up to.
+
+    ``dispersion`` is the variance of the residuals where the loss does not determine it, else 1; ``alpha`` the ridge
+    constant, with which a model of products would be fitted.
+    """
+
+    bins: Sequence[Bins]
+    sums: CellSums
+    alpha: float
+    dispersion: float
+
+    def best(self, most: int) -> list[Pair]:
+        """Return at most so many pairs, those with the most to explain first."""
+        gains = [(self.gain(i, j), i, j) for i, j in combinations(range(len(self.bins)), 2)]
+        width, found = 0, list[Pair]()
+        for gain, i, j in sorted(gains, key=lambda each: (-each[0], each[1:])):
+            pair = self.pair(i, j)
+            if gain <= 0 or len(found) == most:
+                break
+            if pair.width and width + pair.width <= MOST_PRODUCTS:
+                found.append(pair)
+                width += pair.width
+        return found
+
+    def gain(self, i: int, j: int) -> float:
+        """Return what the products of two columns would explain, beyond what noise would.
+
+        With r and h the sums of residuals and curvatures in the cells, less the part that is a sum of effects of both
+        columns, and Q the products of the means in the bins: g = Q'r, M = Q' diag(h) Q, and the gain of a penalised
+        Newton step is g'(M + nαΩ)⁻¹g − tr((M + nαΩ)⁻¹M).
+        """
+        a, b = self.bins[i], self.bins[j]
+        if min(len(a.means), len(b.means)) < 2:
+            return 0.0
+        products = np.einsum("ap,bq->abpq", a.means, b.means).reshape(len(a.means), len(b.means), -1)
+        penalty = self.total * self.alpha * PAIR_WEIGHT * np.outer(a.penalties, b.penalties).ravel()
+        rows, columns = self._slices[i], self._slices[j]
+        parts = zip(self.sums.residual, self.sums.curvature, strict=True)
+        return sum(_gain(r[rows, columns], h[rows, columns], products, penalty, self.dispersion) for r, h in parts)
+
+    @property
+    def total(self) -> float:
+        """Weight of all rows."""
+        first = self._slices[0]
+        return float(np.trace(self.sums.mass[first, first]))
+
+    def pair(self, i: int, j: int) -> Pair:
+        """Return the products of two columns that vary, with their weights."""
+        a, b = self.bins[i], self.bins[j]
+        share = self.sums.mass[self._slices[i], self._slices[j]] / self.total
+        products = np.einsum("ap,bq->abpq", a.means, b.means)
+        mean = np.einsum("ab,abpq->pq", share, products)
+        variance = np.einsum("ab,abpq->pq", share, (products - mean) ** 2)
+        p, q = np.nonzero(variance > LEAST_SPREAD**2)
+        weights = PAIR_WEIGHT * a.penalties[p] * b.penalties[q] / variance[p, q]
+        terms, centres = np.stack([a.columns[p], b.columns[q]]), np.stack([a.centres[p], b.centres[q]])
+        return Pair((i, j), terms, centres, weights)
+
+    @property
+    def _slices(self) -> list[slice]:
+        ends = np.cumsum([0, *(len(b.means) for b in self.bins)]).tolist()
+        return [slice(*each) for each in pairwise(ends)]
+
+
+def _gain(residual: Float, curvature: Float, products: Float, penalty: Float, dispersion: float) -> float:
+    """Return the gain from the cells (a, b) of two columns, for one score."""
+    a, b = curvature.shape
+    H = np.block([[np.diag(curvature.sum(1)), curvature], [curvature.T, np.diag(curvature.sum(0))]])
+    H[np.diag_indices(a + b)] += FLOOR * np.trace(H) / (a + b)
+    weighted = curvature[:, :, None] * products
+    X = np.concatenate([weighted.sum(axis=1), weighted.sum(axis=0)])
+    effects = np.append(residual.sum(axis=1), residual.sum(axis=0))
+    added = solve(H, np.column_stack([effects, X]), assume_a="pos")
+    g = np.einsum("abq,ab->q", products, residual) - X.T @ added[:, 0]
+    M = np.einsum("abp,abq->pq", products, weighted) - X.T @ added[:, 1:]
+    found = solve(M + np.diag(penalty + FLOOR), np.column_stack([g, M]), assume_a="pos")
+    return float(g @ found[:, 0] / dispersion - np.trace(found[:, 1:]))

@@ -1,0 +1,117 @@
+"""Pairs of columns that explain more than the sum of both: from an additive model to an encoding with pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from budgetline.arrays import Array, Float, Positions
+from budgetline.data.rows import Rows
+from budgetline.data.sources import Chunk
+from budgetline.encoding.pairs import MOST_COLUMNS, Bins, CellSums, Screen
+from budgetline.encoding.table import TableEncoding
+from budgetline.groups.prices import Prices
+from budgetline.model.recipe import Recipe
+from budgetline.model.stages import LinearModel
+from budgetline.model.training import RowsTraining, SourceTraining
+from budgetline.objectives.families import Family, SquaredError
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import Greedy
+from budgetline.statistics.passes import targets_of
+
+ROWS = 8192
+"""Rows whose cells are summed at once."""
+
+
+def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: int) -> TableEncoding:
+    """Fit the additive model of all groups, look for pairs in its residuals, and add them to the encoding."""
+    encoding = recipe.encoding
+    assert encoding is not None
+    stages = training.fit(at_once(recipe)).stages
+    additive = stages.at_stage(stages.n_stages)
+    which = _strongest(additive, stages.scale, encoding)
+    cells = Cells(
+        training.family, additive, training.classes, encoding.ends, which, tuple(recipe.bins[k] for k in which)
+    )
+    sums = _over_rows(training.rows, cells) if isinstance(training, RowsTraining) else training.total(cells)
+    screen = Screen(cells.bins, sums, recipe.alpha, 1.0)
+    if isinstance(training.family, SquaredError):
+        screen = replace(screen, dispersion=sums.squares / (screen.total * sums.residual.shape[0]) or 1.0)
+    pairs = [replace(pair, columns=(which[pair.columns[0]], which[pair.columns[1]])) for pair in screen.best(most)]
+    return encoding.with_pairs(pairs)
+
+
+def at_once(recipe: Recipe) -> Recipe:
+    """Return the recipe of a model of all groups in one step."""
+    whole = (np.arange(recipe.by_group.size),)
+    return replace(
+        recipe, columns=whole, names=("all",), prices=Prices(np.ones(1)), rule="omp", schedule=Greedy(), limits=Limits()
+    )
+
+
+def _strongest(additive: LinearModel, scale: Float, encoding: TableEncoding) -> list[int]:
+    """Return the columns among which pairs are sought: those with the largest effects, in their order."""
+    sizes = np.where(np.isfinite(scale), additive.coef * np.where(np.isfinite(scale), scale, 0.0), 0.0) ** 2
+    effects = np.add.reduceat(sizes.sum(axis=0), encoding.ends[:-1])
+    found: list[int] = np.sort(np.argsort(-effects, kind="stable")[:MOST_COLUMNS]).tolist()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The statistic that sums to the cells of all pairs of columns.
+
+    Attributes
+    ----------
+    family : Family
+    additive : LinearModel
+        Of the design columns.
+    classes : array, or None
+    ends : int array
+        Where the design columns of every column end.
+    which : list of int
+        The columns among which pairs are sought.
+    bins : tuple of Bins
+        Theirs.
+    """
+
+    family: Family
+    additive: LinearModel
+    classes: Array | None
+    ends: Positions
+    which: Sequence[int]
+    bins: tuple[Bins, ...]
+
+    def __call__(self, chunk: Chunk) -> CellSums | None:
+        """Return the sums of a chunk of design columns, None if all its weights are zero."""
+        with chunk.located():
+            Y = targets_of(chunk, self.classes)
+        weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+        return self.of(chunk.X, Y, weight) if weight.any() else None
+
+    def of(self, Z: Float, Y: Float, weight: Float) -> CellSums:
+        """Return the sums of rows of design columns (n, D), targets (n, P) and weights (n,)."""
+        scores = Z @ self.additive.coef.T + self.additive.intercept
+        residual = Y - self.family.prediction(scores)
+        starts = np.cumsum([0, *(len(each.means) for each in self.bins)])
+        blocks = (Z[:, self.ends[k] : self.ends[k + 1]] for k in self.which)
+        codes = [each.codes(block) + start for each, block, start in zip(self.bins, blocks, starts, strict=False)]
+        return CellSums.of(np.array(codes), int(starts[-1]), weight, residual, self._curvature(scores))
+
+    def _curvature(self, scores: Float) -> Float:
+        """Return the second derivative of the loss along each score, shape (n, P)."""
+        if self.classes is not None:
+            mean = self.family.prediction(scores)
+            return np.asarray(mean * (1 - mean))
+        return self.family.curvature(scores).scale
+
+
+def _over_rows(rows: Rows, cells: Cells) -> CellSums:
+    total = None
+    for part in rows.slices(ROWS):
+        sums = cells.of(rows.block(part), rows.target_of(part), rows.weights[part])
+        total = sums if total is None else total + sums
+    assert total is not None
+    return total
