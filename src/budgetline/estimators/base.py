@@ -52,7 +52,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     max_cost: float | None = None
     max_groups: int | None = None
     min_gain: float = 0.0
-    alpha: float = 1e-5
+    alpha: float | str = 1e-5
 
     model_: AnytimeModel = field(init=False)
 
@@ -65,7 +65,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         "max_cost": [Interval(Real, 0, None, closed="both"), None],
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     }
     # Options for reading a source are not sample metadata.
     __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
@@ -108,8 +108,9 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         """Choose the ridge constant, fit, warn if digits cannot be trusted, and keep the model."""
         recipe, learned = self._with_alpha(training, recipe)
         fitted, layout = training.fit(recipe), training.layout
+        learned |= {"alpha_": fitted.alpha} if recipe.auto else {}
         if fitted.doubt and fitted.moments is not None:
-            warn_from_moments(fitted.doubt, fitted.moments.eps, recipe.alpha)
+            warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.alpha)
         self._warn_if_rounded(fitted, layout)
         self._adopt(
             AnytimeModel(
@@ -117,18 +118,21 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
                 fitted.stages.embedded(layout.read, layout.n_features),
                 training.family,
                 training.target_shape,
-                recipe.alpha,
+                fitted.alpha,
                 training.classes,
                 fitted.moments,
                 type(self).__name__,
                 self.get_params(deep=False),
                 {**learned, **fitted.learned},
+                recipe.weights,
             )
         )
         return self
 
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
         """Return the recipe with its ridge constant, and the attributes learned when choosing it."""
+        if self.alpha == "auto":
+            return replace(recipe, auto=True), {}
         return replace(recipe, alpha=float(self.alpha)), {}
 
     def _adopt(self, model: AnytimeModel) -> None:

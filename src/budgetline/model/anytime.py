@@ -48,6 +48,8 @@ class AnytimeModel:
         The parameters of the estimator.
     learned : mapping
         Further fitted attributes of the estimator, by name: ``cv_scores_``, ``n_passes_``, ….
+    weights : array, or None
+        Penalty weights of the columns ``layout.read``; None: all 1.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class AnytimeModel:
     estimator: str = "AnytimeModel"
     settings: Mapping[str, Any] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
+    weights: Float | None = None
 
     @property
     def groups(self) -> FeatureGroups:

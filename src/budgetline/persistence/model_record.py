@@ -6,6 +6,7 @@ sequence, in its order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -84,6 +85,7 @@ class ModelRecord:
     null_intercept: Annotated[Float, Shape("targets")]
     mean: Annotated[Float, Shape("read")]
     scale: Annotated[Float, Shape("read", finite=False)]
+    weights: Annotated[Float | None, Shape("read")] = None
     U: Annotated[Float | None, Shape("rows columns")] = None
     z: Annotated[Float | None, Shape("rows targets")] = None
     kept: Annotated[Mask | None, Shape("columns")] = None
@@ -138,6 +140,7 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         null_intercept=stages.null_intercept,
         mean=stages.mean[read],
         scale=stages.scale[read],
+        weights=model.weights,
         **_subset_parts(stages),
         **_learned_parts(model),
     )
@@ -213,11 +216,12 @@ def estimator_of(record: ModelRecord) -> Model:
     settings = defaults | record.settings
     layout, family = _layout(record), _family(record, takes_loss="loss" in settings)
     total, *folds = _moments(record, layout, family) or (None,)
-    learned = _learned(record, layout, searched="alphas" in settings)
+    learned = _learned(record, layout, _chosen_by(settings))
     learned |= {"fold_moments_": tuple(folds)} if folds else {}
     stages, shape, classes = _stages(record, layout, family), record.target_shape, record.classes
+    weights = None if record.weights is None else record.weights.copy()
     alpha = float(settings["alpha"]) if record.alpha is None else record.alpha
-    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned)
+    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned, weights)
     return cast(Model, ESTIMATORS[name].from_model(model))
 
 
@@ -262,6 +266,8 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
     groups, order, read = layout.groups, record.order.tolist(), layout.read
     if record.mean.size != read.size or not np.all(record.scale > 0):
         raise ValueError(f"mean and scale must have {read.size} entries, those of scale positive")
+    if record.weights is not None and not np.all(record.weights > 0):
+        raise ValueError("weights must be positive")
     columns = np.concatenate([np.empty(0, dtype=np.intp), *(layout.position[g] for g in order)])
     ends = np.cumsum([layout.columns[g].size for g in order], dtype=np.intp)
     coef = np.zeros((*record.intercept.shape, read.size))
@@ -310,10 +316,17 @@ def _quadratic(record: ModelRecord, n_columns: int, family: Family) -> Quadratic
     return QuadraticSubset(around, n_scores, family)
 
 
-def _learned(record: ModelRecord, layout: Layout, *, searched: bool) -> dict[str, Any]:
+def _chosen_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parts that an estimator with these settings has because it chooses alpha."""
+    if "alphas" in settings:
+        return SEARCH
+    return SEARCH[:1] if settings["alpha"] == "auto" else ()
+
+
+def _learned(record: ModelRecord, layout: Layout, chosen: tuple[str, ...]) -> dict[str, Any]:
     """Return what only some estimators have."""
     found = {part: value for part in LEARNED if (value := getattr(record, part)) is not None}
-    wanted = {*(SEARCH if searched else ()), *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
+    wanted = {*chosen, *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
     if wrong := sorted(wanted ^ (set(found) - {"n_passes"})):
         raise ValueError(f"{wrong[0]} is {'missing for' if wrong[0] in wanted else 'not for'} {record.estimator}")
     found = {part: value.copy() if isinstance(value, np.ndarray) else value for part, value in found.items()}
@@ -332,7 +345,7 @@ def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moment
     stored = [raw for raw in (record.moments, *record.fold_moments) if raw is not None]
     if stored and (record.moments is None or not isinstance(family, SquaredError)):
         raise ValueError(f"moments are missing beside fold_moments, or not for family {record.family}")
-    if record.fold_moments and record.alpha is None:
+    if record.fold_moments and record.cv_scores is None:
         raise ValueError(f"fold_moments are not for {record.estimator}")
     found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]
     for part in found:
