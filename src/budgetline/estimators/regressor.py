@@ -55,9 +55,10 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     schedule : {"greedy", "doubling", "cheapest", "random"} or a schedule such as ``Doubling(c_min=2)``
         With "doubling" no group costs more than all before it, which gives a guarantee at every budget.
         ``FixedOrder([...])`` is an order of your own; "cheapest" first and "random" are for comparison.
-    alpha : float
+    alpha : float or "auto"
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
-        ``Ridge`` would call it ``alpha · n``.
+        ``Ridge`` would call it ``alpha · n``. "auto" chooses the one that suits the model of all groups: by generalised
+        cross-validation, for other losses by the loss if every row is left out in turn, approximately.
     max_cost, max_groups : float or None, int or None
         Leave out groups that would bring the total cost above this; stop after this many groups.
     min_gain : float
@@ -86,6 +87,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     moments_ : Moments
         Moments of the columns in groups that the model was fitted on; ``partial_fit`` adds to them. Only for squared
         error, and not if X is too wide for them.
+    alpha_ : float
+        The ridge constant that ``alpha="auto"`` has chosen.
     n_passes_ : int
         Number of passes over a source.
 
