@@ -39,6 +39,7 @@ def unbranched():
 CERTIFICATE = unbranched()
 SOLVED = certify(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, alpha=PROBLEM.alpha, time_limit=60.0)
 J, B = PROBLEM.J, CERTIFICATE.budgets.size
+WIDTH = CERTIFICATE.proof.duals.shape[1]
 
 
 def forged(certificate=CERTIFICATE, proof=None, **changes):
@@ -287,6 +288,11 @@ TAMPERED = {
                                           ~SOLVED.proof.leaf_included[LEAF])}), "leaves"),
     "leaf_excluded": (forged(proof={"leaf_excluded": ~CERTIFICATE.proof.leaf_excluded}), "leaves"),
     "leaf_excluded shape": (forged(proof={"leaf_excluded": CERTIFICATE.proof.leaf_excluded[:, 1:]}), "leaves"),
+    "weights": (replace(CERTIFICATE, weights=np.full(WIDTH, 2.0)), "values|bound|everything"),
+    "weights one": (replace(CERTIFICATE, weights=changed(np.ones(WIDTH), 0, 9.0)), "values|bound|everything"),
+    "weights negative": (replace(CERTIFICATE, weights=-np.ones(WIDTH)), "weights"),
+    "weights shape": (replace(CERTIFICATE, weights=np.ones(WIDTH + 1)), "weights"),
+    "weights nan": (replace(CERTIFICATE, weights=np.full(WIDTH, np.nan)), "weights"),
     "proof trivial": (replace(CERTIFICATE, proof=Proof.trivial(J)), "bounds"),
 }  # fmt: skip
 

@@ -187,15 +187,17 @@ class LassoTraining:
         if isinstance(self.given, MomentsTraining):
             total = self.given.total
             found = fit_lasso(total, recipe, self.settings)
-            return Fitted(found.model, total, total, found.doubt, {**self._learned(found), **self.given.learned})
+            return Fitted(
+                found.model, total, recipe.alpha, total, found.doubt, {**self._learned(found), **self.given.learned}
+            )
         rows, exponent = self.given.rows.rescaled()
         names = self.layout.names_read
         if not gram_fits(rows, recipe):
             found = fit_wide_lasso(rows, recipe, self.settings, names)
-            return Fitted(found.model, rows, learned=self._learned(found))
+            return Fitted(found.model, rows, recipe.alpha, learned=self._learned(found))
         moments = moments_of(rows, self.target_shape, names)
         found = fit_lasso(moments, recipe, self.settings, rows)
-        return Fitted(found.model, rows, moments.scaled(exponent), learned=self._learned(found))
+        return Fitted(found.model, rows, recipe.alpha, moments.scaled(exponent), learned=self._learned(found))
 
     def _learned(self, found: LassoFit) -> dict[str, object]:
         path, single = found.path, not self.target_shape

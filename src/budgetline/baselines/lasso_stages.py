@@ -70,12 +70,12 @@ def fit_lasso(moments: Moments, recipe: Recipe, settings: LassoSettings, rows: R
     ``rows`` are the data of the moments, if available: they are read only if the moments are too ill conditioned to
     refit the prefixes. Groups that another group requires are moved before it.
     """
-    path = settings.path(Gram.of(moments, recipe.by_group, recipe.alpha), recipe)
+    path = settings.path(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights), recipe)
     ordered = replace(recipe, schedule=FixedOrder(recipe.prices.completed(path.order.tolist())))
     model, doubt = fit_moments(moments, ordered)
     if rows is not None and doubt > moments.eps**0.5:
-        model, _ = fit_rows(rows, ordered, moments.feature_names)
-    coef, intercept = in_user_units(path.coefs, recipe.by_group, *moments.standardisation())
+        model, *_ = fit_rows(rows, ordered, moments.feature_names)
+    coef, intercept = in_user_units(path.coefs, recipe.by_group, *moments.standardisation(recipe.weights))
     if not settings.refit:
         model = _shrunken(model, path, coef, intercept)
         model = _with_gains(model, model.mean_squared_errors(moments))
@@ -87,7 +87,7 @@ def fit_wide_lasso(rows: Rows, recipe: Recipe, settings: LassoSettings, names: S
 
     The sequence ends with the groups that enter, unless the recipe has a limit.
     """
-    A, targets, y_mean = standardised_columns(rows, names)
+    A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
     path = settings.path(WideGram.of(A, targets, recipe.by_group, recipe.alpha), recipe)
     most = recipe.limits.max_groups
     entered = max(1, np.count_nonzero(path.entries < path.lambdas.size))
@@ -116,8 +116,9 @@ def _refitted(
         prices=Prices.of(np.ones(len(order))),
         schedule=FixedOrder(range(len(order))),
         limits=Limits(),
+        weights=None if recipe.weights is None else recipe.weights[chosen],
     )
-    model, _ = fit_rows(part, small, None if names is None else [names[d] for d in chosen])
+    model, *_ = fit_rows(part, small, None if names is None else [names[d] for d in chosen])
     sequence = replace(model.sequence, order=np.array(order), costs=recipe.prices.steps(order))
     mean, scale = A.mean.copy(), A.scale.copy()
     mean[chosen], scale[chosen] = model.mean, model.scale

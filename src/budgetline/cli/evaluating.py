@@ -80,7 +80,7 @@ def compare(
     rules: Annotated[str | None, Option(metavar="A,B,…", help=f"Some of {', '.join(METHODS)}.")] = None,
     cv: options.Folds = 5,
     metric: options.Metric = None,
-    alpha: Annotated[float, Option(min=0, help="Ridge constant.")] = 1e-5,
+    alpha: options.Alpha = None,
     task: options.LearnedTask = "auto",
     weight: options.Weight = None,
     qid: options.Query = None,
@@ -177,7 +177,9 @@ def _source_for(
     return files.source_for(model, target, weight=weight, qid=qid)
 
 
-def _methods(rules: str | None, task: options.Task, alpha: float, groups: FeatureGroups | None) -> dict[str, Estimator]:
+def _methods(
+    rules: str | None, task: options.Task, alpha: float | str | None, groups: FeatureGroups | None
+) -> dict[str, Estimator]:
     """Return the estimators to compare, by name."""
     default = f"fr,{'score' if task == 'classification' else 'omp'},costs-ignored,cheapest,random"
     names = [name.strip() for name in (rules or default).split(",")]

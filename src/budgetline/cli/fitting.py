@@ -15,7 +15,7 @@ from typer import Option
 
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, features_of, write_text, writing
-from budgetline.cli.models import model_record
+from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
@@ -43,7 +43,7 @@ def fit(
     task: options.LearnedTask = "auto",
     rule: Annotated[options.Rule | None, Option(help="How groups are scored. Default: fr.")] = None,
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
-    alpha: Annotated[float | None, Option(min=0, help="Ridge constant. Default: 1e-5.")] = None,
+    alpha: options.Alpha = None,
     cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha by K folds instead.")] = None,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
@@ -143,7 +143,7 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
     """Print the sequence, what was written, and what to do next."""
     sequence = model.sequence
     printer.sequence(sequence, model.groups.names)
-    chosen = f", alpha {model.alpha:g} chosen by cross-validation" if "alpha_" in model.learned else ""
+    chosen = f", {how_chosen(model)}" if "alpha_" in model.learned else ""
     total = amount(float(sequence.costs.sum()))
     printer.note(f"wrote {output}: {model.estimator}, {count(len(sequence), 'group')}, total cost {total}{chosen}")
     budget = amount(float(sequence.cumulative_costs[len(sequence) // 2])) if len(sequence) else "1"

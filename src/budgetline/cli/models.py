@@ -60,7 +60,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.say()
     printer.paragraph("Settings: " + ", ".join(f"{k} {v}" for k, v in settings_of(found).items() if v is not None))
     if "alpha_" in found.learned:
-        printer.say(f"alpha {found.alpha:g} was chosen by cross-validation")
+        printer.say(how_chosen(found))
     printer.document({"model": str(model), **record, "budgets": bought_at(curve)})
 
 
@@ -106,6 +106,12 @@ def certify(
     mean = records.pop()
     rows = [{"budget": each, **record} for each, record in zip(budgets, records, strict=True)]
     printer.document({"model": str(model), **about, "budgets": rows, "timeliness": mean, "notes": certificate.notes})
+
+
+def how_chosen(model: AnytimeModel) -> str:
+    """Return how the ridge constant of a model was chosen, in words."""
+    how = "by cross-validation" if "cv_scores_" in model.learned else "from the data"
+    return f"alpha {model.alpha:g} was chosen {how}"
 
 
 def model_record(model: AnytimeModel) -> dict[str, object]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
+from budgetline.budgets import check_number
 from budgetline.data.opening import SUFFIXES
 from budgetline.evaluation.metrics import METRICS
+from budgetline.messages import shown
 from budgetline.objectives.families import LOSSES
 from budgetline.objectives.rules import RULES
 from budgetline.sequencing.schedules import SCHEDULES
@@ -43,5 +45,18 @@ Metric = Annotated[
     str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, ndcg@5, or a scikit-learn scorer.")
 ]
 Folds = Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")]
+
+
+def alpha_of(given: str) -> float | str:
+    """Return a ridge constant, or "auto"."""
+    try:
+        return given if given == "auto" else check_number("alpha", float(given), ge=0, finite=True)
+    except ValueError:
+        raise BadParameter(f"{shown(given)} is neither a number ≥ 0 nor auto") from None
+
+
+Alpha = Annotated[
+    Any, Option(parser=alpha_of, metavar="A|auto", help="Ridge constant; auto: from the data. Default: 1e-5.")
+]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

@@ -43,8 +43,7 @@ from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
 from budgetline.statistics.passes import ChunkSummary, Passes, not_empty, sum_over
 
-SCREEN_ALPHA = 1e-3
-"""The ridge constant of the additive model in whose residuals pairs are sought."""
+DEFAULT_ALPHA = 1e-5
 Constraints: TypeAlias = dict[str, list[Any]]
 """Constraints that scikit-learn checks the parameters of an estimator against."""
 
@@ -62,7 +61,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     max_cost: float | None = None
     max_groups: int | None = None
     min_gain: float = 0.0
-    alpha: float = 1e-5
+    alpha: float | str | None = None
     encoding: str | Encoding | None = None
 
     model_: AnytimeModel = field(init=False)
@@ -76,7 +75,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         "max_cost": [Interval(Real, 0, None, closed="both"), None],
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "encoding": [StrOptions({"linear", "spline"}), Encoding, None],
     }
     # Options for reading a source are not sample metadata.
@@ -121,8 +120,9 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         training, recipe = self._paired(training, recipe)
         recipe, learned = self._with_alpha(training, recipe)
         fitted, layout = training.fit(recipe), training.layout
+        learned |= {"alpha_": fitted.alpha} if recipe.auto else {}
         if fitted.doubt and fitted.moments is not None:
-            warn_from_moments(fitted.doubt, fitted.moments.eps, recipe.alpha)
+            warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.alpha)
         self._warn_if_rounded(fitted, layout)
         self._adopt(
             AnytimeModel(
@@ -130,7 +130,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
                 fitted.stages.embedded(layout.read, layout.n_features),
                 training.family,
                 training.target_shape,
-                recipe.alpha,
+                fitted.alpha,
                 training.classes,
                 fitted.moments,
                 type(self).__name__,
@@ -146,12 +146,16 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         settings = as_encoding(self.encoding)
         if settings is None or not recipe.bins or not isinstance(training, RowsTraining | SourceTraining):
             return training, recipe
-        encoding = with_pairs(training, replace(recipe, alpha=SCREEN_ALPHA), settings.interactions)
+        own, _ = AnytimeEstimator._with_alpha(self, training, recipe)
+        encoding = with_pairs(training, own, settings.interactions)
         return training.encoded(encoding), self._recipe(encoding.layout, encoding)
 
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
         """Return the recipe with its ridge constant, and the attributes learned when choosing it."""
-        return replace(recipe, alpha=float(self.alpha)), {}
+        given = getattr(self, "alpha", "auto")  # which a search does not have
+        if given == "auto" or (given is None and recipe.encoding is not None):
+            return replace(recipe, auto=True), {}
+        return recipe.with_alpha(DEFAULT_ALPHA if given is None else float(given)), {}
 
     def _adopt(self, model: AnytimeModel) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
@@ -205,7 +209,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
         schedule = as_schedule(self.schedule, groups.names, groups.prices)
         how = (self.rule, schedule, limits, self.cost_sensitive)
-        return Recipe(layout.position, groups.names, groups.prices, *how, alpha=0.0, encoding=encoding)
+        weights = None if encoding is None else encoding.weights
+        return Recipe(layout.position, groups.names, groups.prices, *how, 0.0, weights, encoding=encoding)
 
     def _check(
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None

@@ -42,8 +42,9 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
         "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
         (the paper's Algorithm 3), which is the fastest.
-    alpha : float
-        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data.
+    alpha : float or "auto"
+        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the one with
+        the smallest log loss of the model of all groups if every row is left out in turn, approximately.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the deviance, by one Newton step.
     class_weight : dict, "balanced" or None
@@ -56,6 +57,8 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     classes_ : array of shape (P,)
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
         As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
+    alpha_ : float
+        The ridge constant that ``alpha="auto"`` has chosen.
     n_passes_ : int
         Number of passes over a source.
 

@@ -54,9 +54,11 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     schedule : {"greedy", "doubling", "cheapest", "random"} or a schedule such as ``Doubling(c_min=2)``
         With "doubling" no group costs more than all before it, which gives a guarantee at every budget.
         ``FixedOrder([...])`` is an order of your own; "cheapest" first and "random" are for comparison.
-    alpha : float
+    alpha : float, "auto" or None
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
-        ``Ridge`` would call it ``alpha · n``.
+        ``Ridge`` would call it ``alpha · n``. "auto" chooses the one that suits the model of all groups: by generalised
+        cross-validation, for other losses by the loss if every row is left out in turn, approximately. None is "auto"
+        with an encoding, else 1e-5.
     encoding : {"linear", "spline"}, Encoding or None
         What raw columns become: text, categories, flags, dates, numbers and gaps, see :class:`budgetline.Encoding`. All
         that a column becomes stays in its group. None: X holds numbers, which are used as they are.
@@ -90,6 +92,8 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     moments_ : Moments
         Moments of the columns in groups that the model was fitted on; ``partial_fit`` adds to them. Only for squared
         error, and not if X is too wide for them.
+    alpha_ : float
+        The ridge constant that ``alpha="auto"`` has chosen.
     n_passes_ : int
         Number of passes over a source.
 

@@ -100,6 +100,11 @@ class AnytimeModel:
         """Whether the loss is squared error."""
         return isinstance(self.family, SquaredError)
 
+    @property
+    def weights(self) -> Float | None:
+        """Penalty weights of the columns ``layout.read``; None: all 1."""
+        return None if self.encoding is None else self.encoding.weights
+
     @cached_property
     def columns(self) -> KnownColumns:
         """The columns of the table that the model was fitted on."""

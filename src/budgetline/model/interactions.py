@@ -29,14 +29,15 @@ def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: in
     """Fit the additive model of all groups, look for pairs in its residuals, and add them to the encoding."""
     encoding = recipe.encoding
     assert encoding is not None
-    stages = training.fit(at_once(recipe)).stages
+    fitted = training.fit(at_once(recipe))
+    stages = fitted.stages
     additive = stages.at_stage(stages.n_stages)
     which = _strongest(additive, stages.scale, encoding)
     cells = Cells(
         training.family, additive, training.classes, encoding.ends, which, tuple(recipe.bins[k] for k in which)
     )
     sums = _over_rows(training.rows, cells) if isinstance(training, RowsTraining) else training.total(cells)
-    screen = Screen(cells.bins, sums, recipe.alpha, 1.0)
+    screen = Screen(cells.bins, sums, fitted.alpha, 1.0)
     if isinstance(training.family, SquaredError):
         screen = replace(screen, dispersion=sums.squares / (screen.total * sums.residual.shape[0]) or 1.0)
     pairs = [replace(pair, columns=(which[pair.columns[0]], which[pair.columns[1]])) for pair in screen.best(most)]

@@ -13,6 +13,7 @@ from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.messages import warn
 from budgetline.model.recipe import Recipe
+from budgetline.model.ridge_choice import with_alpha_of_columns, with_alpha_of_moments
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import LinearSubset
 from budgetline.objectives.accuracy import refine, triangle
@@ -47,29 +48,36 @@ class _Run:
         return bool(self.factor.kept.all())
 
 
-def fit_rows(rows: Rows, recipe: Recipe, names: Sequence[str] | None = None) -> tuple[StagedModel, Moments | None]:
-    """Fit from data in memory: from moments, or from columns on demand where X is wide; also return the moments."""
+def fit_rows(
+    rows: Rows, recipe: Recipe, names: Sequence[str] | None = None
+) -> tuple[StagedModel, Moments | None, float]:
+    """Fit from data in memory: from moments, or from columns on demand where X is wide.
+
+    Also return the moments and the ridge constant, which is chosen here if the recipe says so.
+    """
     rows, exponent = rows.rescaled()
-    model, moments = _fit_rescaled(rows, recipe, names)
-    return model, None if moments is None else moments.scaled(exponent)
+    model, moments, alpha = _fit_rescaled(rows, recipe, names)
+    return model, None if moments is None else moments.scaled(exponent), alpha
 
 
-def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, Moments | None]:
+def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, Moments | None, float]:
     """Fit from rows whose weights are of order one."""
     if not gram_fits(rows, recipe):
-        A, targets, y_mean = standardised_columns(rows, names)
+        A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
+        recipe = with_alpha_of_columns(recipe, A, targets)
         run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
         _warn_from_data(run, recipe)
-        return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None
+        return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None, recipe.alpha
     moments = moments_of(rows, (rows.Y.shape[1],), names)
-    mean, scale, y_mean = moments.standardisation()
-    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha)), recipe)
+    recipe = with_alpha_of_moments(recipe, moments)
+    mean, scale, y_mean = moments.standardisation(recipe.weights)
+    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
-        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments
+        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments, recipe.alpha
     if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
-        A, _, y_mean = standardised_columns(rows, names)
+        A, _, y_mean = standardised_columns(rows, names, recipe.weights)
         mean, scale = A.mean, A.scale
     if doubt > moments.eps ** (1 / 3):
         A, targets = triangle(rows, mean, scale, y_mean, recipe.alpha)
@@ -79,13 +87,13 @@ def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tu
     if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, recipe.alpha)
         y_levels = y_mean + offset
-    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments
+    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments, recipe.alpha
 
 
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
     """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
-    mean, scale, y_mean = moments.standardisation()
-    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha)), recipe)
+    mean, scale, y_mean = moments.standardisation(recipe.weights)
+    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
     model = _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean)
     return model, _doubt(run, moments.eps)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from budgetline.arrays import Positions
+from budgetline.arrays import Float, Positions
 from budgetline.encoding.pairs import Bins
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups.prices import Prices
@@ -16,7 +16,11 @@ from budgetline.sequencing.schedules import Schedule
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to sequence and how: the columns, names and prices of the groups and the estimator's settings."""
+    """What to sequence and how: the columns, names and prices of the groups and the estimator's settings.
+
+    ``weights`` (D,) are penalty weights ω_d > 0 of the columns that are read: the ridge is alpha/2 Σ ω_d w_d² for
+    coefficients w of standardised columns. None: all 1. ``auto``: alpha is to be chosen from the data.
+    """
 
     columns: tuple[Positions, ...]
     names: tuple[str, ...]
@@ -26,8 +30,14 @@ class Recipe:
     limits: Limits
     cost_sensitive: bool
     alpha: float
+    weights: Float | None = None
+    auto: bool = False
     encoding: TableEncoding | None = None
     bins: tuple[Bins, ...] = ()
+
+    def with_alpha(self, alpha: float) -> Recipe:
+        """Return the recipe with a ridge constant that has been chosen."""
+        return replace(self, alpha=alpha, auto=False)
 
     @property
     def by_group(self) -> Positions:

@@ -24,6 +24,7 @@ from budgetline.messages import shown
 from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, gram_fits
 from budgetline.model.recipe import Recipe
+from budgetline.model.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
 from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.columns import standardised_columns
@@ -41,12 +42,14 @@ SMALL = 1 << 26
 class Fitted(NamedTuple):
     """Staged models, the data that they were fitted on, and the moments of these data, if there are any.
 
-    ``doubt`` estimates the relative error of the coefficients. It is zero if the data were available, so that the
-    coefficients are as accurate as the data allow. ``learned`` are further fitted attributes of the estimator, by name.
+    ``alpha`` is the ridge constant, chosen or given. ``doubt`` estimates the relative error of the coefficients. It is
+    zero if the data were available, so that the coefficients are as accurate as the data allow. ``learned`` are further
+    fitted attributes of the estimator, by name.
     """
 
     stages: StagedModel
     data: Rows | Moments
+    alpha: float
     moments: Moments | None = None
     doubt: float = 0.0
     learned: Mapping[str, object] = MappingProxyType({})
@@ -129,11 +132,12 @@ class RowsTraining:
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where these suffice."""
         if isinstance(self.family, SquaredError):
-            stages, moments = fit_rows(self.rows, recipe, self.layout.names_read)
+            stages, moments, alpha = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
-            return Fitted(stages, self.rows, moments)
-        engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read)
-        return Fitted(fit_generalised(engine, recipe, self.family, self.tol), self.rows)
+            return Fitted(stages, self.rows, alpha, moments)
+        engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read, recipe.weights)
+        recipe = with_alpha_of_engine(recipe, engine, self.family)
+        return Fitted(fit_generalised(engine, recipe, self.family, self.tol), self.rows, recipe.alpha)
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
@@ -211,10 +215,11 @@ class MomentsTraining:
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the sum of the moments."""
         total = self.total
+        recipe = with_alpha_of_moments(recipe, total)
         stages, doubt = fit_moments(total, recipe)
         if self.by_rows is not None and doubt > total.eps**0.5:
             return self.by_rows().training.fit(recipe)
-        return Fitted(stages, total, total, doubt, self.learned)
+        return Fitted(stages, total, recipe.alpha, total, doubt, self.learned)
 
     @property
     def learned(self) -> dict[str, object]:
@@ -265,9 +270,10 @@ class SourceTraining:
             y_mean = found.standardisation()[2]
             mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
             _check_mass(mass, self.classes, self.fold[1])
-        engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes)
+        engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes, recipe.weights)
+        recipe = with_alpha_of_engine(recipe, engine, self.family)
         stages = fit_generalised(engine, recipe, self.family, self.tol)
-        return Fitted(stages, found, learned={"n_passes_": self.passes.count})
+        return Fitted(stages, found, recipe.alpha, learned={"n_passes_": self.passes.count})
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Assign the rows to folds by a hash of their values."""

@@ -23,7 +23,7 @@ def stage_coefficients(factor: Factor) -> Float:
         In the order of ``factor.columns``; zero for the columns of later stages.
     """
     kept, dependent = np.flatnonzero(factor.kept), np.flatnonzero(~factor.kept)
-    inverse = _triangular_inverse(factor.U[:, kept])
+    inverse = triangular_inverse(factor.U[:, kept])
     R = inverse @ factor.U[:, dependent]
     L = np.linalg.cholesky(np.eye(dependent.size) + R.T @ R)
     W = np.zeros((factor.row_ends.size, factor.z.shape[1], factor.U.shape[1]))
@@ -102,7 +102,8 @@ def solve_normal(U: Float, gradient: Float) -> Float:
     return np.asarray(solve_triangular(U, half, check_finite=False))
 
 
-def _triangular_inverse(U: Float) -> Float:
+def triangular_inverse(U: Float) -> Float:
+    """Return the inverse of an upper triangular matrix."""
     if U.size == 0:
         return np.zeros_like(U)
     inverse, info = lapack.dtrtri(U)

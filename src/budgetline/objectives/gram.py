@@ -33,10 +33,10 @@ class Gram:
     eps: float = EPS
 
     @classmethod
-    def of(cls, moments: Moments, columns: Positions, alpha: float) -> Gram:
-        """Return C and b for columns of the moments, in the order given."""
+    def of(cls, moments: Moments, columns: Positions, alpha: float, weights: Float | None = None) -> Gram:
+        """Return C and b for columns of the moments, in the order given; penalty weights are of all columns."""
         D, diagonal = moments.n_features, np.arange(columns.size)
-        scale = moments.standardisation()[1][columns]
+        scale = moments.standardisation(weights)[1][columns]
         C = moments.scatter[np.ix_(columns, columns)]
         C /= moments.weight * scale
         C /= scale[:, None]

@@ -62,6 +62,8 @@ class Certificate(Claims, Tabular):
         Groups that must or must not be in a set; none for a sequence. If there are any, all bounds are about sets that
         contain all of the first and none of the second; other sets may explain more.
     proof : Proof
+    weights : array, or None
+        Penalty weights of the columns, group after group: the ridge is alpha/2 Σ ω_d w_d². None: all 1.
 
     Examples
     --------

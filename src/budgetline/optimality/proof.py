@@ -5,7 +5,7 @@ Everything in a file is checked when it is read; only ``verify`` checks the boun
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Claims:
     gamma: Number
     included: Annotated[Mask, Shape("groups")]
     excluded: Annotated[Mask, Shape("groups")]
+    weights: Annotated[Float | None, Shape("columns")] = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +77,15 @@ class CertificateRecord(Proof, Claims):
         for name, count in (("leaf_budget", self.budgets.size), ("leaf_dual", len(self.duals))):
             if np.any(getattr(self, name) >= count):
                 raise ValueError(f"{name} has an entry out of range")
+        if self.weights is not None and (self.weights.size != sum(map(len, groups.columns)) or min(self.weights) <= 0):
+            raise ValueError("weights must be positive, one per column of the groups")
         if leaves and self.duals.shape[1] != sum(map(len, groups.columns)):
             raise ValueError("duals must have one row per column of the groups")
         if self.blocks.size != sum(len(columns) ** 2 for columns in groups.columns) and (leaves or self.blocks.size):
             raise ValueError("blocks do not belong to the groups, or are missing though there are leaves")
 
 
-OF_PROOF, OF_CERTIFICATE = ([field.name for field in fields(record)] for record in (Proof, Claims))
+OF_PROOF, OF_CERTIFICATE = ([part.name for part in fields(record)] for record in (Proof, Claims))
 
 
 def write_certificate(certificate: Any, path: PathName) -> None:

@@ -35,12 +35,16 @@ LEAST_ROUNDING, MOST_ROUNDING = 1e-9, 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """F of every set of groups, and what it costs: C and b, group after group, and the columns of each group (J,)."""
+    """F of every set of groups, and what it costs: C and b, group after group, and the columns of each group (J,).
+
+    ``weights`` (D,) are penalty weights, group after group; None: all 1.
+    """
 
     gram: Gram
     sizes: Positions
     groups: FeatureGroups
     alpha: float
+    weights: Float | None = None
 
     @classmethod
     def of(cls, subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
@@ -67,7 +71,7 @@ class Quadratic:
         """Return the problem of a fitted model of squared error, from its moments or its factor."""
         layout = model.layout
         if model.moments is not None:
-            return cls._from(model.moments, layout.position, model.groups, model.alpha)
+            return cls._from(model.moments, layout.position, model.groups, model.alpha, model.weights)
         subset, columns = model.stages.subset, model.stages.columns
         assert isinstance(subset, LinearSubset)
         if columns.size < layout.read.size or not subset.kept.all():
@@ -78,13 +82,21 @@ class Quadratic:
         sizes = _sizes(layout.columns)
         U = subset.U[:, np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]]
         gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
-        return cls(gram, sizes, model.groups, model.alpha)
+        return cls(gram, sizes, model.groups, model.alpha, _ordered(model.weights, layout.position))
 
     @classmethod
-    def _from(cls, moments: Moments, columns: tuple[Positions, ...], groups: FeatureGroups, alpha: float) -> Quadratic:
+    def _from(
+        cls,
+        moments: Moments,
+        columns: tuple[Positions, ...],
+        groups: FeatureGroups,
+        alpha: float,
+        weights: Float | None = None,
+    ) -> Quadratic:
         """Return the problem of columns of moments; warn if these do not determine the coefficients."""
         sizes = _sizes(columns)
-        problem = cls(Gram.of(moments, np.concatenate(columns), alpha), sizes, groups, alpha)
+        gram = Gram.of(moments, np.concatenate(columns), alpha, weights)
+        problem = cls(gram, sizes, groups, alpha, _ordered(weights, columns))
         least, largest = problem.spectrum[[0, -1]]
         warn_from_moments(float(moments.eps * largest / least) if least > 0 else 1.0, moments.eps, alpha)
         return problem
@@ -168,6 +180,11 @@ def model_of(subject: object, **of_moments: object) -> AnytimeModel:
     if given := [name for name, value in of_moments.items() if value is not None]:
         raise TypeError(f"{given[0]} is for moments; a model has its own")
     return as_model(subject)
+
+
+def _ordered(weights: Float | None, columns: Sequence[Positions]) -> Float | None:
+    """Return penalty weights in the order of the columns of groups."""
+    return None if weights is None else weights[np.concatenate(columns)]
 
 
 def _sizes(columns: Sequence[Positions]) -> Positions:

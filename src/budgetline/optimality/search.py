@@ -121,7 +121,7 @@ class Search:
         return Certificate(
             problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, "squared_error", grid, achieved,
             scale * self.bounds(), scale * self.everything, null_value, self._separation.gamma, *self._root,
-            self._proof(),
+            self._proof(), weights=problem.weights,
         )  # fmt: skip
 
     def _proof(self) -> Proof:

@@ -37,6 +37,10 @@ def verify(certificate: Any, moments: Any) -> None:
     if certificate.loss != "squared_error":
         raise ValueError(f"loss: moments say nothing about '{str(certificate.loss)[:100]}', only about 'squared_error'")
     _check_types(certificate)
+    sized = certificate.weights is None or certificate.weights.shape == (
+        sum(map(len, certificate.feature_groups.columns)),
+    )
+    _need(sized, "weights must have one entry per column")
     C, b, null_value, sizes = _covariance(certificate, moments)
     _check_shapes(certificate, len(sizes), b.shape)
     # An error of E in C changes F by at most ‖E‖ F/λ_min(C): what is computed twice agrees to that share of R(∅).
@@ -81,6 +85,10 @@ def _check_types(certificate: Any) -> None:
             _need(np.all(np.isfinite(array)), f"{name} has an entry that is not finite")
     for block in certificate.proof.blocks:
         _need(isinstance(block, np.ndarray) and np.all(np.isfinite(block)), "blocks are not finite arrays")
+    if certificate.weights is not None:
+        weights = certificate.weights
+        positive = isinstance(weights, np.ndarray) and np.all(np.isfinite(weights) & (weights > 0))
+        _need(positive, "weights are not positive")
     for name in ("alpha", "everything", "null_value", "gamma"):
         value = found[name]
         _need(isinstance(value, float) and np.isfinite(value) and value >= 0, f"{name} is not a finite number ≥ 0")
@@ -100,9 +108,10 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
     S = moments.scatter / moments.weight
     variance = np.diag(S)[columns]
     constant = ~(variance > (CONSTANT * EPS * np.abs(moments.mean[columns])) ** 2)
-    scale = np.sqrt(np.where(constant, 1.0, variance))
+    weights = np.where(constant, 1.0, 1.0 if certificate.weights is None else certificate.weights)
+    scale = np.sqrt(np.where(constant, 1.0, variance) * weights)
     C = np.where(constant[:, None] | constant, 0.0, S[np.ix_(columns, columns)] / np.outer(scale, scale))
-    C[np.diag_indices(len(columns))] = 1.0 + certificate.alpha
+    C[np.diag_indices(len(columns))] = 1.0 / weights + certificate.alpha
     b = np.where(constant[:, None], 0.0, S[np.ix_(columns, range(D, len(S)))] / scale[:, None])
     return C, b, float(np.diag(S)[D:].sum() / 2), [len(group) for group in certificate.feature_groups.columns]
 

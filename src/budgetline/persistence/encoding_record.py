@@ -7,10 +7,11 @@ from itertools import count
 
 import numpy as np
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Curve, Encoder, LevelEncoder, NumberEncoder, Warp
-from budgetline.encoding.table import TableEncoding
+from budgetline.encoding.table import Pair, TableEncoding
 from budgetline.groups import Layout
+from budgetline.messages import shown
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,31 @@ class ColumnRecord:
 
 @dataclass(frozen=True, eq=False)
 class EncodingArrays:
-    """Penalty weights of all columns, and the curves of those that hold numbers."""
+    """Penalty weights of all columns, the curves of those that hold numbers, and the parts of pairs."""
 
-    penalties: tuple[Float, ...]
-    knots: tuple[Float, ...]
-    pieces: tuple[Float, ...]
+    penalties: tuple[Float, ...] = ()
+    knots: tuple[Float, ...] = ()
+    pieces: tuple[Float, ...] = ()
+    terms: tuple[Positions, ...] = ()
+    centres: tuple[Float, ...] = ()
+    pair_penalties: tuple[Float, ...] = ()
 
 
 def parts_of(encoding: TableEncoding | None) -> tuple[tuple[ColumnRecord, ...], EncodingArrays]:
     """Return the records of an encoding and its arrays."""
     if encoding is None:
-        return (), EncodingArrays((), (), ())
+        return (), EncodingArrays()
     curves = [encoder.curve for encoder in encoding.encoders if isinstance(encoder, NumberEncoder)]
     penalties = tuple(encoder.weights for encoder in encoding.encoders)
-    arrays = EncodingArrays(penalties, tuple(c.knots for c in curves), tuple(c.pieces for c in curves))
+    pairs = encoding.pairs
+    arrays = EncodingArrays(
+        penalties,
+        tuple(curve.knots for curve in curves),
+        tuple(curve.pieces for curve in curves),
+        tuple(pair.terms for pair in pairs),
+        tuple(pair.centres for pair in pairs),
+        tuple(pair.weights for pair in pairs),
+    )
     return tuple(_record(encoder) for encoder in encoding.encoders), arrays
 
 
@@ -51,7 +63,9 @@ def _record(encoder: Encoder) -> ColumnRecord:
     return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=encoder.spikes)
 
 
-def encoding_of(records: tuple[ColumnRecord, ...], arrays: EncodingArrays, source: Layout) -> TableEncoding:
+def encoding_of(
+    records: tuple[ColumnRecord, ...], pairs: tuple[tuple[int, int], ...], arrays: EncodingArrays, source: Layout
+) -> TableEncoding:
     """Return the encoding of a table; raise a ValueError if its parts do not fit together."""
     if len(records) != source.read.size or len(records) != len(arrays.penalties):
         raise ValueError(f"encoding and penalties must be of the {source.read.size} columns in groups")
@@ -64,7 +78,26 @@ def encoding_of(records: tuple[ColumnRecord, ...], arrays: EncodingArrays, sourc
         if not own.width or penalties.size != own.width or np.any(penalties <= 0):
             raise ValueError(f"penalties{k} must be {own.width} positive numbers")
         encoders.append(own)
-    return TableEncoding(source, tuple(encoders))
+    without = sum(not columns.size for columns in source.columns)
+    if not without == len(pairs) == len(arrays.terms) == len(arrays.centres) == len(arrays.pair_penalties):
+        raise ValueError(f"pairs, terms, centres and pair_penalties must be of the {without} groups without columns")
+    parts = zip(pairs, arrays.terms, arrays.centres, arrays.pair_penalties, strict=True)
+    found = tuple(_pair(k, encoders, Pair(*part)) for k, part in enumerate(parts))
+    if any(columns.size for columns in source.columns[len(source.columns) - without :]):
+        raise ValueError("the groups of pairs must be the last ones")
+    return TableEncoding(source, tuple(encoders), found)
+
+
+def _pair(k: int, encoders: list[Encoder], pair: Pair) -> Pair:
+    T = pair.weights.size
+    if not T or pair.terms.shape != (2, T) or pair.centres.shape != (2, T) or np.any(pair.weights <= 0):
+        raise ValueError(f"terms{k}, centres{k} and pair_penalties{k} must have two rows, or one, of the same length")
+    if not all(0 <= column < len(encoders) for column in pair.columns):
+        raise ValueError(f"pairs has columns that are not there: {shown(pair.columns)}")
+    for column, own in zip(pair.columns, pair.terms, strict=True):
+        if own.max() >= encoders[column].width:
+            raise ValueError(f"terms{k} has design columns that are not there")
+    return pair
 
 
 def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: int) -> Encoder:

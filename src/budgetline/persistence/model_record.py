@@ -6,7 +6,8 @@ sequence, in its order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -20,7 +21,7 @@ from budgetline.baselines import GroupLassoPath
 from budgetline.codec import AtLeast, Shape, arrays_of
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
-from budgetline.estimators.base import AnytimeEstimator
+from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
 from budgetline.groups import Layout
 from budgetline.groups.record import StoredGroups, check_order
 from budgetline.messages import shown
@@ -104,9 +105,13 @@ class ModelRecord:
     dual_gaps: Annotated[Float | None, Shape("lambdas")] = None
     entry_lambdas: Annotated[Float | None, Shape("groups", finite=False)] = None
     encoding: tuple[ColumnRecord, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
     knots: Annotated[tuple[Float, ...], Shape("*")] = ()
     pieces: Annotated[tuple[Float, ...], Shape("* * *")] = ()
     penalties: Annotated[tuple[Float, ...], Shape("*")] = ()
+    terms: Annotated[tuple[Positions, ...], Shape("* *"), AtLeast(0)] = ()
+    centres: Annotated[tuple[Float, ...], Shape("* *")] = ()
+    pair_penalties: Annotated[tuple[Float, ...], Shape("*")] = ()
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -129,7 +134,7 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         raise TypeError("loss is a ConvexLoss: its functions cannot be saved, and predictions need them")
     stages, sequence, read = model.stages, model.sequence, model.layout.read
     settings, left_out = _settings_of(model)
-    encoding, curves = parts_of(model.encoding)
+    encoding, arrays = parts_of(model.encoding)
     record = ModelRecord(
         estimator=model.estimator,
         version=_version(),
@@ -150,7 +155,8 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         mean=stages.mean[read],
         scale=stages.scale[read],
         encoding=encoding,
-        **vars(curves),
+        pairs=() if model.encoding is None else tuple(pair.columns for pair in model.encoding.pairs),
+        **vars(arrays),
         **_subset_parts(stages),
         **_learned_parts(model),
     )
@@ -227,21 +233,22 @@ def estimator_of(record: ModelRecord) -> Model:
     encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
     layout = _source(record) if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
-    learned = _learned(record, layout, searched="alphas" in settings)
+    learned = _learned(record, layout, _chosen_by(settings, encoding))
     learned |= {"fold_moments_": tuple(folds)} if folds else {}
     stages, shape, classes = _stages(record, layout, family), record.target_shape, record.classes
-    alpha = float(settings["alpha"]) if record.alpha is None else record.alpha
+    fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
+    alpha = float(fixed) if record.alpha is None else record.alpha
     model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned, encoding)
     return cast(Model, ESTIMATORS[name].from_model(model))
 
 
 def _encoding(record: ModelRecord) -> TableEncoding | None:
     """Return the encoding, if there is one."""
-    curves = EncodingArrays(record.penalties, record.knots, record.pieces)
+    arrays = EncodingArrays(*(getattr(record, f.name) for f in fields(EncodingArrays)))
     if record.encoding:
-        return encoding_of(record.encoding, curves, _source(record))
-    if any(vars(curves).values()):
-        raise ValueError("encoding is missing, of which knots, pieces and penalties are parts")
+        return encoding_of(record.encoding, record.pairs, arrays, _source(record))
+    if record.pairs or any(vars(arrays).values()):
+        raise ValueError("encoding is missing, of which pairs, knots, pieces and penalties are parts")
     return None
 
 
@@ -334,10 +341,18 @@ def _quadratic(record: ModelRecord, n_columns: int, family: Family) -> Quadratic
     return QuadraticSubset(around, n_scores, family)
 
 
-def _learned(record: ModelRecord, layout: Layout, *, searched: bool) -> dict[str, Any]:
+def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None) -> tuple[str, ...]:
+    """Return the parts that an estimator with these settings has because it chooses alpha."""
+    if "alphas" in settings:
+        return SEARCH
+    auto = settings["alpha"] == "auto" or (settings["alpha"] is None and encoding is not None)
+    return SEARCH[:1] if auto else ()
+
+
+def _learned(record: ModelRecord, layout: Layout, chosen: tuple[str, ...]) -> dict[str, Any]:
     """Return what only some estimators have."""
     found = {part: value for part in LEARNED if (value := getattr(record, part)) is not None}
-    wanted = {*(SEARCH if searched else ()), *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
+    wanted = {*chosen, *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
     if wrong := sorted(wanted ^ (set(found) - {"n_passes"})):
         raise ValueError(f"{wrong[0]} is {'missing for' if wrong[0] in wanted else 'not for'} {record.estimator}")
     found = {part: value.copy() if isinstance(value, np.ndarray) else value for part, value in found.items()}
@@ -356,7 +371,7 @@ def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moment
     stored = [raw for raw in (record.moments, *record.fold_moments) if raw is not None]
     if stored and (record.moments is None or not isinstance(family, SquaredError)):
         raise ValueError(f"moments are missing beside fold_moments, or not for family {record.family}")
-    if record.fold_moments and record.alpha is None:
+    if record.fold_moments and record.cv_scores is None:
         raise ValueError(f"fold_moments are not for {record.estimator}")
     found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]
     for part in found:

@@ -75,8 +75,10 @@ class StandardisedColumns:
         return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
 
 
-def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tuple[StandardisedColumns, Float, Float]:
-    """Standardise a table lazily.
+def standardised_columns(
+    rows: Rows, names: Sequence[str] | None = None, weights: Float | None = None
+) -> tuple[StandardisedColumns, Float, Float]:
+    """Standardise a table lazily; penalty weights (D,) are part of the scales, see :func:`scale_of`.
 
     Returns
     -------
@@ -103,17 +105,19 @@ def standardised_columns(rows: Rows, names: Sequence[str] | None = None) -> tupl
         raise ValueError("X or y holds values too large for float64 products; rescale them")
     raise_too_small(rows, np.concatenate([variance, y_variance]), rows.labels(names))
     root = np.sqrt(weight / total)
-    A = StandardisedColumns(X, mean, scale_of(mean, variance), root)
+    A = StandardisedColumns(X, mean, scale_of(mean, variance, weights), root)
     return A, (rows.Y - y_mean) * root[:, None], y_mean
 
 
-def scale_of(mean: Float, variance: Float) -> Float:
+def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Float:
     """Return standard deviations; inf for columns whose spread is only the rounding of their mean.
 
-    Dividing by inf makes such a column, and its coefficient in the user's units, an exact zero.
+    Dividing by inf makes such a column, and its coefficient in the user's units, an exact zero. With penalty weights ω
+    (D,) they are √ω times the standard deviations: ‖w‖² of columns divided by them is Σ ω_d w_d² of standardised ones.
     """
     noise = 10 * np.finfo(np.float64).eps * np.abs(mean)
-    return np.where(variance > noise**2, np.sqrt(np.maximum(variance, 0.0)), np.inf)
+    scale = np.where(variance > noise**2, np.sqrt(np.maximum(variance, 0.0)), np.inf)
+    return scale if weights is None else scale * np.sqrt(weights)
 
 
 def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float, Float]:

@@ -223,8 +223,10 @@ class Moments:
         mean, mean_low, scatter = self.mean[kept], self.mean_low[kept], self.scatter[np.ix_(kept, kept)]
         return replace(self, mean=mean, mean_low=mean_low, scatter=scatter, feature_names=names)
 
-    def standardisation(self) -> tuple[Float, Float, Float]:
+    def standardisation(self, weights: Float | None = None) -> tuple[Float, Float, Float]:
         """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
+
+        Scales are standard deviations, times √ω for penalty weights ω (D,).
 
         Examples
         --------
@@ -234,7 +236,7 @@ class Moments:
         """
         D = self.n_features
         variance = np.diag(self.scatter)[:D] / self.weight
-        return self.mean[:D], scale_of(self.mean[:D], variance), self.mean[D:]
+        return self.mean[:D], scale_of(self.mean[:D], variance, weights), self.mean[D:]
 
     def varying(self, columns: Positions) -> Positions:
         """Return those of the features that hold more than one value.

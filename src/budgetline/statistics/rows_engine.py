@@ -25,6 +25,8 @@ FEW = 64
 """Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
 EXTRA = 400
 """Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
+ROUNDING = 1e-8
+"""A row that determines its own scores alone to within this has no left-out scores."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
 
@@ -69,9 +71,11 @@ class RowsEngine:
         self._Z = np.empty((len(self.slices), 0 if design is not None else room, self.block_rows))
 
     @classmethod
-    def of(cls, rows: Rows, order: Ints, loss: Loss, names: Sequence[str] | None = None) -> RowsEngine:
-        """Check and standardise a table; ``names`` are for errors."""
-        A, _, _ = standardised_columns(rows, names)
+    def of(
+        cls, rows: Rows, order: Ints, loss: Loss, names: Sequence[str] | None = None, weights: Float | None = None
+    ) -> RowsEngine:
+        """Check and standardise a table, with penalty weights (D,); ``names`` are for errors."""
+        A, _, _ = standardised_columns(rows, names, weights)
         loss.check(rows.Y, A.root**2)
         return cls(A, loss.internal(rows.Y), order, loss)
 
@@ -119,6 +123,31 @@ class RowsEngine:
             descent = sum_in_threads(project, self.slices)
         with np.errstate(over="ignore", invalid="ignore"):
             return _RowsPoint(self, eta, residual, float(self.weight @ loss), columns, descent)
+
+    def left_out_risk(self, theta: Float, roots: Float) -> float:
+        """Return the risk at θ (1 + D, Q) if every row is left out in turn, from roots (Q, 1 + D, m) of H⁻¹."""
+        Z, loss, (Q, k, m) = self.design(np.arange(len(theta))), self.loss, roots.shape
+        pairs = [(q, r) for q in range(Q) for r in range(Q) if m > k or q == r]
+
+        def of(part: tuple[slice, int]) -> Float:
+            whole, first = part
+            s = slice(whole.start + first, min(whole.start + first + FEWEST_ROWS, whole.stop))
+            block, y, weight = Z(whole)[:, first : first + FEWEST_ROWS], self.targets[:, s], self.weight[s]
+            eta = (theta.T @ block).T
+            with np.errstate(over="ignore", invalid="ignore"):
+                curvature, residual = loss.curvature(eta), y.T - loss.mean(eta)
+                T = block.T @ roots
+                G, W = np.zeros((2, len(eta), Q, Q))
+                for q, r in pairs:
+                    G[:, q, r] = weight * np.einsum("nm,nm->n", T[q], T[r])
+                    W[:, q, r] = curvature.between(q, r)
+                # the curvature without the row: (G⁻¹ − W)⁻¹ = G(I − WG)⁻¹
+                rest = np.eye(Q) * (1 + ROUNDING) - W @ G
+                eta -= (G @ np.linalg.solve(rest, residual[..., None]))[..., 0]
+                return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
+
+        parts = [(s, first) for s in self.slices for first in range(0, s.stop - s.start, FEWEST_ROWS)]
+        return float(sum_in_threads(lambda stripe: added(of, stripe), parts)[0])
 
     def design(self, columns: Ints) -> Blocks:
         """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""

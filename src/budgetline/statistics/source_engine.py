@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -98,8 +99,8 @@ class _ChunkSums:
     classes: Array | None
     first: bool
 
-    def __call__(self, chunk: Chunk) -> _ModelSums:
-        """Return the sums over one chunk, as of rows in memory."""
+    def rows(self, chunk: Chunk) -> RowsEngine:
+        """Return the engine of one chunk."""
         with chunk.located():
             Y = targets_of(chunk, self.classes)
             weight = np.ones(len(Y)) if chunk.weight is None else chunk.weight
@@ -107,8 +108,11 @@ class _ChunkSums:
                 # targets are checked row by row; a chunk in which all are zero is no error
                 self.loss.check(np.vstack([Y, np.ones((1, Y.shape[1]))]), np.append(weight, 1.0))
         A = StandardisedColumns(chunk.X, self.mean, self.scale, np.sqrt(weight / self.total_weight))
-        every = np.arange(len(self.theta))
-        rows = RowsEngine(A, self.loss.internal(Y), every[:-1], self.loss, A.with_intercept())
+        return RowsEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss, A.with_intercept())
+
+    def __call__(self, chunk: Chunk) -> _ModelSums:
+        """Return the sums over one chunk, as of rows in memory."""
+        rows, every = self.rows(chunk), np.arange(len(self.theta))
         point = rows.at(every, self.theta)
         with np.errstate(over="ignore", invalid="ignore"):
             descent, H = point.gradient(every), point.hessian(every)
@@ -116,6 +120,18 @@ class _ChunkSums:
             return _ModelSums(
                 self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated, *point.curvature_range()
             )
+
+
+@dataclass(frozen=True)
+class _ChunkLeftOut:
+    """The statistic that sums to the risk at the θ of ``at`` if every row is left out in turn."""
+
+    at: _ChunkSums
+    roots: Float
+
+    def __call__(self, chunk: Chunk) -> float:
+        """Return the sum over one chunk."""
+        return self.at.rows(chunk).left_out_risk(self.at.theta, self.roots)
 
 
 class SourceEngine:
@@ -132,21 +148,24 @@ class SourceEngine:
     loss : Loss
     classes : array, or None
         Targets that are labels become indicators of these classes.
+    weights : array of shape (D,), or None
+        Penalty weights of the columns read.
     """
 
     eager = True
 
     def __init__(
         self,
-        total: Callable[[_ChunkSums], _ModelSums],
+        total: Callable[[Any], Any],
         moments: Moments,
         order: Ints,
         loss: Loss,
         classes: Array | None = None,
+        weights: Float | None = None,
     ) -> None:
         self._total, self._moments, self._order, self._loss, self._classes = total, moments, order, loss, classes
         self.n_rows, self.saturated = moments.n_samples, float("nan")
-        self.x_mean, self.x_scale, mean = moments.standardisation()
+        self.x_mean, self.x_scale, mean = moments.standardisation(weights)
         loss.check(mean[None], np.ones(1))
         self.y_mean = loss.internal(mean[None])[0]
         if (1 + order.size) * self.y_mean.size > MOST_PARAMETERS:
@@ -165,17 +184,29 @@ class SourceEngine:
         blocks = self._moments.scatter[columns[:, :, None], columns[:, None, :]] / self._moments.weight
         return np.asarray(blocks * unit[:, :, None] * unit[:, None, :])
 
+    def left_out_risk(self, theta: Float, roots: Float) -> float:
+        """Return the risk at θ (1 + D, Q) if every row is left out in turn, with RR' = H⁻¹: one pass."""
+        every, by_table = np.arange(len(theta)), np.empty_like(roots)
+        by_table[:, self._place] = roots
+        return float(self._total(_ChunkLeftOut(self._sums_at(every, theta, first=False), by_table)))
+
     def at(self, columns: Ints, theta: Float) -> _ModelSums:
         """Make one pass."""
-        place, first = np.concatenate([[0], 1 + self._order]), bool(np.isnan(self.saturated))
-        full = _full(place[columns], theta, place.size)
-        found = self._total(
-            _ChunkSums(self._loss, full, self.x_mean, self.x_scale, self._moments.weight, self._classes, first)
-        )
+        place, first = self._place, bool(np.isnan(self.saturated))
+        found: _ModelSums = self._total(self._sums_at(columns, theta, first=first))
         if first:
             self.saturated = found.saturated
         H = found.H[place][:, :, place]
         return replace(found, theta=found.theta[place], descent=found.descent[place], H=H)
+
+    @property
+    def _place(self) -> Ints:
+        """Where the columns of Z are in [1, columns read]."""
+        return np.concatenate([[0], 1 + self._order])
+
+    def _sums_at(self, columns: Ints, theta: Float, *, first: bool) -> _ChunkSums:
+        full = _full(self._place[columns], theta, 1 + self._order.size)
+        return _ChunkSums(self._loss, full, self.x_mean, self.x_scale, self._moments.weight, self._classes, first)
 
 
 def _full(columns: Ints, theta: Float, size: int) -> Float:

@@ -1,0 +1,66 @@
+"""The ridge constant of ``alpha="auto"``: chosen for the model of all groups, from the statistics of the fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from budgetline.model.recipe import Recipe
+from budgetline.objectives.families import Family
+from budgetline.objectives.gram import Gram
+from budgetline.objectives.ridge import Spectrum, left_out_alpha, rotated
+from budgetline.statistics.columns import StandardisedColumns
+from budgetline.statistics.engines import Engine
+from budgetline.statistics.moments import Moments
+from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.threads import one_blas_thread
+
+MOST_SQUARED, MOST_SCORES = 8192, 4096
+"""The smaller of rows and columns may be at most this, for squared error and for other losses."""
+
+
+def with_alpha_of_moments(recipe: Recipe, moments: Moments) -> Recipe:
+    """Return a recipe with the constant of the smallest GCV, if it is to be chosen."""
+    return recipe.with_alpha(spectrum_of(moments, recipe).alpha()) if recipe.auto else recipe
+
+
+def spectrum_of(moments: Moments, recipe: Recipe) -> Spectrum:
+    """Return the spectrum of all columns of a recipe that are not constant."""
+    scale = moments.standardisation(recipe.weights)[1]
+    columns = recipe.by_group[np.isfinite(scale[recipe.by_group])]
+    _check_size(columns.size, columns.size, MOST_SQUARED)
+    return Spectrum.of_gram(Gram.of(moments, columns, 0.0, recipe.weights), moments.n_samples)
+
+
+def with_alpha_of_columns(recipe: Recipe, A: StandardisedColumns, targets: np.ndarray) -> Recipe:
+    """Return a recipe with the constant of the smallest GCV on a wide table, if it is to be chosen."""
+    if not recipe.auto:
+        return recipe
+    _check_size(A.root.size, A.scale.size, MOST_SQUARED)
+    return recipe.with_alpha(Spectrum.of_columns(A, targets).alpha())
+
+
+def with_alpha_of_engine(recipe: Recipe, engine: Engine, family: Family) -> Recipe:
+    """Return a recipe with the constant of the smallest left-out risk, if it is to be chosen."""
+    if not recipe.auto:
+        return recipe
+    with one_blas_thread():
+        columns = recipe.by_group.size
+        if isinstance(engine, RowsEngine):
+            _check_size(engine.n_rows, columns, MOST_SCORES)
+            if engine.n_rows < columns:
+                engine, columns = _narrow(engine)
+        return recipe.with_alpha(left_out_alpha(engine, family.start(engine.y_mean), columns))
+
+
+def _narrow(engine: RowsEngine) -> tuple[RowsEngine, int]:
+    """Return the engine of a wide table, turned so that it has no more columns than rows."""
+    A = rotated(engine.A)
+    return RowsEngine(A, np.ascontiguousarray(engine.targets.T), np.arange(A.scale.size), engine.loss), A.scale.size
+
+
+def _check_size(n_rows: int, n_columns: int, most: int) -> None:
+    if min(n_rows, n_columns) > most:
+        raise ValueError(
+            f"alpha='auto' judges the model of all {n_columns} columns, which are too many with {n_rows} rows: one of "
+            f"the numbers must be at most {most}. Give alpha a number."
+        )
