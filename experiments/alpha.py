@@ -193,8 +193,8 @@ def report(effort: Effort) -> list[str]:
         f"Held-out log loss (NHANES: mean squared error) of the model of all columns, {effort.splits} random splits, a "
         f"quarter of the rows held out: `alpha='auto'`, the best of {len(effort.alphas)} constants by five folds of "
         f"the training rows, and {DEFAULT:g}. Constants are medians. *excess*: of auto over folds, mean of the splits "
-        "± standard error. *budgets*: mean share explained over all budgets with these two constants, rule `omp`, each "
-        "column its own group (up to 100 columns). *seconds*: of the fit with auto, and of the search by folds.",
+        "± standard error. *budgets*: mean share explained over all budgets with these two constants, rule `omp`, "
+        "every column its own group (up to 100 columns). *seconds*: of the fit with auto, and of the search by folds.",
         "",
         "| data | rows × columns | auto | CV | loss, auto | loss, CV | loss, 1e-5 | excess | budgets, auto / CV "
         "| seconds |",

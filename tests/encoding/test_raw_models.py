@@ -86,17 +86,18 @@ def test_files_keep_the_encoding(model, tmp_path):
     clone(again).fit(X, table()[2 if hasattr(found, "classes_") else 1])
 
 
-@pytest.mark.parametrize("model", models(), ids=repr)
-def test_the_design_matrix_can_be_given_instead(model):
-    if isinstance(model, GroupLassoPath):
-        pytest.skip("the penalty weights of its design columns have no parameter")
-    found, X = fitted(clone(model).set_params(encoding="linear"))
-    Z = found.model_.encoding.table(X, np.arange(found.feature_names_out_.size))
-    groups = {name: columns.tolist() for name, columns in zip(GROUPS.names, found.model_.layout.columns, strict=True)}
-    other = clone(model).set_params(encoding=None, feature_groups=FeatureGroups(groups, GROUPS.costs))
-    other.fit(Z, table()[2 if hasattr(found, "classes_") else 1])
-    assert other.sequence_.groups == found.sequence_.groups
-    np.testing.assert_allclose(other.coef_path_, found.coef_path_, rtol=1e-9, atol=1e-12)
+@pytest.mark.parametrize("encoding", ["linear", "spline"])
+def test_a_stage_is_the_ridge_model_of_its_design_columns(encoding):
+    """By explicit normal equations, with a penalty weight for every standardised design column."""
+    found, X = fitted(AnytimeRegressor(GROUPS, encoding=encoding, alpha=1e-2))
+    model, y = found.model_, table()[1]
+    Z = model.encoding.table(X, np.arange(model.layout.n_features))
+    for stage in range(1, 4):
+        columns = np.concatenate([model.layout.columns[g] for g in found.order_[:stage]])
+        A = (Z[:, columns] - Z[:, columns].mean(axis=0)) / Z[:, columns].std(axis=0)
+        C = A.T @ A / len(A) + 1e-2 * np.diag(model.encoding.weights[columns])
+        w = np.linalg.solve(C, A.T @ (y - y.mean()) / len(A))
+        np.testing.assert_allclose(found.predict(X, stage=stage), A @ w + y.mean(), rtol=1e-8, atol=1e-9)
 
 
 def sources(tmp_path):

@@ -43,14 +43,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Warp:
-    """t = asinh((x − middle) / scale): nearly straight in the middle, a logarithm in the tails; None: t = x."""
+    """t = asinh((x − middle) / scale): nearly straight in the middle, a logarithm in the tails."""
 
     middle: float
-    scale: float | None
+    scale: float
 
     def __call__(self, x: Float) -> Float:
         """Return t, shape (n,)."""
-        return x - self.middle if self.scale is None else np.arcsinh((x - self.middle) / self.scale)
+        return np.asarray(np.arcsinh((x - self.middle) / self.scale))
 
 
 @dataclass(frozen=True, eq=False)

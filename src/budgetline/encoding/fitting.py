@@ -90,11 +90,11 @@ def _flag_weights(masses: Float, total: float) -> Float:
 
 
 def _warp(body: NumberSummary, settings: Encoding) -> Warp:
-    """Return the warp by the median and half the distance of the quartiles."""
+    """Return the warp by the median and half the distance of the quartiles, three times as much for a line."""
     low, middle, high = body.quantiles(np.array([0.25, 0.5, 0.75])).tolist()
     mean = body.weights @ body.values / body.total
     spread = float(np.sqrt(body.weights @ (body.values - mean) ** 2 / body.total))
-    return Warp(middle, (high - low) / 2 or spread or 1.0)
+    return Warp(middle, ((high - low) / 2 or spread or 1.0) * (1.0 if settings.numbers == "spline" else 3.0))
 
 
 def _without_spikes(found: NumberSummary) -> tuple[tuple[float, ...], NumberSummary]:

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from budgetline.arrays import Array, Float, Positions
+from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.inputs import Frame, NamedArray, check_table, column_names, is_missing, numbers_of
 from budgetline.messages import shown
 
@@ -31,7 +31,7 @@ class RawColumn:
     levels: tuple[str, ...] = ()
 
     @property
-    def missing(self) -> Any:
+    def missing(self) -> Mask:
         """Which entries are missing, a mask of shape (n,)."""
         return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
 
@@ -130,7 +130,7 @@ def known_table(X: object, known: tuple[str, ...] | None, n_features: int, neede
     return replace(table, positions=positions)
 
 
-def raw_part(X: object, columns: Positions | None) -> Any:
+def raw_part(X: object, columns: Positions | None) -> Table:
     """Return columns of a table as they are, None: all, as a data frame or an array."""
     table, _, D = raw_table(X)
     columns = np.arange(D) if columns is None else columns

@@ -22,9 +22,10 @@ class Encoding:
     Parameters
     ----------
     numbers : {"linear", "spline", "levels"}
-        "linear": the number, with values beyond the quantiles 1 % and 99 % moved there if the tails are heavy.
-        "spline": smooth curves (natural cubic splines), straight beyond the outer knots. The ridge penalises curves
-        more the more they bend. "levels": every different number is a level.
+        "linear": one column, asinh((x − median)/3s) with s half the distance of the quartiles: the number itself in the
+        middle, its logarithm in the tails. "spline": natural cubic splines of asinh((x − median)/s), which the ridge
+        penalises the more they bend; numbers that make up a tenth of a column, such as zeros, get a flag. "levels":
+        every different number is a level.
     knots : int, sequence of numbers, or None
         How many knots a spline has, at quantiles; or the knots. None: 5 to 12, by the number of rows.
     min_rows : int
@@ -32,12 +33,13 @@ class Encoding:
     max_levels : int
         Levels that are kept at most, the most frequent ones; the others are merged.
     interactions : int
-        How many pairs of columns are added, as free groups that require the groups of both columns.
+        How many pairs of columns are added at most, as free groups that require the groups of both columns: those with
+        the most to explain beyond the sum of both, with at most 2,000 design columns in all.
     columns : mapping column -> kind or settings
         Exceptions, by name (or position): ``{"zip": "levels", "age": {"numbers": "spline", "knots": [20, 40, 60]}}``.
 
-    Text, categories and flags are always levels. A missing value is a level, or the mean and a flag for numbers. Dates
-    are numbers of days.
+    Text, categories and flags are always levels. A missing value is a level; of a number, it is the mean and a flag.
+    Dates and times are numbers of days. ``alpha`` is chosen from the data unless it is given.
 
     Examples
     --------

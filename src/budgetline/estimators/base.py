@@ -34,6 +34,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.interactions import with_pairs
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
+from budgetline.model.ridge_choice import warn_if_overfitted
 from budgetline.model.stages import Available
 from budgetline.model.training import Fitted, RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
@@ -124,6 +125,8 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         if fitted.doubt and fitted.moments is not None:
             warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.alpha)
         self._warn_if_rounded(fitted, layout)
+        if fitted.moments is not None and fitted.stages.n_stages == len(layout.groups) and "alpha_" not in learned:
+            warn_if_overfitted(recipe, fitted.moments)
         self._adopt(
             AnytimeModel(
                 layout,

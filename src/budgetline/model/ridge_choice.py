@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from budgetline.arrays import Float
+from budgetline.messages import warn
 from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Family
 from budgetline.objectives.gram import Gram
@@ -16,6 +18,9 @@ from budgetline.threads import one_blas_thread
 
 MOST_SQUARED, MOST_SCORES = 8192, 4096
 """The smaller of rows and columns may be at most this, for squared error and for other losses."""
+CHEAP = 1000
+"""Whether a constant that was given is far off is looked at for up to this many columns."""
+HARM = 3.0
 
 
 def with_alpha_of_moments(recipe: Recipe, moments: Moments) -> Recipe:
@@ -31,7 +36,25 @@ def spectrum_of(moments: Moments, recipe: Recipe) -> Spectrum:
     return Spectrum.of_gram(Gram.of(moments, columns, 0.0, recipe.weights), moments.n_samples)
 
 
-def with_alpha_of_columns(recipe: Recipe, A: StandardisedColumns, targets: np.ndarray) -> Recipe:
+def warn_if_overfitted(recipe: Recipe, moments: Moments) -> None:
+    """Warn if, by GCV, a constant makes the error of the model of all groups more than ``HARM`` times what it could be.
+
+    Looked at only where half as many columns as rows make that possible, and their spectrum costs little.
+    """
+    if not (recipe.alpha > 0 and moments.n_samples < 2 * moments.n_features <= 2 * CHEAP):
+        return
+    spectrum = spectrum_of(moments, recipe)
+    best = spectrum.alpha()
+    here, there = spectrum.gcv(np.array([recipe.alpha, best]))
+    if recipe.alpha < best and here > HARM * there:
+        warn(
+            f"alpha={recipe.alpha:g} fits the noise: by generalised cross-validation the squared error of the model of "
+            f"all groups on new rows is {here / there:.1f} times that with alpha={best:.2g}, which alpha='auto' takes",
+            UserWarning,
+        )
+
+
+def with_alpha_of_columns(recipe: Recipe, A: StandardisedColumns, targets: Float) -> Recipe:
     """Return a recipe with the constant of the smallest GCV on a wide table, if it is to be chosen."""
     if not recipe.auto:
         return recipe

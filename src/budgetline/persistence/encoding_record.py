@@ -102,7 +102,7 @@ def _pair(k: int, encoders: list[Encoder], pair: Pair) -> Pair:
 
 def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: int) -> Encoder:
     knots, pieces = arrays.knots[k], arrays.pieces[k]
-    if record.middle is None or record.rare or (record.scale is not None and record.scale <= 0):
+    if record.middle is None or record.rare or record.scale is None or record.scale <= 0:
         raise ValueError("an entry of encoding is neither of levels nor of numbers")
     if not knots.size or np.any(np.diff(knots) <= 0) or pieces.shape[:2] != (knots.size + 1, 4):
         raise ValueError(f"knots{k} must ascend, and pieces{k} must be four powers of one piece more")

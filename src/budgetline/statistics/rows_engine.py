@@ -129,10 +129,9 @@ class RowsEngine:
         Z, loss, (Q, k, m) = self.design(np.arange(len(theta))), self.loss, roots.shape
         pairs = [(q, r) for q in range(Q) for r in range(Q) if m > k or q == r]
 
-        def of(part: tuple[slice, int]) -> Float:
-            whole, first = part
-            s = slice(whole.start + first, min(whole.start + first + FEWEST_ROWS, whole.stop))
-            block, y, weight = Z(whole)[:, first : first + FEWEST_ROWS], self.targets[:, s], self.weight[s]
+        def of(s: slice) -> Float:
+            first = s.start // self.block_rows * self.block_rows  # Z gives rows from the start of a block
+            block, y, weight = Z(slice(first, s.stop))[:, s.start - first :], self.targets[:, s], self.weight[s]
             eta = (theta.T @ block).T
             with np.errstate(over="ignore", invalid="ignore"):
                 curvature, residual = loss.curvature(eta), y.T - loss.mean(eta)
@@ -146,7 +145,9 @@ class RowsEngine:
                 eta -= (G @ np.linalg.solve(rest, residual[..., None]))[..., 0]
                 return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
 
-        parts = [(s, first) for s in self.slices for first in range(0, s.stop - s.start, FEWEST_ROWS)]
+        parts = [
+            slice(i, min(i + FEWEST_ROWS, s.stop)) for s in self.slices for i in range(s.start, s.stop, FEWEST_ROWS)
+        ]
         return float(sum_in_threads(lambda stripe: added(of, stripe), parts)[0])
 
     def design(self, columns: Ints) -> Blocks:
