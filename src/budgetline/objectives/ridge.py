@@ -34,6 +34,8 @@ STRIDE = PER_DECADE // 2
 """Positions of the grid between two models of a walk."""
 PLATEAU = 1e-4
 """A walk ends where a step improves the left-out risk by less than this share of it: little is to be gained there."""
+EQUAL = 1e-5
+"""Values of GCV that differ by less than this share are equal, as on wide tables for all small constants."""
 RANK = 1e-12
 """Eigenvalues below this share of the largest one are rounding noise."""
 WALK_TOL = 1e-6
@@ -79,7 +81,9 @@ class Spectrum:
         kept = np.argsort(values)[::-1][: max(n_rows - 1, 0)]
         kept = kept[values[kept] > RANK * values.max(initial=0.0)]
         explained = squares[kept].sum(axis=1) / (values[kept] if divide else 1.0)
-        return cls(values[kept], explained, max(variance - float(explained.sum()), 0.0), n_rows)
+        # nothing is left where the rows can be interpolated: a rest of rounding would count there
+        rest = max(variance - float(explained.sum()), 0.0) if kept.size < n_rows - 1 else 0.0
+        return cls(values[kept], explained, rest, n_rows)
 
     def gcv(self, alphas: Float) -> Float:
         """Return GCV(α) of constants (A,) > 0, shape (A,)."""
@@ -88,10 +92,11 @@ class Spectrum:
         return np.asarray((self.rest + shrunk**2 @ self.explained) / left**2)
 
     def alpha(self) -> float:
-        """Return the constant of the grid with the smallest GCV, the largest of equal ones."""
+        """Return the largest constant of the grid whose GCV is the smallest, up to the share ``EQUAL``."""
         if not self.values.size or self.n_rows < 3:
             return float(GRID[-1])
-        return float(GRID[::-1][np.argmin(self.gcv(GRID[::-1]))])
+        found = self.gcv(GRID)
+        return float(GRID[found <= (1 + EQUAL) * found.min()][-1])
 
 
 def row_products(A: StandardisedColumns) -> Float:
