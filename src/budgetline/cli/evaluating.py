@@ -42,6 +42,8 @@ def curve(
     weight: options.Weight = None,
     qid: options.Query = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -53,7 +55,7 @@ def curve(
     budgetline curve heart.budgetline heart.csv -t ill --cv 5
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     found = load(model)
     source = _source_for(found.model_, files, target, printer, weight, qid)
     measure = metric or "explained"
@@ -85,6 +87,8 @@ def compare(
     weight: options.Weight = None,
     qid: options.Query = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -96,7 +100,7 @@ def compare(
     budgetline compare heart.csv -t ill --rules fr,cheapest --metric roc_auc
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid}, printer)
     source = files.source(target, columns, weight=weight, qid=qid)
     table = files.read_all(source, printer, "a comparison")
@@ -128,6 +132,8 @@ def report(
     ] = None,
     weight: options.Weight = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -140,7 +146,7 @@ def report(
     """
     printer = Printer(as_json, quiet)
     place = Path("report.html") if output is None and not as_json else output
-    files = None if data is None else Files(data, file_format, zero_based)
+    files = None if data is None else Files(data, file_format, zero_based, delimiter, na)
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, given = load(model), dict[str, Any]()
     if files is not None:

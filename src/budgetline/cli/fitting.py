@@ -53,6 +53,8 @@ def fit(
         bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
     ] = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -64,7 +66,7 @@ def fit(
     budgetline fit 'days/*.parquet' -t y --cv 5 -o m.budgetline
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     check_output(output, inputs=[*files.paths, groups])
     if alpha is not None and cv is not None:
         raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")

@@ -17,7 +17,7 @@ from typer import Argument, Option
 
 from budgetline.arrays import Float
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_distinct, check_output, numeric_columns, read_groups, write_text
+from budgetline.cli.data import Files, check_distinct, check_output, read_groups, usable_columns, write_text
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown, some
@@ -41,6 +41,8 @@ def groups(
     ] = 0.9,
     output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -52,7 +54,7 @@ def groups(
     budgetline groups heart.csv --by correlation --threshold 0.8
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     check_output(output, inputs=files.paths)
     way = by or ("prefix" if files.named else "column")
     if not sep:
@@ -85,7 +87,7 @@ def _columns(files: Files, target: str | None, printer: Printer) -> tuple[Column
     files.check_columns({"--target": target})
     if target is None:
         printer.note("no --target: remove the column that you want to predict from the file")
-    names = numeric_columns(files, [] if target is None else [target], printer)
+    names = usable_columns(files, [] if target is None else [target], printer)
     return names, [name for name in files.numeric if name not in names and name != target]
 
 

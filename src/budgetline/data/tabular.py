@@ -72,8 +72,10 @@ class Roles:
 
     def chunk(self, batch: pa.RecordBatch, X: Array, where: str, first: int = 0) -> Chunk:
         """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
-        y = [_values(batch, name, where, first) for name in self.targets]
-        weight, qid = (None if name is None else _values(batch, name, where, first) for name in (self.weight, self.qid))
+        y = [values_of(batch, name, where, first) for name in self.targets]
+        weight, qid = (
+            None if name is None else values_of(batch, name, where, first) for name in (self.weight, self.qid)
+        )
         none = np.empty((batch.num_rows, 0))
         target = y[0] if isinstance(self.target, str) else np.column_stack(y) if y else none
         return Chunk.of(X, target, weight, qid, where, first)
@@ -104,6 +106,8 @@ class Asked:
     file_format: str | None
     n_features: int | None
     zero_based: bool | None
+    delimiter: str | None
+    na: str | Iterable[str] | None
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise an error for the first of these arguments that was given: it would be ignored."""
@@ -170,7 +174,7 @@ def matrix_of(numbers: pa.RecordBatch) -> Array:
     return array
 
 
-def _values(batch: pa.RecordBatch, name: str, where: str, first: int) -> Array:
+def values_of(batch: pa.RecordBatch | pa.Table, name: str, where: str, first: int = 0) -> Array:
     """Return one column; a missing value is an error that names its row, counted from ``first``."""
     column = batch.column(name)
     if column.null_count:
@@ -178,8 +182,8 @@ def _values(batch: pa.RecordBatch, name: str, where: str, first: int) -> Array:
         count = column.null_count
         raise ValueError(f"{where}: column {shown(name)} has {count} missing values, the first in row {row}")
     if arrow().types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+        column = column.cast(column.type.value_type)
+    return np.asarray(column)
 
 
 def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
