@@ -112,7 +112,7 @@ def _open_files(data: Paths, asked: Asked) -> Source:
         return svmlight_source(paths, asked.n_features, bool(asked.zero_based), bool(asked.qid))
     asked.refuse("is for svmlight files", "n_features", "zero_based")
     if kind == "csv":
-        files = CsvFiles.of(paths[0], asked.delimiter, asked.na)
+        files = CsvFiles.of(paths, asked.delimiter, asked.na)
         roles = asked.roles(files.schema.names)
         _tell_left_out(paths[0], files)
         return roles.source([CsvPartition(Mark.of(path), roles, files) for path in paths])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetline.data.parquet_files import parquet_batches, parquet_schema
 from budgetline.data.tabular import arrow
-from budgetline.data.text_files import CsvFiles
+from budgetline.data.text_files import CsvFiles, Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,13 +24,10 @@ class RawFiles:
     csv: CsvFiles | None
 
     @classmethod
-    def of(
-        cls, paths: Iterable[Path], kind: str, delimiter: str | None = None, na: str | Iterable[str] | None = None
-    ) -> RawFiles:
+    def of(cls, paths: Sequence[Path], kind: str, delimiter: str | None = None, na: Texts = None) -> RawFiles:
         """Open files of a kind, "csv" or "parquet"; what is not given of the format of CSV files is found."""
-        paths = tuple(paths)
-        csv = CsvFiles.of(paths[0], delimiter, na) if kind == "csv" else None
-        return cls(paths, parquet_schema(paths[0]) if csv is None else csv.schema, csv)
+        csv = CsvFiles.of(paths, delimiter, na) if kind == "csv" else None
+        return cls(tuple(paths), parquet_schema(paths[0]) if csv is None else csv.schema, csv)
 
     def batches(self, names: list[str], labels: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield columns, block after block, file after file.

@@ -34,6 +34,7 @@ from budgetline.messages import cut, shown, some
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Texts = str | Iterable[str] | None
 CSV_BLOCK = 1 << 24
 """Bytes of text parsed at once."""
 TEXT_BYTES = 1 << 25
@@ -44,21 +45,23 @@ LARGEST_INDEX = 2**31 - 1
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """How text files are read together: in the format of the first, with the types that its first block has."""
+    """How text files are read together: in the format of the first one, with the types of its first block."""
 
     written: TextFormat
     schema: pa.Schema
 
     @classmethod
-    def of(cls, path: Path, delimiter: str | None = None, na: str | Iterable[str] | None = None) -> CsvFiles:
-        """Find format and types from the first file; what is given is not looked for."""
-        written = find_format(path, delimiter, na)
-        header = find_header(path, written.delimiter)
-        batch = next(_parsed(path, header, written, header.columns, {}), None)
-        fields = [(name, arrow().null()) for name in header.columns] if batch is None else list(batch.schema)
-        if batch is not None:
-            _check_text(path, header, written, batch)
-        return cls(written, arrow().schema(fields))
+    def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: Texts = None) -> CsvFiles:
+        """Find the format from the first file, and types from the first that has rows; what is given is taken."""
+        written, schema = find_format(paths[0], delimiter, na), None
+        for path in paths:
+            header = find_header(path, written.delimiter)
+            batch = next(_parsed(path, header, written, header.columns, {}), None)
+            if batch is not None:
+                _check_text(path, written, batch)
+                return cls(written, batch.schema)
+            schema = schema or arrow().schema([(name, arrow().null()) for name in header.columns])
+        return cls(written, schema)
 
     def batches(self, path: Path, names: list[str], numbers: Iterable[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield columns of a file, a block of text at a time; ``numbers`` as floating-point numbers."""
@@ -132,7 +135,7 @@ def _parsed(
                 raise ValueError(explained(error, path, header, written.delimiter)) from error
 
 
-def _check_text(path: Path, header: Header, written: TextFormat, batch: pa.RecordBatch) -> None:
+def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
     """Raise an error if all columns are text because the header is repeated, or one is no text at all."""
     types, compute = arrow().types, import_module("pyarrow.compute")
     if any(map(types.is_binary, batch.schema.types)):

@@ -18,6 +18,7 @@ from budgetline.budgets import affordable
 from budgetline.data import Source
 from budgetline.estimators import AnytimeRegressor
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
+from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
 from budgetline.inputs import check_weight
 from budgetline.messages import shown
@@ -70,11 +71,13 @@ def make_report(
     metric : as in :func:`budget_curve`
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
+        With a number of folds, rows are shuffled and classes have equal shares. For folds in the order of the rows, or
+        of groups of rows, give a splitter of scikit-learn. The report says how the folds were made.
     baselines : bool
         Whether to compare with other rules and baselines on the same folds.
     sample_weight : array of shape (n,), optional
     random_state : int
-        Seed of the baseline that orders the groups at random.
+        Seed of the folds, and of the baseline that orders the groups at random.
     title : str, optional
     unit : str
         Unit of the costs, such as "dollars".
@@ -100,6 +103,7 @@ def make_report(
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
+        cv = make_folds(cv, found.classes is not None, random_state=random_state)
         report = _with_data(report, model, orders, X, y, metric, cv, sample_weight, progress)
     if certificate is not None:
         report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
@@ -137,7 +141,7 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
         task=content.Task(kind, model.estimator, loss, _labels(model)),
         data=content.Data(rows, model.layout.n_features, len(groups), False, _prior(model)),
         settings=_settings(model, given),
-        measure=_measure(model, training, 0),
+        measure=_measure(model, training),
         sequence=tuple(
             content.Stage(step, group, widths[group], cost, spent, _known(gain), _known(explained), None)
             for step, group, cost, spent, gain, explained in zip(*sequence.to_dict().values(), strict=True)
@@ -168,7 +172,7 @@ def _with_data(
     return replace(
         report,
         data=replace(report.data, rows=_num_samples(X), weighted=weight is not None, target=target),
-        measure=_measure(found, training, len(own.folds)),
+        measure=_measure(found, training, len(own.folds), folds_in_words(cv)),
         sequence=tuple(replace(stage, agreement=_agreement(stage, own.folds)) for stage in report.sequence),
         curves=curves,
         comparison=_comparison(judged, orders, report.total_cost) if orders else None,
@@ -209,11 +213,11 @@ def _settings(model: AnytimeModel, given: str) -> tuple[content.Setting, ...]:
     return tuple(map(content.Setting, found, found.values()))
 
 
-def _measure(model: AnytimeModel, curve: BudgetCurve, folds: int) -> content.Measure:
+def _measure(model: AnytimeModel, curve: BudgetCurve, folds: int = 0, made: str = "") -> content.Measure:
     text, style = label_of(curve.metric)
     if curve.metric == "explained":
         text = f"explained {'variance' if model.squared_error else 'deviance'}"
-    return content.Measure(curve.metric, text, style, bool(curve.greater_is_better), folds)
+    return content.Measure(curve.metric, text, style, bool(curve.greater_is_better), folds, made)
 
 
 def _agreement(stage: content.Stage, folds: Sequence[BudgetCurve]) -> int:

@@ -116,7 +116,8 @@ def _notes_on_curves(content: Content) -> list[str]:
         return ["All values are optimistic: they are those of the training data, as no data were given to validate on."]
     better = "" if measure.greater_is_better else " (lower is better)"
     found = [
-        f"The cross-validated curve is the mean {measure.label}{better} over {measure.folds} folds; the band is ± one"
+        f"The cross-validated curve is the mean {measure.label}{better} over {measure.folds} folds"
+        f" ({measure.folds_made}); the band is ± one"
         " standard error. Each fold learns its own order from its training rows and is evaluated on the others. So the"
         " curve estimates the whole procedure, including the choice of the order, not this one order.",
         "“Folds that agree” counts the folds that bought the group by the same cost. If few do, the group's place in"
