@@ -112,7 +112,7 @@ BAD_CSV = {
     ),
     "ragged": (
         make_frame().to_csv(index=False) + "1,2,3\n",
-        r"1\.csv, line 62: the row has 3 fields, the header has 5$",
+        r"1\.csv, line 62: 3 fields instead of 5$",
     ),
     "negative weight": (with_value(-1.0, "w").to_csv(index=False), r"1\.csv, block 0: .*negative"),
     "not text at all": (b"\xff\xfe\x00\x01" * 20, r"1\.csv, line 1: not UTF-8 text"),

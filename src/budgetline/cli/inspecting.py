@@ -35,7 +35,7 @@ def inspect(
     files = Files(data, file_format, False, delimiter, na)
     files.check_columns({"--target": target})
     with refusing(), printer.waiting("reading"):
-        found = summarise(files.raw)
+        found = summarise(files.raw, [] if target is None else [target])
     printer.say(f"{data}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
     for line in () if found.text is None else _format(found.text):
         printer.say(line)

@@ -10,7 +10,6 @@ from typing import Any
 
 import narwhals as nw
 
-from budgetline.budgets import check_integer
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
@@ -73,16 +72,10 @@ def open_source(
         Needed if the suffixes do not determine it.
     n_features, zero_based
         For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
-    delimiter : str, optional
-        For CSV files: what stands between values. Default: comma, semicolon, tab, bar or space, found from the first
-        lines, as is a decimal comma. Row names (a first column without a name) are left out, with a warning.
-    na : str or list of str, optional
-        For CSV files: texts that stand for missing values, besides empty fields. Default: NA, N/A, NaN, nan, null,
-        NULL, None, ?, ., and #N/A; labels of a target may be such words unless they are given here.
-
-    Returns
-    -------
-    Source
+    delimiter, na
+        For CSV files: what stands between values (default: found from the first lines, as is a decimal comma), and the
+        texts of missing values besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these
+        may be labels of a target). Row names, a first column without a name, are left out, with a warning.
 
     Examples
     --------
@@ -93,8 +86,6 @@ def open_source(
     >>> AnytimeRegressor().fit(source).sequence_.groups
     ('1', '0', '2')
     """
-    if chunk_rows is not None:
-        check_integer("chunk_rows", chunk_rows, ge=1)
     asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None, delimiter, na)
     if isinstance(data, tuple):
         return _open_tuple(data, asked)

@@ -16,6 +16,7 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array, Positions
+from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.messages import cut, shown, some
@@ -108,6 +109,10 @@ class Asked:
     zero_based: bool | None
     delimiter: str | None
     na: str | Iterable[str] | None
+
+    def __post_init__(self) -> None:
+        if self.chunk_rows is not None:
+            check_integer("chunk_rows", self.chunk_rows, ge=1)
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise an error for the first of these arguments that was given: it would be ignored."""

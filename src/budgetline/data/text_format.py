@@ -110,9 +110,9 @@ def find_header(path: Path, delimiter: str) -> Header:
         raise ValueError(f"{path} cannot be read as CSV: it is empty")
     (last, header), rows = records[0], [fields for _, fields in records[1:]]
     bare = [name.strip() for name in header]
-    if rows and all(len(fields) == len(bare) + 1 for fields in rows):
+    if 2 * sum(len(fields) == len(bare) + 1 for fields in rows) > len(rows):
         # R gives row names no name; other programs end every row with a delimiter, but not the header
-        bare = [*bare, ""] if not any(fields[-1].strip() for fields in rows) else ["", *bare]
+        bare = ["", *bare] if any(fields[-1].strip() for fields in rows) else [*bare, ""]
     names = [name or (ROW_NAMES if k == 0 else f"column {k + 1}") for k, name in enumerate(bare)]
     filled = {k for fields in rows for k, field in enumerate(fields) if field.strip()}
     left_out = [names[k] for k, name in enumerate(bare) if not name and (k == 0 or k not in filled)]
@@ -121,38 +121,40 @@ def find_header(path: Path, delimiter: str) -> Header:
 
 
 def text_rows_about(path: Path) -> int | None:
-    """Return about how many rows a file has, from its first lines, compressed or not; None if there is no telling."""
+    """Return about how many lines a file has, from its first bytes, compressed or not; None if there is no telling."""
     if not path.exists():
         return None  # reading it raises the error
-    sample = _Sample.of(path)
-    lines = sample.text.count("\n") or sample.text.count("\r")
-    return max(1, round(path.stat().st_size * lines / sample.consumed)) if lines else None
+    lines = first = 0
+    with readable(path), text_stream(path) as (raw, stream):
+        while block := stream.read(SAMPLE_BYTES):
+            if 0 < first < raw.tell():
+                break  # until now all text came from the first bytes
+            first, lines = raw.tell(), lines + (block.count(b"\n") or block.count(b"\r"))
+    return max(1, round(path.stat().st_size * lines / first)) if lines else None
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """The first lines of a file: their text, the size of a byte order mark before it, and the bytes of file it took."""
+    """The first lines of a file, the size of a byte order mark before them, and whether they are all."""
 
     text: str
     bom: int
     compression: str | None
-    consumed: int
     complete: bool
 
     @classmethod
     def of(cls, path: Path) -> _Sample:
         """Read the first lines of a file."""
         data, more = b"", True
-        with readable(path), text_stream(path) as (raw, stream):
+        with readable(path), text_stream(path) as (_, stream):
             while more and len(data) < MOST_BYTES and (len(data) < SAMPLE_BYTES or data.count(b"\n") < 2):
                 block = stream.read(SAMPLE_BYTES)
                 data, more = data + block, bool(block)
-            consumed = raw.tell()
         if more and b"\n" in data:
             data = data[: data.rindex(b"\n") + 1]
         bom = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         try:
-            return cls(data[bom:].decode(), bom, compression_of(path), max(1, consumed), not more)
+            return cls(data[bom:].decode(), bom, compression_of(path), not more)
         except UnicodeDecodeError as error:
             raise ValueError(not_unicode(path)) from error
 
@@ -260,7 +262,7 @@ def explained(error: Exception, path: Path, header: Header, delimiter: str) -> s
         expected = int(width[1])
         found = line_of(path, delimiter, lambda row, fields: row >= 0 and len(fields) != expected)
         line, number = (None, width[2]) if found is None else (found[0], len(found[1]))
-        return f"{_place(path, line)}: the row has {number} fields, the header has {expected}"
+        return f"{_place(path, line)}: {number} fields instead of {expected}"
     if value := VALUE.search(text):
         k, given = int(value[1]), value[2]
         found = line_of(path, delimiter, lambda row, fields: row >= 0 and fields[k : k + 1] == [given])

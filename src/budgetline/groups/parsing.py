@@ -23,7 +23,6 @@ Shared = Mapping[str, tuple[float, Iterable[Name]]]
 Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
 MOST_REQUIRED = 10**7
 """Limit on required groups, summed over all groups: a chain takes memory quadratic in its length."""
-
 FLAG = "missingindicator_"
 """How scikit-learn's names of flags of missing values begin; the rest is the name of the column."""
 

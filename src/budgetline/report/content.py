@@ -60,7 +60,7 @@ class Setting:
 class Measure:
     """The metric of the curves; ``style`` is "percent", "fixed" or "general"; ``folds`` is 0 without data.
 
-    ``folds_made`` says how the rows were divided into folds.
+    ``folds_made`` says how rows were divided into folds; reports of earlier versions do not.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Measure:
     style: str
     greater_is_better: bool
     folds: int
-    folds_made: str
+    folds_made: str = ""
 
 
 @dataclass(frozen=True)

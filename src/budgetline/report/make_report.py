@@ -71,18 +71,15 @@ def make_report(
     metric : as in :func:`budget_curve`
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
-        With a number of folds, rows are shuffled and classes have equal shares. For folds in the order of the rows, or
-        of groups of rows, give a splitter of scikit-learn. The report says how the folds were made.
+        The rows of a number of folds are shuffled, classes in equal shares; for others give a splitter.
     baselines : bool
         Whether to compare with other rules and baselines on the same folds.
     sample_weight : array of shape (n,), optional
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
-    title : str, optional
-    unit : str
-        Unit of the costs, such as "dollars".
-    progress : bool or None
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+    title, unit : str
+        The heading, and the unit of the costs, such as "dollars".
+    progress : as in :func:`cross_val_budget_curve`
     certificate : Certificate, optional
         The certificate of this model, ``model.certificate()``: the report then shows how close the order is to optimal.
 
@@ -103,8 +100,8 @@ def make_report(
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
-        cv = make_folds(cv, found.classes is not None, random_state=random_state)
-        report = _with_data(report, model, orders, X, y, metric, cv, sample_weight, progress)
+        folds = make_folds(cv, found.classes is not None, random_state=random_state)
+        report = _with_data(report, model, orders, X, y, metric, folds, sample_weight, progress)
     if certificate is not None:
         report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
     return report
