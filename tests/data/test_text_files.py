@@ -292,8 +292,8 @@ def test_words_are_labels_unless_they_are_given(tmp_path):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"delimiter": ";;"}, ValueError, "delimiter must be one character, such as ';' or a tab, got ';;'"),
-        ({"delimiter": '"'}, ValueError, "delimiter must be one character"),
+        ({"delimiter": ";;"}, ValueError, "the delimiter must be one character, such as ';' or a tab, got ';;'"),
+        ({"delimiter": '"'}, ValueError, "the delimiter must be one character"),
         ({"na": [1]}, TypeError, "na must be texts that stand for missing values, got 1"),
     ],
 )

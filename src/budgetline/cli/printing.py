@@ -36,7 +36,6 @@ WORDS = (
     ("target= names", "--target names"),
     ("weight= names", "--weight names"),
     ("zero_based=True is", "--zero-based is"),
-    ("delimiter must be", "--delimiter must be"),
     ("with_positive(metric, label)", "--positive LABEL"),
     ("pass remainder='drop' to leave them out", "write 'remainder: drop' into the groups file to leave them out"),
     ("; pass a data frame or give positions", ": give positions in the groups file"),

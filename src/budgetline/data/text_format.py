@@ -95,7 +95,7 @@ def missing_texts(na: str | Iterable[str] | None) -> tuple[str, ...]:
 def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | None) -> TextFormat:
     """Return the format of a file; what is not given is found from its first lines."""
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise ValueError(f"delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
+        raise ValueError(f"the delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
     sample = _Sample.of(path)
     tabs = any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes)
     mark = delimiter or (sample.delimiter("\t") if tabs else None) or sample.delimiter() or sample.unused()
