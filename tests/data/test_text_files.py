@@ -121,6 +121,8 @@ BAD = {
     "header repeated": ("a,b\n1,2\n3,4\na,b\n5,6\n", r"data\.csv, line 4: the header is repeated$"),
     "header repeated, text": ('a,b\nx,"u\nv"\na,b\ny,z\n', r"data\.csv, line 4: the header is repeated$"),
     "header of R repeated": ("a\tb\nr1\t1\t2\na\tb\nr2\t3\t4\n", r"data\.csv, line 3: 2 fields instead of 3$"),
+    "quote never closed": ('a,b\n1,"x\ny"\n2,"u\n3,v\n', r"data\.csv, line 4: a quote is never closed$"),
+    "quote never closed in numbers": ('a,b\n1,2\n"3,4\n5,6\n', r"data\.csv, line 3: "),
     "not UTF-8": ("a,b\n1,x\n2,gr\xfcn\n".encode("latin1"), r"data\.csv, line 3: not UTF-8 text: .*iconv"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), r"data\.csv, line 1: not UTF-8 text"),
     "damaged": (gzip.compress(b"a,b\n1,2\n" * 9999)[:-200], r"data\.csv cannot be read as CSV"),

@@ -21,6 +21,7 @@ from budgetline.data.tabular import Roles, arrow
 from budgetline.data.text_format import (
     Header,
     TextFormat,
+    check_closed,
     explained,
     find_format,
     find_header,
@@ -125,14 +126,24 @@ def _parsed(
     convert = csv.ConvertOptions(
         include_columns=names, column_types=types, null_values=missing, decimal_point=written.decimal
     )
+    last = None
     with text_stream(path) as (_, stream):
         stream.read(header.start)
         try:
             with csv.open_csv(stream, read, parse_options=parse, convert_options=convert) as reader:
-                yield from reader
+                for last in reader:
+                    yield last
         except (OSError, arrow().ArrowException) as error:
             if "Empty CSV file" not in str(error):  # there is a header
                 raise ValueError(explained(error, path, header, written.delimiter)) from error
+    if last is not None and any("\n" in text for text in _last_texts(last)):
+        check_closed(path, written.delimiter)
+
+
+def _last_texts(batch: pa.RecordBatch) -> Iterator[str]:
+    """Yield the texts of the last row; the last of a quote that is never closed holds the rest of the file."""
+    columns = (column for column in batch.columns if arrow().types.is_string(column.type))
+    return (column[-1].as_py() or "" for column in columns)
 
 
 def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:

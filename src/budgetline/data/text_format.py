@@ -253,6 +253,19 @@ def line_of_row(path: Path, delimiter: str, row: int) -> str:
     return f"row {row}" if found is None else f"line {found[0]}"
 
 
+def check_closed(path: Path, delimiter: str) -> None:
+    """Raise an error that names the line of a quote that is never closed."""
+    with text_stream(path) as (_, stream):
+        text, line = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""), 1
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        try:
+            for _fields in reader:
+                line = reader.line_num + 1
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise ValueError(f"{_place(path, line)}: a quote is never closed") from error
+
+
 def explained(error: Exception, path: Path, header: Header, delimiter: str) -> str:
     """Return what is wrong with a file and in which line, from an error of pyarrow."""
     text = str(error)
