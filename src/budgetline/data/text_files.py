@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib import import_module
@@ -57,10 +58,10 @@ class CsvFiles:
         written, schema = find_format(paths[0], delimiter, na), None
         for path in paths:
             header = find_header(path, written.delimiter)
-            batch = next(_parsed(path, header, written, header.columns, {}), None)
-            if batch is not None:
-                _check_text(path, written, batch)
-                return cls(written, batch.schema)
+            with _reading(path, header, written, header.columns, {}) as reader:
+                if reader is not None and set(reader.schema.types) - {arrow().null()}:
+                    _check_text(path, written, reader)
+                    return cls(written, reader.schema)
             schema = schema or arrow().schema([(name, arrow().null()) for name in header.columns])
         return cls(written, schema)
 
@@ -115,10 +116,11 @@ class CsvFiles:
                 raise ValueError(f"{where}: {what}, the first in {line}")
 
 
-def _parsed(
+@contextmanager
+def _reading(
     path: Path, header: Header, written: TextFormat, names: list[str], types: Mapping[str, pa.DataType]
-) -> Iterator[pa.RecordBatch]:
-    """Yield columns of a file, a block of text at a time; errors name the line."""
+) -> Iterator[pa.csv.CSVStreamingReader | None]:
+    """Open columns of a file; None if there are no rows. Errors of reading name the line."""
     csv = import_module("pyarrow.csv")
     read = csv.ReadOptions(block_size=CSV_BLOCK, column_names=header.names)
     parse = csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True)
@@ -126,16 +128,26 @@ def _parsed(
     convert = csv.ConvertOptions(
         include_columns=names, column_types=types, null_values=missing, decimal_point=written.decimal
     )
-    last = None
     with text_stream(path) as (_, stream):
         stream.read(header.start)
+        if header.alone:
+            yield None
+            return
         try:
             with csv.open_csv(stream, read, parse_options=parse, convert_options=convert) as reader:
-                for last in reader:
-                    yield last
+                yield reader
         except (OSError, arrow().ArrowException) as error:
-            if "Empty CSV file" not in str(error):  # there is a header
-                raise ValueError(explained(error, path, header, written.delimiter)) from error
+            raise ValueError(explained(error, path, header, written.delimiter)) from error
+
+
+def _parsed(
+    path: Path, header: Header, written: TextFormat, names: list[str], types: Mapping[str, pa.DataType]
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a file, a block of text at a time."""
+    last = None
+    with _reading(path, header, written, names, types) as reader:
+        for last in reader or ():
+            yield last
     if last is not None and any("\n" in text for text in _last_texts(last)):
         check_closed(path, written.delimiter)
 
@@ -146,13 +158,14 @@ def _last_texts(batch: pa.RecordBatch) -> Iterator[str]:
     return (column[-1].as_py() or "" for column in columns)
 
 
-def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
+def _check_text(path: Path, written: TextFormat, reader: pa.csv.CSVStreamingReader) -> None:
     """Raise an error if all columns are text because the header is repeated, or one is no text at all."""
-    types, compute = arrow().types, import_module("pyarrow.compute")
-    if any(map(types.is_binary, batch.schema.types)):
+    types, compute, schema = arrow().types, import_module("pyarrow.compute"), reader.schema
+    if any(map(types.is_binary, schema.types)):
         raise ValueError(not_unicode(path))
-    if batch.num_columns > 1 and all(map(types.is_string, batch.schema.types)):
-        same = (compute.equal(batch.column(name), name) for name in batch.schema.names)
+    if len(schema) > 1 and all(map(types.is_string, schema.types)):
+        batch = reader.read_next_batch()
+        same = (compute.equal(batch.column(name), name) for name in schema.names)
         if (row := reduce(compute.and_, same).index(True).as_py()) >= 0:
             raise ValueError(f"{path}, {line_of_row(path, written.delimiter, row)}: the header is repeated")
 

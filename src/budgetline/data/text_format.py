@@ -73,6 +73,8 @@ class Header:
     names: tuple[str, ...]
     left_out: tuple[str, ...]
     start: int
+    alone: bool
+    """Whether nothing follows."""
 
     @property
     def columns(self) -> list[str]:
@@ -117,7 +119,8 @@ def find_header(path: Path, delimiter: str) -> Header:
     filled = {k for fields in rows for k, field in enumerate(fields) if field.strip()}
     left_out = [names[k] for k, name in enumerate(bare) if not name and (k == 0 or k not in filled)]
     start = sample.bom + len("".join(islice(io.StringIO(sample.text, newline=""), last)).encode())
-    return Header(sample.compression, tuple(names), tuple(left_out), start)
+    alone = sample.complete and not rows
+    return Header(sample.compression, tuple(names), tuple(left_out), start, alone)
 
 
 def text_rows_about(path: Path) -> int | None:

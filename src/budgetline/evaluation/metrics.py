@@ -247,7 +247,7 @@ def with_positive(metric: object, label: object) -> StageMetric:
     >>> ill = ["yes" if target else "no" for target in heart.target]
     >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, ill)
     >>> round(float(budget_curve(model, heart.data, ill, metric=with_positive("f1", "yes")).values[-1]), 3)
-    0.842
+    0.857
     """
     base = as_metric(metric)
     if not isinstance(base, StageMetric) or base.name == "roc_auc":

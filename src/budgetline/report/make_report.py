@@ -90,7 +90,7 @@ def make_report(
     >>> nhanes = load_nhanes()
     >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
-    '16 of 524 points buy 95 % of the improvement from all 22 groups.'
+    '16 of 524 points buy 94 % of the improvement from all 22 groups.'
     """
     found = as_model(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
