@@ -47,7 +47,7 @@ class Lines(Bar):
     def close(self) -> None:
         """Print no more."""
         self._closed.set()
-        self._thread.join()
+        self._thread.join(1.0)  # it may wait for a reader that does not read
 
     def line(self) -> str:
         """Return what is done, such as "3 of 25 fits, 40 s"."""

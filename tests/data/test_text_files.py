@@ -314,6 +314,16 @@ def test_text_of_a_folder_is_not_data(tmp_path):
     assert open_source(tmp_path, "y").about_rows == pytest.approx(61, abs=3)
 
 
+def test_fields_longer_than_python_reads(tmp_path):
+    text = "x" * 200_000
+    (tmp_path / "data.csv").write_text(f"a;b\n1;y\n2;{text}\n3;z\n")
+    assert frame(tmp_path / "data.csv") == {"a": [1, 2, 3], "b": ["y", text, "z"]}
+    (tmp_path / "data.csv").write_text(f"a;b\n1;y\n2;{text}\n3;z;4\n")
+    with pytest.raises(ValueError, match=r"data\.csv: 3 fields instead of 2$"):
+        frame(tmp_path / "data.csv")
+    assert line_of_row(tmp_path / "data.csv", ";", 2) == "row 2"
+
+
 def test_rows_of_packed_files_are_estimated(tmp_path):
     data = "a,b\n" + "1,2\n" * 500_000
     for name in ("data.csv", "data.csv.gz"):

@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -163,8 +163,10 @@ class _Sample:
 
     def records(self, delimiter: str) -> list[tuple[int, list[str]]]:
         """Return the fields of every row that has any, with the number of its last line."""
-        reader = csv.reader(io.StringIO(self.text, newline=""), delimiter=delimiter)
-        found = [(reader.line_num, fields) for fields in reader if fields]
+        reader, found = csv.reader(io.StringIO(self.text, newline=""), delimiter=delimiter), []
+        with suppress(csv.Error):  # a field is too long for Python: what comes before is enough
+            for fields in reader:
+                found += [(reader.line_num, fields)] if fields else []
         return found if self.complete or len(found) < 3 else found[:-1]  # the last one may be cut
 
     def delimiter(self, tried: Iterable[str] = DELIMITERS) -> str | None:
@@ -233,9 +235,10 @@ def readable(path: Path) -> Iterator[None]:
 def line_of(path: Path, delimiter: str, wanted: Callable[[int, list[str]], bool]) -> tuple[int, list[str]] | None:
     """Return the line, from 1, and the fields of the first row that is wanted, by its number and fields.
 
-    The header is row −1. Rows may go over several lines; empty lines are no rows.
+    The header is row −1. Rows may go over several lines; empty lines are no rows. None: there is no such row, or it
+    comes after a field that is too long for Python.
     """
-    with readable(path), text_stream(path) as (_, stream):
+    with readable(path), suppress(csv.Error), text_stream(path) as (_, stream):
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
         reader, row, line = csv.reader(text, delimiter=delimiter), -1, 1
         for fields in reader:
@@ -249,10 +252,7 @@ def line_of(path: Path, delimiter: str, wanted: Callable[[int, list[str]], bool]
 
 def line_of_row(path: Path, delimiter: str, row: int) -> str:
     """Return "line 85" for row 83, or "row 83" if its line cannot be found."""
-    try:
-        found = line_of(path, delimiter, lambda number, _: number == row)
-    except ValueError:
-        found = None
+    found = line_of(path, delimiter, lambda number, _: number == row)
     return f"row {row}" if found is None else f"line {found[0]}"
 
 
