@@ -116,7 +116,7 @@ def test_inspect_of_other_files(run, done):
     assert "have no names" in run("inspect", "data.svm").err
     assert "--target: column 'nope' is not in data.parquet" in run("inspect", "data.parquet", "-t", "nope").err
     Path("ragged.csv").write_text("a,b\n1,2\n3\n")
-    assert run("inspect", "ragged.csv").err == "error: ragged.csv, line 3: 1 fields instead of 2\n"
+    assert run("inspect", "ragged.csv").err == "error: ragged.csv, line 3: 1 field instead of 2\n"
 
 
 @pytest.mark.filterwarnings("ignore:.*ill-defined")

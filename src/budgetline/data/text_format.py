@@ -277,8 +277,8 @@ def explained(error: Exception, path: Path, header: Header, delimiter: str) -> s
     if width := WIDTH.search(text):
         expected = int(width[1])
         found = line_of(path, delimiter, lambda row, fields: row >= 0 and len(fields) != expected)
-        line, number = (None, width[2]) if found is None else (found[0], len(found[1]))
-        return f"{_place(path, line)}: {number} fields instead of {expected}"
+        line, number = (None, int(width[2])) if found is None else (found[0], len(found[1]))
+        return f"{_place(path, line)}: {number} field{'' if number == 1 else 's'} instead of {expected}"
     if value := VALUE.search(text):
         k, given = int(value[1]), value[2]
         found = line_of(path, delimiter, lambda row, fields: row >= 0 and fields[k : k + 1] == [given])
