@@ -22,8 +22,21 @@ from budgetline import AnytimeClassifier, AnytimeRegressor, Moments
 from budgetline.cli import main
 from fuzz.trials import Case
 
-DATA = ("good.csv", "good.parquet", "good.svm", "days", "days/*.csv", "zwei Größen.csv", "link.csv", "labels.csv")
-BAD_DATA = ("empty.csv", "header.csv", "gaps.csv", "ragged.csv", "text.csv", "nothing.csv", "binary.parquet", "folder")
+DATA = ("good.csv", "good.parquet", "good.svm", "days", "days/*.csv", "zwei Größen.csv", "link.csv", "labels.csv",
+        "semicolons.txt", "packed.csv.gz", "rows.tsv")  # fmt: skip
+BAD_DATA = (
+    "empty.csv",
+    "repeated.csv",
+    "latin.csv",
+    "quote.csv",
+    "header.csv",
+    "gaps.csv",
+    "ragged.csv",
+    "text.csv",
+    "nothing.csv",
+    "binary.parquet",
+    "folder",
+)
 MODELS = ("model", "classes", "short", "link")
 BAD_MODELS = ("damaged", "cut", "moments", "good.csv", "nothing", "folder")
 GROUPS = ("groups.yaml", "shared.yaml", "positions.yaml")
@@ -53,13 +66,19 @@ WEIGHT = Option(("--weight",), ("w",), COLUMNS)
 QUERY = Option(("--qid",), ("c",), COLUMNS)
 FORMAT = Option(("--format",), ("csv", "parquet", "svmlight"), ("json", ""))
 GROUP_FILE = Option(("-g", "--groups"), GROUPS, BAD_GROUPS)
-METRICS = ("explained", "mse", "r2", "accuracy", "log_loss", "roc_auc", "ndcg@5", "max_error")
+METRICS = ("explained", "f1", "mse", "r2", "accuracy", "log_loss", "roc_auc", "ndcg@5", "max_error")
 METRIC = Option(("-m", "--metric"), METRICS, ("ndcg@", "ndcg@0", "zz", ""))
 FOLDS = Option(("--cv",), ("2", "3"), WHOLE)
 TASK = Option(("--task",), ("auto", "regression", "classification"), ("both",))
 ALPHA = Option(("--alpha",), ("0", "1e-3", "0.1"), NUMBERS)
 COMMON = (Option(("--json",)), Option(("-q", "--quiet")))
-READING = (FORMAT, Option(("--zero-based",)))
+TEXT = (
+    FORMAT, Option(("--delimiter",), (",", ";", "tab", "_"), ("", "ab", '"', "\n")),
+    Option(("--na",), ("?", "0", "NA"), ("", "\x1b[31m")),
+)  # fmt: skip
+READING = (*TEXT, Option(("--zero-based",)))
+SHUFFLE = Option(("--shuffle", "--no-shuffle"))
+POSITIVE = Option(("--positive",), ("up", "down"), ("zz", ""))
 COMMANDS: dict[str, tuple[Option, ...]] = {
     "fit": (
         TARGET, TARGET, GROUP_FILE, TASK, ALPHA, Option(("--cv",), ("2", "3"), WHOLE),
@@ -67,13 +86,13 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         Option(("--schedule",), ("greedy", "doubling", "cheapest", "random"), ("lazy",)),
         Option(("--max-cost",), ("1", "3", "1e9"), NUMBERS), Option(("--max-groups",), ("1", "2"), WHOLE), WEIGHT,
         Option(("--loss",), ("squared", "poisson"), ("absolute",)), Option(("--stream",)), Option(("--in-memory",)),
-        *READING,
+        SHUFFLE, *READING,
     ),
     "show": (),
-    "curve": (TARGET, METRIC, FOLDS, WEIGHT, QUERY, *READING),
+    "curve": (TARGET, METRIC, POSITIVE, FOLDS, SHUFFLE, WEIGHT, QUERY, *READING),
     "compare": (
         TARGET, TARGET, GROUP_FILE, Option(("--rules",), ("fr,omp", "cheapest,fr"), ("", ",", "fr,fr", "zz")),
-        FOLDS, METRIC, ALPHA, TASK, WEIGHT, QUERY, *READING,
+        FOLDS, SHUFFLE, METRIC, POSITIVE, ALPHA, TASK, WEIGHT, QUERY, *READING,
     ),
     "predict": (
         Option(("-b", "--budget"), ("0", "1", "3.5", "1e9"), NUMBERS), Option(("--stage",), ("0", "1", "2"), WHOLE),
@@ -82,7 +101,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "report": (
         TARGET, Option(("--unit",), ("dollars",), ("", "<b>", "\x1b[31m")),
         Option(("--title",), ("A",), ("", "</title>")),
-        METRIC, FOLDS, Option(("--no-baselines",)), Option(("--certify",), ("0", "0.05"), ("-1", "x", "nan")), WEIGHT,
+        METRIC, POSITIVE, FOLDS, SHUFFLE, Option(("--no-baselines",)),
+        Option(("--certify",), ("0", "0.05"), ("-1", "x", "nan")), WEIGHT,
         *READING,
     ),
     "certify": (
@@ -94,11 +114,12 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         Option(("--threshold",), ("0.3", "0.9"), NUMBERS), *READING,
     ),
     "export": (),
+    "inspect": (TARGET, *TEXT),
 }  # fmt: skip
 POSITIONS = {
     "fit": ("data",), "show": ("model",), "curve": ("model", "data"), "compare": ("data",),
     "predict": ("model", "data"), "report": ("model", "data"), "certify": ("model",), "groups": ("data",),
-    "export": ("model",),
+    "export": ("model",), "inspect": ("data",),
 }  # fmt: skip
 VALUES = {"data": (DATA, BAD_DATA), "model": (MODELS, BAD_MODELS)}
 
@@ -173,6 +194,9 @@ def _write_data(folder: Path, frame: pd.DataFrame, X: pd.DataFrame, y: pd.Series
     for sub in ("days", "folder"):
         (folder / sub).mkdir()
     frame.to_csv(folder / "good.csv", index=False)
+    frame.to_csv(folder / "semicolons.txt", sep=";", decimal=",", index=False)
+    frame.to_csv(folder / "packed.csv.gz", index=False)
+    frame.to_csv(folder / "rows.tsv", sep="\t")
     frame.to_parquet(folder / "good.parquet")
     frame.to_csv(folder / "zwei Größen.csv", index=False)
     frame.drop(columns="y").assign(label=np.where(y > 0, "up", "down")).to_csv(folder / "labels.csv", index=False)
@@ -185,6 +209,7 @@ def _write_data(folder: Path, frame: pd.DataFrame, X: pd.DataFrame, y: pd.Series
     gaps.loc[5, ["a_1", "y"]] = np.nan
     gaps.to_csv(folder / "gaps.csv", index=False)
     frame.assign(b="some text").to_csv(folder / "text.csv", index=False)
+    (folder / "latin.csv").write_bytes("a_1,y\n1,grün\n".encode("latin1"))
     (folder / "binary.parquet").write_bytes(Random(0).randbytes(500))
 
 
@@ -192,6 +217,8 @@ TEXTS = {
     "empty.csv": "",
     "header.csv": "a_1,a_2,b,c,y,w\n",
     "ragged.csv": "a_1,a_2,b,c,y,w\n1,2,3,4,5,6\n1,2,3\n",
+    "repeated.csv": "a_1,y\n1,2\na_1,y\n3,4\n",
+    "quote.csv": 'a_1,y\n1,"x\n2,u\n3,v\n',
     "groups.yaml": "groups:\n  a: {columns: [a_1, a_2], cost: 1}\n  b: {columns: [b], cost: 2.5}\n  c: {columns: [c]}\n"
     "remainder: drop\n",
     "shared.yaml": "groups:\n  a: {columns: [a_1, a_2], cost: 1}\n  b: {columns: [b], cost: 0, requires: [a]}\n"

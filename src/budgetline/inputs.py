@@ -27,6 +27,17 @@ from budgetline.messages import cut, shown, some
 Frame = nw.DataFrame[Any]
 
 
+class RowError(ValueError):
+    """What is wrong with a table, and in which row first. Who knows where the rows come from can name it better."""
+
+    def __init__(self, text: str, row: int) -> None:
+        super().__init__(text, row)
+        self.text, self.row = text, row
+
+    def __str__(self) -> str:
+        return f"{self.text}, first in row {self.row}"
+
+
 @dataclass(frozen=True, eq=False)
 class NamedArray:
     """A table (n, D) as an array and the names of its columns, for data that need not become a data frame."""
@@ -175,7 +186,7 @@ def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
         where = np.unravel_index(int(missing.argmax()), missing.shape)
         what = "NaN" if isinstance(array[where], float | np.floating) else str(array[where])
         what = "a masked value" if masked[where] else what
-        raise ValueError(f"Input {name} contains {what}, first in row {first + int(where[0])}")
+        raise RowError(f"Input {name} contains {what}", first + int(where[0]))
 
 
 def _missing(array: Array) -> Mask:
@@ -280,8 +291,7 @@ def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
         column = X[:, [d]].toarray().ravel() if sparse.issparse(X) else np.asarray(X[:, d], dtype=np.float64)
         for what, found in (("NaN", np.isnan(column)), ("infinity", np.isinf(column))):
             if found.any():
-                row = int(np.argmax(found))
-                raise ValueError(f"Input X contains {what}: column {shown(label)}, first in row {row}")
+                raise RowError(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))
     for d, label in enumerate(labels):
         if (largest := float(abs(X[:, [d]]).max())) > 1e150:
             raise ValueError(

@@ -1,17 +1,20 @@
-"""Progress bars: tqdm's, where it is installed, on a terminal only."""
+"""Progress: tqdm's bars, where it is installed, on a terminal; or a line from time to time, for logs."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TypeVar
+from threading import Event, Thread
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
-Progress = bool | None
+Progress = bool | None | Literal["lines"]
+"""False: none; True: a bar; None: a bar on a terminal; "lines": a line on stderr every ten seconds."""
+SECONDS_PER_LINE = 10.0
 
 
 class Bar(AbstractContextManager["Bar"]):
@@ -27,6 +30,35 @@ class Bar(AbstractContextManager["Bar"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Lines(Bar):
+    """Prints how much is done, every ten seconds, from a thread of its own: one step may take longer."""
+
+    def __init__(self, unit: str, total: int | None) -> None:
+        self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()
+        self._thread = Thread(target=self._print, daemon=True)
+        self._thread.start()
+
+    def update(self, n: int = 1) -> None:
+        """Count ``n`` more."""
+        self.n += n
+
+    def close(self) -> None:
+        """Print no more."""
+        self._closed.set()
+        self._thread.join(1.0)  # it may wait for a reader that does not read
+
+    def line(self) -> str:
+        """Return what is done, such as "3 of 25 fits, 40 s"."""
+        done = f"{self.n:,} of {self.total:,} {self.unit}" if self.total else f"{self.n:,} {self.unit}"
+        return f"{done if self.n or self.total else self.unit}, {time.monotonic() - self.start:.0f} s"
+
+    def _print(self) -> None:
+        while not self._closed.wait(SECONDS_PER_LINE):
+            if sys.stderr is not None:
+                with suppress(OSError, ValueError):  # the reader may be gone
+                    print(self.line(), file=sys.stderr, flush=True)
 
 
 def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
@@ -62,7 +94,12 @@ class TimeLimit:
 
 
 def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
-    """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed."""
+    """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed.
+
+    For "lines" return :class:`Lines`.
+    """
+    if progress == "lines":
+        return Lines(unit, total)
     if progress is None:
         # programs without a console have no stderr
         progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None

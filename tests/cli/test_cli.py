@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Bunch
 
 import budgetline
@@ -152,10 +153,12 @@ def test_settings_reach_the_estimator(done):
         AnytimeRegressor(groups, loss="poisson", alpha=0.1, rule="omp").fit(X, y, sample_weight=weight),
     )
     found = done("fit", path, *given, "--weight", "w", "--cv", 3, "--schedule", "doubling", "-o", "m")
-    search = AnytimeRegressorCV(groups, cv=3, schedule="doubling").fit(X, y, sample_weight=weight)
+    drawn = np.random.default_rng(0).permutation(len(y))
+    at_random = {"X": X.iloc[drawn], "y": y.iloc[drawn], "sample_weight": np.asarray(weight)[drawn]}
+    search = AnytimeRegressorCV(groups, cv=3, schedule="doubling").fit(**at_random)
     same_sequence(found["sequence"], search)
     assert found["alpha_"] == search.alpha_
-    found = done("fit", path, *given, "--weight", "w", "--cv", 3, "--loss", "poisson", "-o", "m")
+    found = done("fit", path, *given, "--weight", "w", "--cv", 3, "--no-shuffle", "--loss", "poisson", "-o", "m")
     search = AnytimeRegressorCV(groups, cv=3, loss="poisson").fit(X, y, sample_weight=weight)
     same_sequence(found["sequence"], search)
     assert found["alpha_"] == search.alpha_
@@ -171,20 +174,23 @@ def test_curve_and_compare_are_the_python_api(done):
     path, given, X, y, groups = write(data, "csv")
     done("fit", path, *given, "--alpha", "0.01", "-o", "m")
     model = AnytimeClassifier(groups, alpha=1e-2).fit(X, y)
+    shuffled = StratifiedKFold(3, shuffle=True, random_state=0)
     expected = budgetline.budget_curve(model, X, y, metric="roc_auc")
     found = done("curve", "m", path, "--metric", "roc_auc")
     close(found["value"], expected.values)
     assert tuple(found["group"]) == expected.groups
-    expected = budgetline.cross_val_budget_curve(AnytimeClassifier(groups, alpha=1e-2), X, y, cv=3)
+    expected = budgetline.cross_val_budget_curve(AnytimeClassifier(groups, alpha=1e-2), X, y, cv=shuffled)
     found = done("curve", "m", path, "-t", "ill", "--cv", 3)
     close(found["value"], expected.values)
     close(found["standard_error"], expected.errors)
+    expected = budgetline.cross_val_budget_curve(AnytimeClassifier(groups, alpha=1e-2), X, y, cv=3)
+    close(done("curve", "m", path, "-t", "ill", "--cv", 3, "--no-shuffle")["value"], expected.values)
     methods = {
         "fr": AnytimeClassifier(groups, alpha=1e-2),
         "costs-ignored": AnytimeClassifier(groups, alpha=1e-2, cost_sensitive=False),
         "cheapest": AnytimeClassifier(groups, alpha=1e-2, schedule="cheapest"),
     }
-    expected = budgetline.compare(methods, X, y, cv=3, interpolation="step").summary()
+    expected = budgetline.compare(methods, X, y, cv=shuffled, interpolation="step").summary()
     found = done("compare", path, *given, "--alpha", "0.01", "--cv", 3, "--rules", ",".join(methods))["methods"]
     assert list(found) == list(methods)
     for name in methods:
@@ -313,14 +319,14 @@ def test_the_task_follows_from_the_target(values, task, stream, run):
 
 def test_a_groups_file_loads_back_and_fits(run):
     write(numbers(), "csv")
-    found = run("groups", "data.csv", "-t", "target", "-o", "g.yaml")
+    found = run("groups", "data.csv", "-t", "target", "--by", "prefix", "-o", "g.yaml")
     assert found.code == 0
     assert "6 columns in 4 groups" in found.err
     groups = FeatureGroups.from_yaml("g.yaml")
     assert groups == FeatureGroups({"a": ["a_1", "a_2"], "b": ["b_1", "b_2"], "c": ["c"], "d": ["d"]}, remainder="drop")
     assert Path("g.yaml").read_text().startswith("# Groups of data.csv")
     assert run("fit", "data.csv", "-t", "target", "-g", "g.yaml", "-o", "m").code == 0
-    printed = run("groups", "data.csv", "-t", "target", "--by", "column").out
+    printed = run("groups", "data.csv", "-t", "target").out
     assert list(yaml.safe_load(printed)["groups"]) == ["a_1", "a_2", "b_1", "b_2", "c", "d"]
 
 
@@ -554,8 +560,8 @@ ERRORS = {
         "column 'label' of good.csv does not hold numbers",
     ),
     "text in a group": ([*FIT, "-g", "text.yaml"], "column 'label' of good.csv does not hold numbers"),
-    "NaN": (["fit", "nan.csv", "-t", "target", "-o", "new"], "the data contain NaN: column 'c', first in row 3"),
-    "NaN, streamed": (["fit", "nan.csv", "-t", "target", "-o", "new", "--stream"], "the data contain NaN: column 'c'"),
+    "NaN": (["fit", "nan.csv", "-t", "target", "-o", "new"], "the data contain NaN: column 'c', first in line 5"),
+    "NaN, streamed": (["fit", "nan.csv", "-t", "target", "-o", "new", "--stream"], "NaN: column 'c', first in line 5"),
     "NaN in target": (
         ["fit", "nan_target.csv", "-t", "target", "-o", "new"],
         "column 'target' has 1 missing values, the first in line 5",
@@ -606,7 +612,7 @@ ERRORS = {
     "negative budget": (["predict", "m", "good.csv", "--budget", "-1"], "--budget"),
     "probabilities of numbers": (["predict", "m", "good.csv", "--proba"], "--proba is for classification"),
     "suffix": (["predict", "m", "good.csv", "-o", "new.txt"], "its name must end in .csv or .parquet"),
-    "NaN in predict": (["predict", "m", "nan.csv", "-o", "new.csv"], "the data contain NaN: column 'c'"),
+    "NaN in predict": (["predict", "m", "nan.csv", "-o", "new.csv"], "NaN: column 'c', first in line 5"),
     "metric": (["curve", "m", "good.csv", "-t", "target", "-m", "nope"], "unknown metric 'nope'"),
     "which target": (["curve", "svm_model", "good.csv"], "the model knows its columns by position"),
     "target of curve": (["curve", "m", "good.parquet"], "say which column of good.parquet is the target"),

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -330,6 +331,51 @@ def test_quiet_unless_asked(capsys, wanted):
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+class Log(io.StringIO):
+    """Stands for stderr; tells when a line has come."""
+
+    def __init__(self):
+        super().__init__()
+        self.filled = threading.Event()
+
+    def write(self, text):
+        found = super().write(text)
+        self.filled.set()
+        return found
+
+
+def test_lines_for_logs(monkeypatch):
+    log, now = Log(), [100.0]
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.001)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.make_bar("lines", "fits", 2500) as bar:
+        assert bar.line() == "0 of 2,500 fits, 0 s"
+        bar.update()
+        now[0] += 40.4
+        log.filled.clear()
+        assert log.filled.wait(60)
+    assert "1 of 2,500 fits, 40 s\n" in log.getvalue()
+    with progress.make_bar("lines", "learning", None) as bar:
+        assert bar.line() == "learning, 0 s"
+        bar.update(3)
+        assert bar.line() == "3 learning, 0 s"
+
+
+@pytest.mark.parametrize("stderr", [None, "closed"])
+def test_lines_without_a_reader(monkeypatch, stderr):
+    log = Log()
+    log.close()
+    monkeypatch.setattr(sys, "stderr", None if stderr is None else log)
+    monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
+    both_calls(progress="lines")
+
+
+def test_a_short_work_prints_no_line(capsys):
+    both_calls(progress="lines")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_bar_on_a_terminal(monkeypatch):

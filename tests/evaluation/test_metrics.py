@@ -29,7 +29,7 @@ from budgetline import (
     cross_val_budget_curve,
     open_source,
 )
-from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score
+from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score, with_positive
 from budgetline.evaluation.metrics import LABELS, METRICS, label_of
 from budgetline.model import stages
 
@@ -264,6 +264,54 @@ def test_scorers_made_by_hand(n_classes):
         np.testing.assert_allclose(budget_curve(model, X, y, metric=scorer).values, truth)
     kappa = budget_curve(model, X, y, metric=sk.make_scorer(sk.cohen_kappa_score)).values
     np.testing.assert_allclose(kappa, loop(model, X, lambda p: sk.cohen_kappa_score(y, p)))
+
+
+POSITIVE = {
+    "f1": lambda y, view, label, w: sk.f1_score(y, view("predict"), pos_label=label, sample_weight=w),
+    "precision": lambda y, view, label, w: sk.precision_score(y, view("predict"), pos_label=label, sample_weight=w),
+    "recall": lambda y, view, label, w: sk.recall_score(y, view("predict"), pos_label=label, sample_weight=w),
+    "average_precision": lambda y, view, label, w: sk.average_precision_score(
+        y, view("decision_function") * (1 if label == max(y) else -1), pos_label=label, sample_weight=w
+    ),
+    "neg_brier_score": lambda y, view, label, w: (
+        -sk.brier_score_loss(y, view("predict_proba")[:, int(label == max(y))], pos_label=label, sample_weight=w)
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*ill-defined")
+@pytest.mark.parametrize("name", POSITIVE)
+@pytest.mark.parametrize("labels", [("no", "yes"), (1, 2), (False, True)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_metrics_about_one_class(name, labels, place):
+    X, Y, _ = data()
+    y, label, weight = np.array(labels)[(Y > 7).astype(int)], labels[place], np.arange(1.0, 161)
+    model = AnytimeClassifier(GROUPS, COSTS, alpha=0.01).fit(X, y)
+    expected = [
+        POSITIVE[name](y, lambda method, stage=stage: getattr(model, method)(X, stage=stage), label, weight)
+        for stage in range(1, 5)
+    ]
+    for given in (label, str(label)):  # as on the command line
+        curve = budget_curve(model, X, y, metric=with_positive(name, given), sample_weight=weight)
+        np.testing.assert_allclose(curve.values[1:], expected, rtol=1e-12)
+        assert curve.metric == name
+    by_source = budget_curve(model, open_source((X, y, weight), chunk_rows=50), metric=with_positive(name, label))
+    np.testing.assert_allclose(by_source.values[1:], expected, rtol=1e-12)
+
+
+def test_what_is_not_about_one_class():
+    X, Y, _ = data()
+    y = np.where(Y > 7, "yes", "no")
+    model = AnytimeClassifier(GROUPS, COSTS).fit(X, y)
+    with pytest.raises(ValueError, match=r"pos_label=1 is not a valid label.*with_positive\(metric, label\)"):
+        budget_curve(model, X, y, metric="f1")
+    with pytest.raises(ValueError, match="must be one of two: 'maybe' is not, the classes are 'no', 'yes'"):
+        budget_curve(model, X, y, metric=with_positive("f1", "maybe"))
+    with pytest.raises(ValueError, match="'a' is not, this is a regression"):
+        budget_curve(AnytimeRegressor(GROUPS).fit(X, Y), X, Y, metric=with_positive("f1", "a"))
+    for metric in ("accuracy", "roc_auc", "ndcg@5"):
+        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it takes no positive one"):
+            with_positive(metric, "yes")
 
 
 def test_callables_of_an_estimator():

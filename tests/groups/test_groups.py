@@ -173,7 +173,7 @@ def test_with_costs_changes_nothing_else():
                 pa.table(TABLE), pd.Index(list(TABLE))]
 )  # fmt: skip
 def test_from_prefix_and_singletons_read_names(columns):
-    grouped = FeatureGroups.from_prefix(columns, costs={"blood": 10, "age": 1})
+    grouped = FeatureGroups.from_prefix(columns, costs={"blood": 10, "age": 1}, prefixes=["blood"])
     assert grouped.names == ("blood", "age")
     assert grouped.columns == (("blood_chol", "blood_fbs"), ("age",))
     assert grouped.costs.tolist() == [10.0, 1.0]
@@ -184,8 +184,36 @@ def test_from_prefix_and_singletons_read_names(columns):
 
 
 def test_from_prefix_splits_at_the_first_separator():
-    groups = FeatureGroups.from_prefix(["a.b.c", "a.d", "b"], sep=".")
+    with pytest.warns(UserWarning, match=r"'a' holds 'a\.b\.c', 'a\.d'\. If that is right, .*prefixes=\['a'\]"):
+        groups = FeatureGroups.from_prefix(["a.b.c", "a.d", "b"], sep=".")
     assert groups.columns == (("a.b.c", "a.d"), ("b",))
+    assert FeatureGroups.from_prefix(["a.b", "b.c"], sep=".").names == ("a", "b")  # no columns merged, no warning
+
+
+PREFIXED = {
+    "not asked for": (["serum_iron", "serum_albumin", "age"], [], {"serum_iron", "serum_albumin", "age"}),
+    "asked for": (["serum_iron", "serum_albumin", "age"], ["serum"], {"serum", "age"}),
+    "the longest": (["job_a", "job_title_b", "job_title_c"], ["job", "job_title"], {"job", "job_title"}),
+    "whole words": (["jobs", "job_a", "job"], ["job"], {"jobs", "job"}),
+    "flags of missing values": (["age", "missingindicator_age", "bmi"], [], {"age", "bmi"}),
+    "flags of levels": (["job_a", "job_b", "missingindicator_job"], ["job"], {"job"}),
+    "a flag alone": (["missingindicator_age", "missingindicator_"], [], {"age", "missingindicator_"}),
+}
+
+
+@pytest.mark.parametrize("name", PREFIXED)
+def test_prefixes_that_are_groups(name):
+    columns, prefixes, expected = PREFIXED[name]
+    groups = FeatureGroups.from_prefix(columns, prefixes=prefixes)
+    assert set(groups.names) == expected
+    assert sorted(column for members in groups.columns for column in members) == sorted(columns)
+
+
+def test_prefixes_that_no_column_has():
+    with pytest.raises(ValueError, match="no column begins with the prefix 'blod'; the columns are 'blood_a'"):
+        FeatureGroups.from_prefix(["blood_a"], prefixes=["blod"])
+    with pytest.raises(TypeError, match="prefixes must be a list of names, got the string 'blood'"):
+        FeatureGroups.from_prefix(["blood_a"], prefixes="blood")
 
 
 @pytest.mark.parametrize("make", [FeatureGroups.from_prefix, FeatureGroups.singletons])

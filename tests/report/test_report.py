@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -101,13 +101,51 @@ def test_the_sequence_is_the_models(heart_model, heart_report, heart):
     np.testing.assert_allclose([a.value for a in heart_report.data.target], np.bincount(heart.target) / 303)
 
 
+def shuffled(folds, classes=False):
+    """The folds of a report."""
+    return (StratifiedKFold if classes else KFold)(folds, shuffle=True, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("cv", "text"),
+    [
+        (3, "3 folds (rows shuffled with seed 7, classes in equal shares)"),
+        (None, "5 folds (rows shuffled with seed 7, classes in equal shares)"),
+        (KFold(4), "4 folds (rows in their order)"),
+        (KFold(4, shuffle=True, random_state=None), "4 folds (rows shuffled)"),
+        (GroupKFold(2), "2 folds (made by GroupKFold)"),
+        ([(np.arange(0, 303, 2), np.arange(1, 303, 2))] * 2, "2 folds (as given)"),
+    ],
+)
+def test_the_page_says_how_the_folds_were_made(heart, heart_model, cv, text, monkeypatch):
+    if isinstance(cv, GroupKFold):  # of rows by turns
+        monkeypatch.setattr(GroupKFold, "split", lambda *_: iter([(np.arange(0, 303, 2), np.arange(1, 303, 2))] * 2))
+    summary = make_report(heart_model, heart.data, heart.target, cv=cv, baselines=False, random_state=7)
+    assert text in summary.to_markdown()
+    assert text in summary.to_html()
+    assert Report.from_json(summary.to_json()) == summary
+
+
+def test_rows_in_order_of_the_target_do_not_spoil_the_folds():
+    rng = np.random.default_rng(0)
+    y = np.sort(rng.normal(size=300))
+    X = y[:, None] + rng.normal(size=(300, 4))
+    model = AnytimeRegressor().fit(X, y)
+    by_default = make_report(model, X, y, metric="r2", baselines=False)
+    in_order = make_report(model, X, y, metric="r2", baselines=False, cv=KFold(5))
+    assert by_default.expected[-1][0] > 0.7
+    assert in_order.expected[-1][0] < 0
+
+
 def test_the_curves_are_those_of_the_library(heart, heart_model, heart_report):
     assert heart_report.measure.name == "roc_auc"
     fitted = budget_curve(heart_model, heart.data, heart.target, metric="roc_auc")
     training = curve_of(heart_report, "training")
     np.testing.assert_array_equal(training.costs, fitted.costs)
     np.testing.assert_array_equal(training.values, fitted.values)
-    truth = cross_val_budget_curve(clone(heart_model), heart.data, heart.target, metric="roc_auc", cv=5)
+    truth = cross_val_budget_curve(
+        clone(heart_model), heart.data, heart.target, metric="roc_auc", cv=shuffled(5, classes=True)
+    )
     found = curve_of(heart_report, "cross-validated")
     np.testing.assert_allclose(found.costs, truth.costs)
     np.testing.assert_allclose(found.values, truth.values)
@@ -133,7 +171,9 @@ def test_the_comparison_is_that_of_the_library(heart, heart_model, heart_report)
         "cheapest first": AnytimeClassifier(**own, schedule="cheapest"),
         "random order": AnytimeClassifier(**own, schedule=RandomOrder(0)),
     }
-    truth = compare(methods, heart.data, heart.target, metric="roc_auc", cv=5, interpolation="step")
+    truth = compare(
+        methods, heart.data, heart.target, metric="roc_auc", cv=shuffled(5, classes=True), interpolation="step"
+    )
     found = heart_report.comparison
     assert [m.name for m in found.methods] == list(methods)
     assert found.shares == (0.1, 0.25, 0.5, 1.0)
@@ -204,7 +244,7 @@ def test_classes(regression):
     summary = make_report(model, X, y, cv=3)
     assert (summary.measure.name, summary.task.kind, summary.task.loss) == ("accuracy", "classification", "log loss")
     assert summary.task.classes == ("no", "perhaps", "yes")
-    truth = cross_val_budget_curve(clone(model), X, y, metric="accuracy", cv=3)
+    truth = cross_val_budget_curve(clone(model), X, y, metric="accuracy", cv=shuffled(3, classes=True))
     np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values)
     plain = make_report(model)
     frequency = {label: np.mean(y == label) for label in model.classes_}
@@ -240,7 +280,7 @@ def test_every_kind_of_model(make):
     X, y = regression_data()
     model = make().fit(X, y)
     summary = make_report(model, X, y, cv=3)
-    truth = cross_val_budget_curve(make(), X, y, cv=3)
+    truth = cross_val_budget_curve(make(), X, y, cv=shuffled(3))
     np.testing.assert_allclose(curve_of(summary, "cross-validated").values, truth.values, rtol=1e-6, atol=1e-10)
     assert len(summary.comparison.methods) >= 5
     assert Report.from_json(summary.to_json()) == summary
@@ -268,7 +308,7 @@ def test_free_groups(regression):
     _, X, y = regression
     model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0}).fit(X, y)
     summary = make_report(model, X, y, cv=3, baselines=False)
-    truth = cross_val_budget_curve(clone(model), X, y, cv=3)
+    truth = cross_val_budget_curve(clone(model), X, y, cv=shuffled(3))
     assert summary.expected[0][0] == pytest.approx(0)
     assert summary.expected[1][0] == pytest.approx(truth.at(0)) != 0
     free = make_report(AnytimeRegressor(GROUPS, dict.fromkeys(GROUPS, 0.0)).fit(X, y), X, y, cv=3)
@@ -286,7 +326,7 @@ def share_of_spread(y_true, y_pred):
 
 def test_what_is_not_finite_is_unknown(regression):
     model, X, y = regression
-    summary = make_report(model, X, y, metric=share_of_spread, cv=3)
+    summary = make_report(model, X, y, metric=share_of_spread, cv=KFold(3))
     for kind in ("training", "cross-validated"):
         curve = curve_of(summary, kind)
         assert {value is None for cost, value in zip(curve.costs, curve.values, strict=True) if cost == 0} == {True}
@@ -346,7 +386,9 @@ def test_round_trips(heart_report, regression):
 def test_reports_of_the_version_before_are_read():
     text = (Path(__file__).parent / "report_schema_1.json").read_text(encoding="utf-8")
     old = Report.from_json(text)
-    assert old.to_dict() == json.loads(text)
+    record = json.loads(text)
+    record["measure"]["folds_made"] = ""  # was not known then
+    assert old.to_dict() == record
     assert old.headline == "It takes all 4.5 dollars to get most of the improvement."
     assert page_of(old).rows == markdown_rows(old.to_markdown())
 
@@ -565,7 +607,7 @@ def test_nhanes_at_full_size():
     nhanes = load_nhanes()
     model = AnytimeRegressor(nhanes.feature_groups, alpha=1e-2).fit(nhanes.data, nhanes.target)
     summary = make_report(model, nhanes.data, nhanes.target)
-    truth = cross_val_budget_curve(clone(model), nhanes.data, nhanes.target)
+    truth = cross_val_budget_curve(clone(model), nhanes.data, nhanes.target, cv=shuffled(5))
     for budget in (0, 16, 30, 131, 524):
         assert curve_of(summary, "cross-validated").at(budget)[0] == pytest.approx(truth.at(budget), rel=1e-6, abs=1e-9)
     assert len(summary.to_html().encode()) < 200_000

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from budgetline import (
     AnytimeClassifier,
@@ -85,7 +86,8 @@ class Truth:
     def __init__(self, model, data, metric, unit):
         self.model = model.fit(data.data, data.target)
         self.sequence = self.model.sequence_
-        self.held_out = cross_val_budget_curve(clone(model), data.data, data.target, metric=metric)
+        folds = (StratifiedKFold if is_classifier(model) else KFold)(5, shuffle=True, random_state=0)
+        self.held_out = cross_val_budget_curve(clone(model), data.data, data.target, metric=metric, cv=folds)
         self.fitted = budget_curve(self.model, data.data, data.target, metric=metric)
         self.percent = metric == "explained"
         self.summary = make_report(self.model, data.data, data.target, unit=unit, title="A report")

@@ -153,7 +153,9 @@ def test_equality_copies_and_other_costs():
     model = AnytimeRegressor(groups, costs=dict.fromkeys(NAMES, 1.0)).fit(frame, frame["FTI"])
     assert model.sequence_.groups[2] == "FTI"
     assert model.sequence_.costs.tolist() == [3.1, 1.0, 1.0, 1.0, 1.0]
-    prefixed = FeatureGroups.from_prefix(["a_1", "a_2", "b"], costs=[1, 2], shared={"s": (3, ["a", "b"])})
+    prefixed = FeatureGroups.from_prefix(
+        ["a_1", "a_2", "b"], prefixes=["a"], costs=[1, 2], shared={"s": (3, ["a", "b"])}
+    )
     assert prefixed.cost_of(["a"]) == 4
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,13 +18,12 @@ from budgetline.arrays import Positions
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
 from budgetline.data.opening import files_of
-from budgetline.data.parquet_files import parquet_schema
+from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead
-from budgetline.data.tabular import arrow
-from budgetline.data.text_files import csv_schema
+from budgetline.data.tabular import arrow, values_of
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
-from budgetline.inputs import NamedArray
+from budgetline.inputs import NamedArray, check_finite
 from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
@@ -38,11 +38,16 @@ COPIES = 4
 
 @dataclass(frozen=True)
 class Files:
-    """The data as the user named them: a file, a folder or a glob; indices of svmlight files may start at 0."""
+    """The data as the user named them: a file, a folder or a glob, and what is known of their format.
+
+    Indices of svmlight files may start at 0; ``delimiter`` and ``na`` are of CSV files.
+    """
 
     place: str
     file_format: str | None
     zero_based: bool
+    delimiter: str | None = None
+    na: Sequence[str] | None = None
 
     @cached_property
     def found(self) -> tuple[list[Path], str]:
@@ -60,13 +65,29 @@ class Files:
         """Whether the columns have names."""
         return self.found[1] != "svmlight"
 
+    @property
+    def text(self) -> dict[str, Any]:
+        """What is known of the format of CSV files."""
+        mark = {"tab": "\t", "\\t": "\t", "space": " "}.get(self.delimiter or "", self.delimiter)
+        if self.found[1] != "csv" and (mark is not None or self.na):
+            raise Refused(f"--delimiter and --na are for CSV files, and {self.place} is {self.found[1]}")
+        return {"delimiter": mark, "na": self.na or None}
+
+    @cached_property
+    def raw(self) -> RawFiles:
+        """The files, to be read as they are; not for svmlight files."""
+        paths, kind = self.found
+        if not self.named:
+            raise Refused(f"the columns of {self.place} have no names: this is for CSV and Parquet files")
+        with refusing():
+            return RawFiles.of(paths, kind, **self.text)
+
     @cached_property
     def numeric(self) -> dict[str, bool]:
         """The names of all columns, and whether they hold numbers."""
-        schema = csv_schema(self.paths[0]) if self.found[1] == "csv" else parquet_schema(self.paths[0])
         types = arrow().types
         tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
-        return {field.name: any(test(field.type) for test in tests) for field in schema}
+        return {field.name: any(test(field.type) for test in tests) for field in self.raw.schema}
 
     def check_columns(self, names: Mapping[str, str | None]) -> None:
         """Raise an error if a column is missing; ``names`` are by the options that gave them."""
@@ -90,7 +111,7 @@ class Files:
         paths, kind = self.found
         return open_source(
             paths, target, weight=weight, qid=qid, features=names, file_format=kind, n_features=n_features,
-            zero_based=self.zero_based,
+            zero_based=self.zero_based, **self.text,
         )  # fmt: skip
 
     def source_for(
@@ -132,18 +153,44 @@ class Files:
         """Return whether all rows, and the work on them, fit into memory."""
         return COPIES * self.bytes_in_memory(source) <= memory_left()
 
-    def read_all(self, source: Source, printer: Printer, purpose: str = "") -> Chunk:
-        """Read all rows, X as an array with names or a CSR matrix; if they do not fit, say what they are needed for."""
+    def read_all(self, source: Source, printer: Printer, purpose: str = "", used: Positions | None = None) -> Chunk:
+        """Read all rows; if they do not fit into memory, say what they are needed for.
+
+        Columns ``used`` (None: all) must have values in every row.
+        """
         if purpose and not self.fit_into_memory(source):
             size = self.bytes_in_memory(source) / 1e9
             raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: give a part of the rows")
-        chunks, names = list(self.chunks(source, printer)), source.feature_names
+        return self.read_numbers(source, printer, used)
+
+    def read_numbers(self, source: Source, printer: Printer, used: Positions | None) -> Chunk:
+        """Read all rows as numbers, X as an array with names or a CSR matrix; a value that is missing is an error."""
+        chunks, names = [], source.feature_names
+        columns = range(source.n_features) if used is None else used.tolist()
+        labels = [str(d) if names is None else names[d] for d in columns]
+        for chunk in self.chunks(source, printer):
+            with refusing(), chunk.located():
+                check_finite(chunk.X if used is None else chunk.X[:, used], labels)
+            chunks.append(chunk)
         tables, y = [chunk.X for chunk in chunks], np.concatenate([chunk.y for chunk in chunks])
         weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
         queries = [chunk.qid for chunk in chunks if chunk.qid is not None]
         X = sparse.vstack(tables, format="csr") if names is None else NamedArray(np.concatenate(tables), names)
         weight, qid = (np.concatenate(parts) if parts else None for parts in (weights, queries))
         return Chunk(X, y, weight, qid, self.place)
+
+    def read_frame(self, target: str, names: Names = None, weight: Name = None, qid: Name = None) -> Chunk:
+        """Read all rows as they are, X as an Arrow table with text and gaps: what estimators with an encoding take.
+
+        Columns are by name; None: all but target, weight and query. These must have values in every row.
+        """
+        others = [name for name in (target, weight, qid) if name is not None]
+        self.check_columns({"--target": target, "--weight": weight, "--qid": qid})
+        features = [name for name in self.numeric if name not in others] if names is None else list(names)
+        with refusing():
+            table = self.raw.table([*features, *others], others)
+            y, w, q = (None if name is None else values_of(table, name, self.place) for name in (target, weight, qid))
+            return Chunk.of(table.select(features), y, w, q, self.place)
 
 
 def memory_left() -> int:
@@ -173,7 +220,7 @@ def features_of(
     files.check_columns(others)
     taken = {name: option for option, name in others.items() if name is not None}
     if groups is None:
-        return numeric_columns(files, taken, printer), None
+        return usable_columns(files, taken, printer), None
     for group, columns in zip(groups.names, groups.columns, strict=True):
         if wrong := [str(column) for column in columns if column in taken]:
             where = f"{path}: column {shown(wrong[0])} is in group {shown(group)}"
@@ -186,8 +233,8 @@ def features_of(
     return [names[d] for d in layout.read], named
 
 
-def numeric_columns(files: Files, taken: Iterable[str], printer: Printer) -> list[str]:
-    """Return the columns of numbers beside those that are taken; say which other ones are left out."""
+def usable_columns(files: Files, taken: Iterable[str], printer: Printer) -> list[str]:
+    """Return the columns that a model can use beside those that are taken: numbers. Say which others are left out."""
     names = [name for name in files.numeric if name not in taken]
     if left_out := [name for name in names if not files.numeric[name]]:
         printer.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")

@@ -15,7 +15,8 @@ from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
-from budgetline.evaluation.metrics import label_of
+from budgetline.evaluation.folds import folds_in_words, make_folds
+from budgetline.evaluation.metrics import label_of, with_positive
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
@@ -39,9 +40,13 @@ def curve(
     target: options.Target = None,
     metric: options.Metric = None,
     cv: Annotated[int | None, Option("--cv", metavar="K", min=2, help="Number of folds.")] = None,
+    shuffle: options.Shuffle = True,
+    positive: options.Positive = None,
     weight: options.Weight = None,
     qid: options.Query = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -53,19 +58,20 @@ def curve(
     budgetline curve heart.budgetline heart.csv -t ill --cv 5
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     found = load(model)
     source = _source_for(found.model_, files, target, printer, weight, qid)
-    measure = metric or "explained"
+    measure, folds = _metric(metric, positive), None
     if cv is None:
         printer.note("evaluating the model on these rows: they should not be its training rows")
-        with refusing():
+        with refusing(), printer.waiting("evaluating"):
             judged = budget_curve(found, source, metric=measure)
     else:
-        table = files.read_all(source, printer, "cross-validation")
+        table = files.read_all(source, printer, "cross-validation", found.model_.layout.read)
+        folds = _folds(cv, shuffle, found.model_.classes is not None, qid, printer)
         with refusing():
             judged = cross_val_budget_curve(
-                clone(found), table.X, table.y, metric=measure, cv=cv, sample_weight=table.weight, qid=table.qid,
+                clone(found), table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight, qid=table.qid,
                 progress=printer.progress,
             )  # fmt: skip
     _print_curve(judged, printer)
@@ -79,12 +85,16 @@ def compare(
     groups: options.Groups = None,
     rules: Annotated[str | None, Option(metavar="A,B,…", help=f"Some of {', '.join(METHODS)}.")] = None,
     cv: options.Folds = 5,
+    shuffle: options.Shuffle = True,
     metric: options.Metric = None,
+    positive: options.Positive = None,
     alpha: options.Alpha = None,
     task: options.LearnedTask = "auto",
     weight: options.Weight = None,
     qid: options.Query = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -96,14 +106,16 @@ def compare(
     budgetline compare heart.csv -t ill --rules fr,cheapest --metric roc_auc
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid}, printer)
     source = files.source(target, columns, weight=weight, qid=qid)
     table = files.read_all(source, printer, "a comparison")
-    methods = _methods(rules, task_of(task, [table], target, printer), alpha, grouped)
+    chosen = task_of(task, [table], target, printer)
+    methods, measure = _methods(rules, chosen, alpha, grouped), _metric(metric, positive)
+    folds = _folds(cv, shuffle, chosen == "classification", qid, printer)
     with refusing():
         found = compare_methods(
-            methods, table.X, table.y, metric=metric or "explained", cv=cv, sample_weight=table.weight, qid=table.qid,
+            methods, table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight, qid=table.qid,
             progress=printer.progress,
         )  # fmt: skip
     _print_comparison(found, cv, printer)
@@ -121,13 +133,17 @@ def report(
     unit: Annotated[str, Option(help="Unit of the costs: dollars, seconds, …")] = "cost units",
     title: Annotated[str | None, Option(help="Heading of the report.")] = None,
     metric: options.Metric = None,
+    positive: options.Positive = None,
     cv: options.Folds = 5,
+    shuffle: options.Shuffle = True,
     baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
     certify: Annotated[
         float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
     ] = None,
     weight: options.Weight = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -140,18 +156,20 @@ def report(
     """
     printer = Printer(as_json, quiet)
     place = Path("report.html") if output is None and not as_json else output
-    files = None if data is None else Files(data, file_format, zero_based)
+    files = None if data is None else Files(data, file_format, zero_based, delimiter, na)
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, given = load(model), dict[str, Any]()
     if files is not None:
         source = _source_for(found.model_, files, target, printer, weight)
-        table = files.read_all(source, printer, "a report")
+        table = files.read_all(source, printer, "a report", found.model_.layout.read)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target is not None or weight is not None:
         raise Refused("--target and --weight are columns of DATA: give it, too")
     with refusing():
         proven = None if certify is None else found.certificate(time_limit=certify, progress=printer.progress)
-        given |= {"metric": metric, "cv": cv, "baselines": baselines, "title": title, "unit": unit}
+        folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle)
+        measure = metric if positive is None else _metric(metric, positive)
+        given |= {"metric": measure, "cv": folds, "baselines": baselines, "title": title, "unit": unit}
         summary = make_report(found, **given, progress=printer.progress, certificate=proven)
     if place is not None:
         with writing(place):
@@ -175,6 +193,24 @@ def _source_for(
         target = others[0]
         printer.note(f"the target is {shown(target)}, the only column that the model does not know")
     return files.source_for(model, target, weight=weight, qid=qid)
+
+
+def _metric(name: str | None, positive: str | None) -> object:
+    """Return the metric to judge by, about a positive class if there is one."""
+    if positive is None:
+        return name or "explained"
+    if name is None:
+        raise Refused("--positive is for metrics about one class: give --metric, such as f1, precision or recall")
+    with refusing():
+        return with_positive(name, positive)
+
+
+def _folds(cv: int, shuffle: bool, classes: bool, qid: str | None, printer: Printer) -> object:
+    """Return folds, and say how they are made; with queries the library keeps these together."""
+    folds = cv if qid is not None else make_folds(cv, classes, shuffle=shuffle)
+    made = "queries kept together" if qid is not None else folds_in_words(folds)
+    printer.note(f"{count(cv, 'fold')}: {made}")
+    return folds
 
 
 def _methods(

@@ -45,6 +45,7 @@ def fit(
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
     alpha: options.Alpha = None,
     cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha by K folds instead.")] = None,
+    shuffle: options.Shuffle = True,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
     weight: options.Weight = None,
@@ -53,6 +54,8 @@ def fit(
         bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
     ] = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -64,7 +67,7 @@ def fit(
     budgetline fit 'days/*.parquet' -t y --cv 5 -o m.budgetline
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     check_output(output, inputs=[*files.paths, groups])
     if alpha is not None and cv is not None:
         raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")
@@ -82,6 +85,8 @@ def fit(
         printer.note("learning by rule score")
     limits = {"max_cost": max_cost, "max_groups": max_groups}
     given = {"rule": rule, "schedule": schedule, "alpha": alpha, "cv": cv, "loss": options.LOSS_NAMES.get(loss or "")}
+    if table is not None and cv is not None and shuffle:  # the estimator cuts the rows in their order
+        table = table.take(np.random.default_rng(0).permutation(table.n_rows))
     model = _fitted(estimator_for(chosen, grouped, **given, **limits), source, table, printer)
     with writing(output):
         save(model, output)
@@ -92,7 +97,7 @@ def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: 
     """Fit an estimator to the rows in memory, or to a source."""
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
-        with refusing():
+        with refusing(), printer.waiting("learning"):
             return estimator.fit(table.X, table.y, sample_weight=table.weight)
     once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error"
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")

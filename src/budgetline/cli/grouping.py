@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +18,7 @@ from typer import Argument, Option
 
 from budgetline.arrays import Float
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_distinct, check_output, numeric_columns, read_groups, write_text
+from budgetline.cli.data import Files, check_distinct, check_output, read_groups, usable_columns, write_text
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown, some
@@ -34,36 +35,38 @@ MOST_COLUMNS = 2_000
 def groups(
     data: options.Data,
     target: options.Target = None,
-    by: Annotated[options.By | None, Option(help="How to group. Default: prefix; column for svmlight.")] = None,
+    by: Annotated[options.By, Option(help="How to group.")] = "column",
     sep: Annotated[str, Option(help="With --by prefix: names are cut at the first SEP.")] = "_",
     threshold: Annotated[
         float, Option(min=0, max=1, help="With --by correlation: how much columns of a group correlate.")
     ] = 0.9,
     output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a groups file to start from: which columns belong together, each group at cost 1. Edit it.
+    """Write a groups file to start from: each column a group at cost 1, or columns together. Edit it.
 
     For example:
     budgetline groups heart.csv --target ill -o groups.yaml
+    budgetline groups heart.csv --target ill --by prefix
     budgetline groups heart.csv --by correlation --threshold 0.8
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     check_output(output, inputs=files.paths)
-    way = by or ("prefix" if files.named else "column")
     if not sep:
         raise Refused("--sep must not be empty")
     columns, left_out = _columns(files, target, printer)
-    if way == "correlation":
+    if by == "correlation":
         made, what = _correlated(files, columns, threshold, printer)
     else:
-        made, what = _by_name(files, columns, way, sep)
+        made, what = _by_name(files, columns, by, sep)
     printer.note(f"{len(columns)} columns in {len(made)} groups, {what}")
-    if way == "prefix" and len(made) == len(columns) > 1:
+    if by == "prefix" and len(made) == len(columns) > 1:
         printer.note(f"no two names share a prefix before {shown(sep)}: try another --sep, or --by correlation")
     text = _commented(made, files, target, what, left_out)
     if output is not None:
@@ -73,7 +76,7 @@ def groups(
         print(text, end="")
     entries = dict(zip(made.names, made.columns, strict=True))
     written = None if output is None else str(output)
-    printer.document({"by": way, "groups": entries, "left_out": left_out, "target": target, "written": written})
+    printer.document({"by": by, "groups": entries, "left_out": left_out, "target": target, "written": written})
 
 
 def _columns(files: Files, target: str | None, printer: Printer) -> tuple[Columns, list[str]]:
@@ -85,16 +88,18 @@ def _columns(files: Files, target: str | None, printer: Printer) -> tuple[Column
     files.check_columns({"--target": target})
     if target is None:
         printer.note("no --target: remove the column that you want to predict from the file")
-    names = numeric_columns(files, [] if target is None else [target], printer)
+    names = usable_columns(files, [] if target is None else [target], printer)
     return names, [name for name in files.numeric if name not in names and name != target]
 
 
-def _by_name(files: Files, columns: Columns, way: options.By, sep: str) -> tuple[FeatureGroups, str]:
-    if way == "column":
+def _by_name(files: Files, columns: Columns, by: options.By, sep: str) -> tuple[FeatureGroups, str]:
+    if by == "column":
         return FeatureGroups({str(column): [column] for column in columns}, remainder="drop"), "one for each column"
     if not files.named:
         raise Refused("the columns of svmlight files have no names: use --by column or --by correlation")
-    found = FeatureGroups.from_prefix(columns, sep, remainder="drop")
+    with catch_warnings():  # the user has asked for it, and reads the file
+        simplefilter("ignore", UserWarning)
+        found = FeatureGroups.from_prefix(columns, sep, remainder="drop")
     return found, f"by the part of the name before {shown(sep)}"
 
 

@@ -155,6 +155,8 @@ def predict(
         Path | None, Option("-o", "--output", metavar="FILE", help=".csv or .parquet. Default: CSV on stdout.")
     ] = None,
     file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
     zero_based: options.ZeroBased = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -166,7 +168,7 @@ def predict(
     budgetline predict heart.budgetline new.csv --available age,sex -o out.csv
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based)
+    files = Files(data, file_format, zero_based, delimiter, na)
     if output is not None:
         check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
     found = load(model).model_
@@ -232,7 +234,7 @@ def _blocks(model: AnytimeModel, chosen: LinearModel, files: Files, method: str,
     labels = [str(d) if names is None else names[d] for d in columns]
     source = files.source_for(model, (), columns)
     for chunk in files.chunks(source, printer, columns if names is None else None):
-        with refusing(chunk.where):
+        with refusing(), chunk.located():
             scores = np.asarray(check_finite(chunk.X, labels) @ chosen.coef[:, columns].T) + chosen.intercept
         yield model.respond(scores, method)
 

@@ -28,7 +28,12 @@ else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
     Format = Literal[tuple(dict.fromkeys(SUFFIXES.values()))]
 
-Data = Annotated[str, Argument(metavar="DATA", help="Parquet, CSV or svmlight: a file, a folder, or a glob in quotes.")]
+Data = Annotated[
+    str,
+    Argument(
+        metavar="DATA", help="CSV (also .tsv, .txt, .gz), Parquet or svmlight: a file, a folder, or a glob in quotes."
+    ),
+]
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
 Target = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict; not for svmlight.")]
 Groups = Annotated[
@@ -40,11 +45,33 @@ Query = Annotated[
     str | None, Option("--qid", metavar="NAME", help="Column of query ids, for ndcg; any name for svmlight.")
 ]
 FileFormat = Annotated[Format | None, Option("--format", help="Format of DATA, if the suffix does not tell.")]
+Delimiter = Annotated[
+    str | None,
+    Option(
+        "--delimiter",
+        metavar="CHAR",
+        help="Between values of CSV files, or 'tab'. Default: found from the first lines.",
+    ),
+]
+Missing = Annotated[
+    list[str] | None,
+    Option(
+        "--na",
+        metavar="TEXT",
+        help="Stands for a missing value in CSV files; repeatable. Default: NA, ?, … and no text.",
+    ),
+]
 ZeroBased = Annotated[bool, Option("--zero-based", help="Indices of svmlight files start at 0.")]
 Metric = Annotated[
     str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, ndcg@5, or a scikit-learn scorer.")
 ]
 Folds = Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")]
+Shuffle = Annotated[
+    bool, Option("--shuffle/--no-shuffle", help="Whether to draw folds at random, or cut the rows in their order.")
+]
+Positive = Annotated[
+    str | None, Option("--positive", metavar="LABEL", help="The class that f1, precision, recall, … are about.")
+]
 
 
 def alpha_of(given: str) -> float | str:

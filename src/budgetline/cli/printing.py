@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from shutil import get_terminal_size, which
@@ -19,6 +20,7 @@ from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
+from budgetline.progress import Bar, Progress, make_bar
 from budgetline.report.formatting import amount, number
 from budgetline.sequencing import GroupSequence
 from budgetline.tables import text_table
@@ -34,6 +36,7 @@ WORDS = (
     ("target= names", "--target names"),
     ("weight= names", "--weight names"),
     ("zero_based=True is", "--zero-based is"),
+    ("with_positive(metric, label)", "--positive LABEL"),
     ("pass remainder='drop' to leave them out", "write 'remainder: drop' into the groups file to leave them out"),
     ("; pass a data frame or give positions", ": give positions in the groups file"),
     ("use rule='score' or 'omp'", "use --rule score or omp"),
@@ -114,9 +117,15 @@ class Printer:
     quiet: bool
 
     @property
-    def progress(self) -> bool | None:
-        """Whether to show progress bars: never (False), or on a terminal (None)."""
-        return False if self.quiet else None
+    def progress(self) -> Progress:
+        """How to show progress: not at all, by bars on a terminal, else, or without tqdm, by lines."""
+        if self.quiet or sys.stderr is None:
+            return False
+        return None if sys.stderr.isatty() and find_spec("tqdm") is not None else "lines"
+
+    def waiting(self, what: str) -> Bar:
+        """Show that work goes on whose steps are not counted: by lines, where progress is shown by lines."""
+        return make_bar("lines" if self.progress == "lines" else False, what, None)
 
     def note(self, text: str) -> None:
         """Print a note, unless the user wants none."""

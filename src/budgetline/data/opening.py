@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
 from os import PathLike
 from pathlib import Path
@@ -10,24 +10,27 @@ from typing import Any
 
 import narwhals as nw
 
-from budgetline.budgets import check_integer
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Source, array_source, iterator_source, split_given
 from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition
-from budgetline.data.text_files import CsvPartition, csv_schema, svmlight_source
+from budgetline.data.text_files import CsvFiles, CsvPartition, svmlight_source
+from budgetline.data.text_format import ROW_NAMES, find_header
 from budgetline.files import PathName
-from budgetline.messages import shown
+from budgetline.messages import shown, warn
 
 Paths = PathName | list[PathName]
 SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
-    ".csv": "csv",
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
 }
+TEXT_SUFFIXES = {"": "csv", ".txt": "csv", ".data": "csv"}
+"""Of text files that are named; in a folder they may hold anything. Without suffix only if they are compressed."""
+COMPRESSED = (".gz", ".bz2", ".zst")
 OWN_PIECES = "has no effect: these data have chunks of their own"
-FOR_FILES = "is for files"
+FOR_FILES, FOR_CSV = "is for files", "is for CSV files"
 
 
 def open_source(
@@ -41,6 +44,8 @@ def open_source(
     file_format: str | None = None,
     n_features: int | None = None,
     zero_based: bool = False,
+    delimiter: str | None = None,
+    na: str | Iterable[str] | None = None,
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
@@ -49,8 +54,8 @@ def open_source(
     Parameters
     ----------
     data : path, glob, folder, list of paths, table, dataset, frame, tuple or iterator
-        - Parquet (.parquet, .pq), CSV (.csv) and svmlight files (.svm, .svmlight, .libsvm); a folder stands for the
-          files of one such kind in it.
+        - Parquet (.parquet, .pq), CSV (.csv, .tsv, .txt, each also .gz, .bz2 or .zst) and svmlight files (.svm,
+          .svmlight, .libsvm); a folder stands for the files of one such kind in it.
         - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
         - An iterator of such tuples, which can be read once, or a function that starts one.
@@ -67,10 +72,10 @@ def open_source(
         Needed if the suffixes do not determine it.
     n_features, zero_based
         For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
-
-    Returns
-    -------
-    Source
+    delimiter, na
+        For CSV files: what stands between values (default: found from the first lines, as is a decimal comma), and the
+        texts of missing values besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these
+        may be labels of a target). Row names, a first column without a name, are left out, with a warning.
 
     Examples
     --------
@@ -81,9 +86,7 @@ def open_source(
     >>> AnytimeRegressor().fit(source).sequence_.groups
     ('1', '0', '2')
     """
-    if chunk_rows is not None:
-        check_integer("chunk_rows", chunk_rows, ge=1)
-    asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None)
+    asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None, delimiter, na)
     if isinstance(data, tuple):
         return _open_tuple(data, asked)
     listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
@@ -96,18 +99,29 @@ def _open_files(data: Paths, asked: Asked) -> Source:
     if kind == "svmlight":
         asked.refuse_names("target", "weight", "features")
         asked.refuse(OWN_PIECES, "chunk_rows")
+        asked.refuse(FOR_CSV, "delimiter", "na")
         return svmlight_source(paths, asked.n_features, bool(asked.zero_based), bool(asked.qid))
     asked.refuse("is for svmlight files", "n_features", "zero_based")
     if kind == "csv":
-        roles = asked.roles(csv_schema(paths[0]).names)
-        return roles.source([CsvPartition(Mark.of(path), roles) for path in paths])
+        files = CsvFiles.of(paths, asked.delimiter, asked.na)
+        roles = asked.roles(files.schema.names)
+        _tell_left_out(paths[0], files)
+        return roles.source([CsvPartition(Mark.of(path), roles, files) for path in paths])
+    asked.refuse(FOR_CSV, "delimiter", "na")
     roles = asked.roles(parquet_schema(paths[0]).names)
     return roles.source([part for path in paths for part in parquet_partitions(path, roles)])
 
 
+def _tell_left_out(path: Path, files: CsvFiles) -> None:
+    """Warn of row names that are left out."""
+    header = find_header(path, files.written.delimiter)
+    if ROW_NAMES in header.left_out:
+        warn(f"{path}: the first column has no name: it is left out, as row names", UserWarning)
+
+
 def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
     """Open (X, y) or (X, y, weight)."""
-    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based")
+    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based", "delimiter", "na")
     asked.refuse_names("target", "weight", "qid", "features")
     X, y, weight = split_given(data, "the tuple")
     frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
@@ -119,7 +133,7 @@ def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
 
 def _open_object(data: Any, asked: Asked) -> Source:
     """Open anything but files and tuples."""
-    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based")
+    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based", "delimiter", "na")
     if is_dask(data) and hasattr(data, "columns"):
         asked.refuse(OWN_PIECES, "chunk_rows")
         roles = asked.roles(data.columns)
@@ -153,14 +167,15 @@ def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
             for inside in sorted(p for p in path.rglob("*") if p.is_file()):
                 # logs, markers and unfinished parts
                 hidden = any(part.startswith((".", "_")) for part in inside.relative_to(path).parts)
-                paths += [inside] if not hidden and (file_format or inside.suffix in SUFFIXES) else []
+                paths += [inside] if not hidden and (file_format or _kind_of(inside, SUFFIXES)) else []
         elif any(mark in str(path) for mark in "*?[") and not path.exists():
             paths += [Path(name) for name in sorted(glob(str(path), recursive=True))]
         else:
             paths.append(path)
     if not paths:
         raise FileNotFoundError(f"no files found in {shown(data)}")
-    kinds = {file_format or SUFFIXES.get(path.suffix, path.suffix or path.name) for path in paths}
+    known = SUFFIXES | TEXT_SUFFIXES
+    kinds = {file_format or _kind_of(path, known) or path.suffix or path.name for path in paths}
     if len(kinds) > 1:
         raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
@@ -169,3 +184,12 @@ def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
     if absent := [path for path in paths if not path.exists()]:
         raise FileNotFoundError(f"{absent[0]} does not exist")
     return paths, kind
+
+
+def _kind_of(path: Path, known: Mapping[str, str]) -> str | None:
+    """Return the format that the suffixes of a file tell, None if they do not; CSV files may be compressed."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] and suffixes[-1] in COMPRESSED:
+        kind = known.get(suffixes[-2] if len(suffixes) > 1 else "")
+        return kind if kind == "csv" else None
+    return known.get(suffixes[-1]) if suffixes else None

@@ -30,6 +30,8 @@ BLOCK_BYTES = 1 << 24
 """Size of the columns that are then read together."""
 LEAST_COLUMNS = 4
 """Their least number: each is decoded by a thread of its own."""
+RAW_ROWS = 1 << 16
+"""Rows that are read at once when columns are read as they are."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,12 @@ def parquet_schema(path: Path) -> pa.Schema:
     """Return the Arrow schema of a file."""
     with _opened(path) as file:
         return file.schema_arrow
+
+
+def parquet_batches(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a file as they are, some rows at a time."""
+    with _opened(path) as file:
+        yield from guarded(file.iter_batches(RAW_ROWS, columns=names), str(path))
 
 
 def _opened(path: Path) -> pa.parquet.ParquetFile:

@@ -22,7 +22,7 @@ from scipy import sparse
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.encoding.raw import raw_part
 from budgetline.encoding.table import TableEncoding
-from budgetline.inputs import check_table, check_weight, column_names, numbers_of, raise_missing
+from budgetline.inputs import RowError, check_table, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import some
 
 SOURCE_BYTES = 1 << 26
@@ -36,7 +36,8 @@ NO_TARGET = "requires y to be passed, but the target y is None"
 class Chunk:
     """Some rows: the columns asked for (m, D'), targets (m,) or (m, P) as in the data, weights (m,), queries (m,).
 
-    ``where`` says in errors where the rows come from, such as a file and its row group.
+    ``where`` says in errors where the rows come from, such as a file and its row group. ``row_name`` says more of a row
+    of the chunk, such as its line in a file.
     """
 
     X: Table
@@ -44,6 +45,7 @@ class Chunk:
     weight: Float | None
     qid: Array | None
     where: str
+    row_name: Callable[[int], str] | None = None
 
     @classmethod
     def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
@@ -69,7 +71,10 @@ class Chunk:
         try:
             yield
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.where}: {error}") from error
+            text = str(error)
+            if isinstance(error, RowError) and self.row_name is not None:
+                text = f"{error.text}, first in {self.row_name(error.row)}"
+            raise ValueError(f"{self.where}: {text}") from error
 
     @property
     def n_rows(self) -> int:

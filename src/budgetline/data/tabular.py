@@ -16,6 +16,7 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array, Positions, Table
+from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.messages import cut, shown, some
@@ -76,8 +77,10 @@ class Roles:
 
     def chunk(self, batch: pa.RecordBatch, X: Table, where: str, first: int = 0) -> Chunk:
         """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
-        y = [_values(batch, name, where, first) for name in self.targets]
-        weight, qid = (None if name is None else _values(batch, name, where, first) for name in (self.weight, self.qid))
+        y = [values_of(batch, name, where, first) for name in self.targets]
+        weight, qid = (
+            None if name is None else values_of(batch, name, where, first) for name in (self.weight, self.qid)
+        )
         none = np.empty((batch.num_rows, 0))
         target = y[0] if isinstance(self.target, str) else np.column_stack(y) if y else none
         return Chunk.of(X, target, weight, qid, where, first)
@@ -109,6 +112,12 @@ class Asked:
     file_format: str | None
     n_features: int | None
     zero_based: bool | None
+    delimiter: str | None
+    na: str | Iterable[str] | None
+
+    def __post_init__(self) -> None:
+        if self.chunk_rows is not None:
+            check_integer("chunk_rows", self.chunk_rows, ge=1)
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise an error for the first of these arguments that was given: it would be ignored."""
@@ -179,7 +188,7 @@ def matrix_of(numbers: pa.RecordBatch) -> Array:
     return array
 
 
-def _values(batch: pa.RecordBatch, name: str, where: str, first: int) -> Array:
+def values_of(batch: pa.RecordBatch | pa.Table, name: str, where: str, first: int = 0) -> Array:
     """Return one column; a missing value is an error that names its row, counted from ``first``."""
     column = batch.column(name)
     if column.null_count:
@@ -187,8 +196,8 @@ def _values(batch: pa.RecordBatch, name: str, where: str, first: int) -> Array:
         count = column.null_count
         raise ValueError(f"{where}: column {shown(name)} has {count} missing values, the first in row {row}")
     if arrow().types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+        column = column.cast(column.type.value_type)
+    return np.asarray(column)
 
 
 def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:

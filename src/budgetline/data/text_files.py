@@ -1,26 +1,42 @@
-"""Text files: CSV, and svmlight with query ids."""
+"""Text files: delimited ones (CSV and its relatives), and svmlight with query ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from importlib import import_module
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from budgetline.arrays import Array, Positions, Table
+from budgetline.arrays import Array, Mask, Positions, Table
 from budgetline.data.marks import FilePartition, Mark, rows_about
 from budgetline.data.sources import Chunk, Source
-from budgetline.data.tabular import Roles, arrow, guarded
-from budgetline.messages import cut, shown
+from budgetline.data.tabular import Roles, WithRoles, arrow
+from budgetline.data.text_format import (
+    Header,
+    TextFormat,
+    check_closed,
+    explained,
+    find_format,
+    find_header,
+    line_of_row,
+    not_unicode,
+    text_rows_about,
+    text_stream,
+)
+from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Texts = str | Iterable[str] | None
 CSV_BLOCK = 1 << 24
 """Bytes of text parsed at once."""
 TEXT_BYTES = 1 << 25
@@ -30,65 +46,171 @@ LARGEST_INDEX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CsvPartition(FilePartition):
-    """A CSV file, read from start to end. Features must be numbers; the first block decides the type of the targets.
+class CsvFiles:
+    """How text files are read together: in the format of the first one, with the types of its first block."""
 
-    An empty field is missing, also in a column of text.
-    """
+    written: TextFormat
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: Texts = None) -> CsvFiles:
+        """Find the format from the first file, and types from the first that has rows; what is given is taken."""
+        written, schema = find_format(paths[0], delimiter, na), None
+        for path in paths:
+            header = find_header(path, written.delimiter)
+            with _reading(path, header, written, header.columns, {}) as reader:
+                if reader is not None and set(reader.schema.types) - {arrow().null()}:
+                    _check_text(path, written, reader)
+                    return cls(written, reader.schema)
+            schema = schema or arrow().schema([(name, arrow().null()) for name in header.columns])
+        return cls(written, schema)
+
+    def batches(self, path: Path, names: list[str], numbers: Iterable[str] = ()) -> Iterator[pa.RecordBatch]:
+        """Yield columns of a file, a block of text at a time; ``numbers`` as floating-point numbers."""
+        header = find_header(path, self.written.delimiter)
+        if absent := [name for name in names if name not in header.columns]:
+            raise ValueError(f"{path} has no column {shown(absent[0])}; its columns are {some(header.columns, 10)}")
+        types = {name: self.schema.field(name).type for name in names}
+        return _parsed(path, header, self.written, names, types | dict.fromkeys(numbers, arrow().float64()))
+
+    def as_numbers(self, names: Iterable[str]) -> list[str]:
+        """Return which of these columns hold numbers; a column without any value may, in later blocks."""
+        types = arrow().types
+        tests = (types.is_integer, types.is_floating, types.is_null)
+        return [name for name in names if any(test(self.schema.field(name).type) for test in tests)]
+
+    def missing(self, column: pa.Array, texts: Sequence[str]) -> Mask:
+        """Return which values of a column are missing: of text, those that are one of ``texts``."""
+        missing = column.is_null()
+        if arrow().types.is_string(column.type):
+            compute = import_module("pyarrow.compute")
+            missing = compute.is_in(compute.utf8_trim_whitespace(column), arrow().array(texts))
+        return np.asarray(missing.to_numpy(zero_copy_only=False))
+
+    def count_missing(self, path: Path, names: list[str]) -> Counter[str]:
+        """Return how often each text that stands for a missing value does so in columns of a file."""
+        compute, found = import_module("pyarrow.compute"), Counter[str]()
+        header = find_header(path, self.written.delimiter)
+        for batch in _parsed(path, header, self.written, names, dict.fromkeys(names, arrow().string())):
+            for column in map(compute.utf8_trim_whitespace, batch.columns):
+                given = column.filter(compute.is_in(column, arrow().array(self.written.missing)))
+                found.update({entry["values"].as_py(): entry["counts"].as_py() for entry in given.value_counts()})
+        return found
+
+    def with_gaps(self, batch: pa.RecordBatch, labels: Collection[str] = ()) -> pa.RecordBatch:
+        """Return a batch in which words that stand for missing values are missing, but not in columns of labels."""
+        compute, columns = import_module("pyarrow.compute"), dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name, column in columns.items():
+            if name not in labels and arrow().types.is_string(column.type):
+                missing = self.missing(column, self.written.missing)
+                columns[name] = compute.if_else(missing, arrow().scalar(None, column.type), column)
+        return arrow().record_batch(columns)
+
+    def check_labels(self, path: Path, batch: pa.RecordBatch, labels: Iterable[str], rows: int, where: str) -> None:
+        """Raise an error that names the line if a target, weight or query is missing; ``rows`` came before."""
+        for name in labels:
+            missing = self.missing(batch.column(name), self.written.no_labels)
+            if missing.any():
+                line = line_of_row(path, self.written.delimiter, rows + int(missing.argmax()))
+                what = f"column {shown(name)} has {int(missing.sum())} missing values"
+                raise ValueError(f"{where}: {what}, the first in {line}")
+
+
+@contextmanager
+def _reading(
+    path: Path, header: Header, written: TextFormat, names: list[str], types: Mapping[str, pa.DataType]
+) -> Iterator[pa.csv.CSVStreamingReader | None]:
+    """Open columns of a file; None if there are no rows. Errors of reading name the line."""
+    csv = import_module("pyarrow.csv")
+    read = csv.ReadOptions(block_size=CSV_BLOCK, column_names=header.names)
+    parse = csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True)
+    missing = [space + text for text in written.missing for space in ("", " ")]
+    convert = csv.ConvertOptions(
+        include_columns=names, column_types=types, null_values=missing, decimal_point=written.decimal
+    )
+    with text_stream(path) as (_, stream):
+        stream.read(header.start)
+        if header.alone:
+            yield None
+            return
+        try:
+            with csv.open_csv(stream, read, parse_options=parse, convert_options=convert) as reader:
+                yield reader
+        except (OSError, arrow().ArrowException) as error:
+            raise ValueError(explained(error, path, header, written.delimiter)) from error
+
+
+def _parsed(
+    path: Path, header: Header, written: TextFormat, names: list[str], types: Mapping[str, pa.DataType]
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a file, a block of text at a time."""
+    last = None
+    with _reading(path, header, written, names, types) as reader:
+        for last in reader or ():
+            yield last
+    if last is not None and any("\n" in text for text in _last_texts(last)):
+        check_closed(path, written.delimiter)
+
+
+def _last_texts(batch: pa.RecordBatch) -> Iterator[str]:
+    """Yield the texts of the last row; the last of a quote that is never closed holds the rest of the file."""
+    columns = (column for column in batch.columns if arrow().types.is_string(column.type))
+    return (column[-1].as_py() or "" for column in columns)
+
+
+def _check_text(path: Path, written: TextFormat, reader: pa.csv.CSVStreamingReader) -> None:
+    """Raise an error if all columns are text because the header is repeated, or one is no text at all."""
+    types, compute, schema = arrow().types, import_module("pyarrow.compute"), reader.schema
+    if any(map(types.is_binary, schema.types)):
+        raise ValueError(not_unicode(path))
+    if len(schema) > 1 and all(map(types.is_string, schema.types)):
+        batch = reader.read_next_batch()
+        same = (compute.equal(batch.column(name), name) for name in schema.names)
+        if (row := reduce(compute.and_, same).index(True).as_py()) >= 0:
+            raise ValueError(f"{path}, {line_of_row(path, written.delimiter, row)}: the header is repeated")
+
+
+@dataclass(frozen=True)
+class CsvPartition(WithRoles, FilePartition):
+    """A CSV file, read from start to end. Features that are not raw must be numbers; the first block decides types."""
 
     roles: Roles
+    files: CsvFiles
 
     @property
     def about_rows(self) -> int | None:
         """Number of rows, estimated from the length of the first lines."""
-        return rows_about(self.path)
+        return text_rows_about(self.path)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Parse the file, a block of text at a time."""
-        roles = self.roles
-        numbers = roles.features_at(columns) + ([] if roles.weight is None else [roles.weight])
-        rows = 0
-        with self.mark.held(self.where), _reader(self.path, roles.wanted(columns), numbers) as reader:
-            for k, batch in enumerate(guarded(reader, self.where)):
+        roles, rows = self.roles, 0
+        features = roles.features_at(columns)
+        numbers = self.files.as_numbers(features) + ([] if roles.weight is None else [roles.weight])
+        with self.mark.held(self.where):
+            for k, batch in enumerate(self.files.batches(self.path, roles.wanted(columns), numbers)):
                 where = f"{self.where}, block {k}"
-                self._check_missing(batch, rows, where)
-                rows += batch.num_rows
-                yield from roles.chunks([batch], columns, where)
+                self.files.check_labels(self.path, batch, roles.others, rows, where)
+                if roles.raw:
+                    batch = self.files.with_gaps(batch, roles.others)
+                else:
+                    self._check_features(batch, features, rows, where)
+                for chunk in roles.chunks([batch], columns, where):
+                    yield replace(chunk, row_name=partial(self._line, rows))
+                    rows += chunk.n_rows
 
-    def _check_missing(self, batch: pa.RecordBatch, rows: int, where: str) -> None:
-        """Raise an error that names the line if a target, weight or query is missing; ``rows`` came before."""
-        for name in self.roles.others:
-            column = batch.column(name)
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-            if arrow().types.is_string(column.type):
-                missing = missing | (column.to_numpy(zero_copy_only=False) == "")
-            if missing.any():
-                line = _line(self.path, rows + int(missing.argmax()))
-                count = int(missing.sum())
-                raise ValueError(f"{where}: column {shown(name)} has {count} missing values, the first in line {line}")
+    def _line(self, first: int, row: int) -> str:
+        return line_of_row(self.path, self.files.written.delimiter, first + row)
 
-
-def csv_schema(path: Path) -> pa.Schema:
-    """Return the Arrow schema of a file: the names in its first line, with types from its first block."""
-    with _reader(path, None, []) as reader:
-        return reader.schema
-
-
-def _line(path: Path, row: int) -> int:
-    """Return the line number of a row: lines count from 1, empty lines are skipped, the first line holds the names."""
-    with path.open("rb") as file:
-        filled = (number for number, line in enumerate(file, start=1) if line.strip(b"\r\n"))
-        return next(islice(filled, row + 1, None))
-
-
-def _reader(path: Path, wanted: list[str] | None, numbers: list[str]) -> pa.csv.CSVStreamingReader:
-    pa = arrow()
-    csv = import_module("pyarrow.csv")
-    convert = csv.ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(numbers, pa.float64()))
-    try:
-        return csv.open_csv(path, csv.ReadOptions(block_size=CSV_BLOCK), convert_options=convert)
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise ValueError(f"{path} cannot be read as CSV: {cut(str(error))}") from error
+    def _check_features(self, batch: pa.RecordBatch, features: list[str], rows: int, where: str) -> None:
+        """Raise an error that names the line if a feature holds text; ``rows`` came before."""
+        is_number = self.files.written.is_number
+        for name in features:
+            if arrow().types.is_string(batch.column(name).type):
+                texts = enumerate(batch.column(name).to_pylist())
+                k = next((k for k, text in texts if not is_number(text)), 0)
+                what = f"column {shown(name)} holds {shown(batch.column(name)[k].as_py())}, in {self._line(rows, k)}"
+                raise ValueError(f"{where}: {what}, not numbers: encode it first, or leave it out")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictio
 from budgetline.evaluation.comparison import Comparison, compare, cross_val_budget_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.display import BudgetCurveDisplay
-from budgetline.evaluation.metrics import NDCG, ndcg_score
+from budgetline.evaluation.metrics import NDCG, ndcg_score, with_positive
 
 __all__ = [
     "NDCG",
@@ -20,4 +20,5 @@ __all__ = [
     "plateau",
     "stopping_cost",
     "timeliness",
+    "with_positive",
 ]

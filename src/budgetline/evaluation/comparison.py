@@ -67,8 +67,9 @@ def cross_val_budget_curve(
     grid : array of costs, optional
         Where to take the mean; default: every cost at which a fold has a point.
     interpolation : {"step", "linear"}
-    progress : bool or None
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+    progress : bool, None or "lines"
+        Whether to show a progress bar; None: on a terminal, where tqdm is installed. "lines": a line on stderr every
+        ten seconds, for logs.
 
     Examples
     --------

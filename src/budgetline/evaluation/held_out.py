@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from budgetline.arrays import Array, Float, Table
 from budgetline.inputs import check_weight, raise_missing
+from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, model_and_table
 from budgetline.model.stages import RowFunction
 
@@ -136,3 +137,32 @@ class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
     def decision_function(self, X: object) -> Float:
         """Return scores."""
         return self.respond("decision_function", X)
+
+
+class PositiveView(ClassifierView):
+    """A classifier of two classes held at one stage, with labels 1, for the positive one, and 0."""
+
+    def __init__(self, view: StageView, label: object) -> None:
+        classes = [] if view.held.model.classes is None else view.held.model.classes.tolist()
+        # on the command line labels are text
+        place = next((k for k, known in enumerate(classes) if known == label or str(known) == label), None)
+        if len(classes) != 2 or place is None:
+            known = f"the classes are {some(classes)}" if classes else "this is a regression"
+            raise ValueError(f"the positive class must be one of two: {shown(label)} is not, {known}")
+        self.view, self.place, self.label = view, place, classes[place]
+        truth = (column_or_1d(view.held.y) == self.label).astype(np.intp)
+        super().__init__(replace(view.held, y=truth), view.stage, view.scores)
+
+    @property
+    def classes_(self) -> Array:
+        """The labels."""
+        return np.array([0, 1])
+
+    def respond(self, method: str, X: object = None) -> Array:
+        """Return what a method of the model answers, for labels 0 and 1."""
+        found = self.view.respond(method, X)
+        if method == "predict":
+            return np.asarray(found == self.label).astype(np.intp)
+        if self.place == 1:
+            return found
+        return -found if method == "decision_function" else found[:, ::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -17,8 +17,8 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.arrays import Array, Float, Mask, Positions
 from budgetline.budgets import check_integer, check_number
 from budgetline.evaluation.curve import explained_share
-from budgetline.evaluation.held_out import HeldOut, StageView
-from budgetline.messages import shown
+from budgetline.evaluation.held_out import HeldOut, PositiveView, StageView
+from budgetline.messages import cut, shown
 from budgetline.model.stages import RowFunction
 from budgetline.sequencing.candidates import TIE
 
@@ -228,6 +228,34 @@ def as_metric(metric: object) -> Metric:
     return StageMetric(name, of_predictions, not name.endswith(LOSSES))
 
 
+def with_positive(metric: object, label: object) -> StageMetric:
+    """Return a metric that is about one of two classes: scikit-learn's f1, precision, recall, average_precision, ….
+
+    The metric sees labels 1, for ``label``, and 0.
+
+    Parameters
+    ----------
+    metric : name of a scorer, scorer, or function of (y_true, y_pred)
+    label : the positive class
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier, budget_curve
+    >>> from budgetline.datasets import load_heart
+    >>> from budgetline.evaluation import with_positive
+    >>> heart = load_heart()
+    >>> ill = ["yes" if target else "no" for target in heart.target]
+    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, ill)
+    >>> round(float(budget_curve(model, heart.data, ill, metric=with_positive("f1", "yes")).values[-1]), 3)
+    0.857
+    """
+    base = as_metric(metric)
+    if not isinstance(base, StageMetric) or base.name == "roc_auc":
+        raise ValueError(f"metric {shown(base.name)} is about all classes: it takes no positive one")
+
+    return replace(base, value=lambda view: base.value(PositiveView(view, label)))
+
+
 def _metric_named(name: str) -> Metric:
     if name in METRICS:
         return METRICS[name]
@@ -247,7 +275,13 @@ def name_of(metric: Callable[..., float]) -> str:
 
 def _scored(scorer: Callable[..., float], view: StageView) -> float:
     """Return what ``scorer(estimator, X, y)`` says; greater is better, as everywhere in scikit-learn."""
-    return float(scorer(view, view.held.X, view.held.y, **view.held.weighted))
+    try:
+        return float(scorer(view, view.held.X, view.held.y, **view.held.weighted))
+    except ValueError as error:
+        if "pos_label" not in str(error):
+            raise
+        why = f"{cut(str(error))}: say which class it is about, with_positive(metric, label)"
+        raise ValueError(why) from error
 
 
 def ndcg_score(

@@ -18,7 +18,7 @@ from budgetline.groups import parsing
 from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import read_groups, write_yaml
-from budgetline.messages import shown
+from budgetline.messages import shown, some, warn
 
 Remainder = Literal["error", "drop"]
 
@@ -151,21 +151,44 @@ class FeatureGroups:
 
     @classmethod
     def from_prefix(
-        cls, columns: Iterable[object], sep: str = "_", costs: Costs = None, **settings: Any
+        cls,
+        columns: Iterable[object],
+        sep: str = "_",
+        costs: Costs = None,
+        *,
+        prefixes: Iterable[str] | None = None,
+        **settings: Any,
     ) -> FeatureGroups:
-        """Group columns, of a data frame or names, by the part of their name before the first ``sep``.
+        """Group columns, of a data frame or names, by the beginning of their names.
 
-        A column whose name lacks it is a group of its own. ``costs`` and ``settings`` are as in the constructor.
+        Parameters
+        ----------
+        columns : data frame or names
+        sep : str
+            What ends a prefix.
+        prefixes : list of str, optional
+            The groups: a column belongs to the longest prefix that its name begins with, followed by ``sep``; any other
+            column is a group of its own. Default: the part before the first ``sep``. A warning then names the groups of
+            several columns: ``serum_iron`` and ``serum_albumin`` may be one blood test or two.
+        costs, settings
+            As in the constructor.
+
+        Notes
+        -----
+        ``missingindicator_age``, as scikit-learn names flags of missing values, joins the group of ``age``.
 
         Examples
         --------
         >>> from budgetline import FeatureGroups
-        >>> FeatureGroups.from_prefix(["blood_chol", "blood_fbs", "age"]).names
-        ('blood', 'age')
+        >>> FeatureGroups.from_prefix(["blood_chol", "blood_fbs", "serum_iron"], prefixes=["blood"]).names
+        ('blood', 'serum_iron')
         """
-        groups: dict[str, list[str]] = {}
-        for name in parsing.names_of(columns):
-            groups.setdefault(name.split(sep, 1)[0], []).append(name)
+        groups = parsing.group_by_prefix(parsing.names_of(columns), sep, prefixes)
+        merged = [group for group, members in groups.items() if len(members) > 1]
+        if prefixes is None and merged:
+            each = some(merged, 3, of=lambda group: f"{shown(group)} holds {some(groups[group], 3)}")
+            right = f"prefixes=[{some(merged, 3)}]"
+            warn(f"columns with the same prefix are one group: {each}. If that is right, say so: {right}", UserWarning)
         return cls(groups, costs, **settings)
 
     @classmethod

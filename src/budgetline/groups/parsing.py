@@ -23,6 +23,8 @@ Shared = Mapping[str, tuple[float, Iterable[Name]]]
 Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
 MOST_REQUIRED = 10**7
 """Limit on required groups, summed over all groups: a chain takes memory quadratic in its length."""
+FLAG = "missingindicator_"
+"""How scikit-learn's names of flags of missing values begin; the rest is the name of the column."""
 
 
 def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
@@ -265,6 +267,21 @@ def names_of(columns: Iterable[object]) -> tuple[str, ...]:
     if (repeated := _repeated(found)) is not None:
         raise ValueError(f"duplicate column name {shown(repeated)}")
     return found
+
+
+def group_by_prefix(names: Sequence[str], sep: str, prefixes: Iterable[str] | None) -> dict[str, list[str]]:
+    """Return the names that begin with each prefix and ``sep``; None: with the same part before the first ``sep``."""
+    if isinstance(prefixes, str):
+        raise TypeError(f"prefixes must be a list of names, got the string {shown(prefixes)}")
+    subjects = {name: name.removeprefix(FLAG) or name for name in names}
+    known = {subject.split(sep, 1)[0] for subject in subjects.values()} if prefixes is None else set(prefixes)
+    groups: dict[str, list[str]] = {}
+    for name, subject in subjects.items():
+        fitting = (prefix for prefix in known if f"{subject}{sep}".startswith(f"{prefix}{sep}"))
+        groups.setdefault(max(fitting, key=len, default=subject), []).append(name)
+    if unused := sorted(known - groups.keys()):
+        raise ValueError(f"no column begins with the prefix {shown(unused[0])}; the columns are {some(names)}")
+    return groups
 
 
 def plain_number(value: float) -> int | float:

@@ -58,13 +58,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measure:
-    """The metric of the curves; ``style`` is "percent", "fixed" or "general"; ``folds`` is 0 without data."""
+    """The metric of the curves; ``style`` is "percent", "fixed" or "general"; ``folds`` is 0 without data.
+
+    ``folds_made`` says how rows were divided into folds; reports of earlier versions do not.
+    """
 
     name: str
     label: str
     style: str
     greater_is_better: bool
     folds: int
+    folds_made: str = ""
 
 
 @dataclass(frozen=True)

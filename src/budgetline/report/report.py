@@ -31,7 +31,7 @@ class Report(Content):
     task : record with kind, estimator, loss, classes
     data : record with rows, columns, groups, weighted, target
     settings : tuple of records with name, value
-    measure : record with name, label, style, greater_is_better, folds
+    measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
     sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement
     left_out : tuple of str

@@ -115,10 +115,11 @@ def _notes_on_curves(content: Content) -> list[str]:
     if not measure.folds:
         return ["All values are optimistic: they are those of the training data, as no data were given to validate on."]
     better = "" if measure.greater_is_better else " (lower is better)"
+    made = f" ({measure.folds_made})" if measure.folds_made else ""
     found = [
-        f"The cross-validated curve is the mean {measure.label}{better} over {measure.folds} folds; the band is ± one"
-        " standard error. Each fold learns its own order from its training rows and is evaluated on the others. So the"
-        " curve estimates the whole procedure, including the choice of the order, not this one order.",
+        f"The cross-validated curve is the mean {measure.label}{better} over {measure.folds} folds{made}; the band"
+        " is ± one standard error. Each fold learns its own order from its training rows and is judged on the others."
+        " So the curve estimates the whole procedure, including the choice of the order, not this one order.",
         "“Folds that agree” counts the folds that bought the group by the same cost. If few do, the group's place in"
         " the order is uncertain. Standard errors over folds are approximate, because folds share rows.",
         f"The training curve is the fitted model on its own training rows: its {measure.label} is optimistic.",

@@ -1,0 +1,138 @@
+"""What is in a table: kinds of columns, levels, missing values; and how its files are written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from budgetline.data.raw_files import RawFiles
+from budgetline.data.tabular import arrow
+from budgetline.data.text_format import find_header
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_LEVELS = 1000
+"""Levels are counted up to this number."""
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column: its kind, the number of its levels (None: more than are counted), and how many values are missing.
+
+    Kinds are number, integer, boolean, date (also times), category, text, empty (no value at all), and other. ``low``
+    and ``high`` are of numbers and dates; ``examples`` are the most frequent of the levels that were counted.
+    """
+
+    name: str
+    kind: str
+    levels: int | None
+    missing: int
+    low: object
+    high: object
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TextSummary:
+    """How CSV files are written; ``missing`` counts the texts that stand for missing values."""
+
+    delimiter: str
+    decimal: str
+    compression: str | None
+    missing: dict[str, int]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """All columns of a table, and how its files are written, if they are text."""
+
+    rows: int
+    columns: tuple[ColumnSummary, ...]
+    text: TextSummary | None
+
+
+def summarise(files: RawFiles, labels: Collection[str] = ()) -> TableSummary:
+    """Read all rows, some at a time, and return what is in them; words are never missing in columns ``labels``.
+
+    Memory does not grow with the data. Of CSV files, columns that lack values are read again, to see by which texts.
+    """
+    tallies, rows = [_Tally(column.name, column.type) for column in files.schema], 0
+    for batch in files.batches([tally.name for tally in tallies], labels):
+        rows += batch.num_rows
+        for tally, column in zip(tallies, batch.columns, strict=True):
+            tally.add(column)
+    columns = tuple(tally.summary() for tally in tallies)
+    return TableSummary(rows, columns, _text_summary(files, [each.name for each in columns if each.missing]))
+
+
+@dataclass
+class _Tally:
+    """Counts of a column, while its batches are read."""
+
+    name: str
+    type: pa.DataType
+    missing: int = 0
+    whole: bool = True
+    low: Any = None
+    high: Any = None
+    levels: Counter[Any] = field(default_factory=Counter)
+
+    def add(self, column: pa.Array) -> None:
+        """Count the values of a batch."""
+        compute, types = import_module("pyarrow.compute"), arrow().types
+        values = (column.dictionary_decode() if types.is_dictionary(column.type) else column).drop_null()
+        if types.is_floating(values.type):
+            values = values.filter(compute.invert(compute.is_nan(values)))
+            self.whole &= compute.all(compute.equal(values, compute.floor(values)), min_count=0).as_py()
+        self.missing += len(column) - len(values)
+        if len(values) and self.kind in ("number", "integer", "date"):
+            low, high = compute.min_max(values).as_py().values()
+            self.low, self.high = (low, high) if self.low is None else (min(low, self.low), max(high, self.high))
+        if len(self.levels) <= MOST_LEVELS and not types.is_nested(values.type):
+            counts = compute.value_counts(values)[: 2 * MOST_LEVELS].to_pylist()
+            self.levels.update({entry["values"]: entry["counts"] for entry in counts})
+
+    @property
+    def kind(self) -> str:
+        """The kind of the column, from its type and the values so far."""
+        types, kind = arrow().types, self.type
+        tests = {
+            "category": types.is_dictionary(kind),
+            "integer": types.is_integer(kind) and self.whole,
+            "number": types.is_integer(kind)
+            or types.is_floating(kind)
+            or types.is_decimal(kind)
+            or types.is_null(kind),
+            "boolean": types.is_boolean(kind),
+            "date": types.is_temporal(kind),
+            "text": types.is_string(kind) or types.is_large_string(kind),
+        }
+        return next((name for name, found in tests.items() if found), "other")
+
+    def summary(self) -> ColumnSummary:
+        """Return what was counted."""
+        low, high, levels = self.low, self.high, len(self.levels)
+        kind = "empty" if not levels and self.kind != "other" else self.kind
+        if kind == "integer":
+            low, high = int(low), int(high)
+        examples = tuple(str(value) for value, _ in self.levels.most_common(EXAMPLES))
+        return ColumnSummary(
+            self.name, kind, levels if levels <= MOST_LEVELS else None, self.missing, low, high, examples
+        )
+
+
+def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
+    """Return how text files are written; the columns ``gaps`` lack values."""
+    if files.csv is None:
+        return None
+    written, header = files.csv.written, find_header(files.paths[0], files.csv.written.delimiter)
+    found = Counter[str]()
+    for path in files.paths if gaps else ():
+        found += files.csv.count_missing(path, list(gaps))
+    return TextSummary(written.delimiter, written.decimal, header.compression, dict(found), header.left_out)

@@ -1,0 +1,314 @@
+"""How a delimited text file is written: found from its first lines, or given. And in which line a value stands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from budgetline.data.tabular import arrow
+from budgetline.messages import cut, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DELIMITERS = (",", ";", "\t", "|", " ")
+"""What may stand between values, in the order in which they are tried."""
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "#N/A")
+"""Texts that stand for a missing value, unless others are given."""
+COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How compressed files begin."""
+SAMPLE_BYTES, MOST_BYTES = 1 << 17, 1 << 26
+"""Text from which the format is found: as much as holds two lines, up to the second size."""
+ROW_NAMES = "(row names)"
+"""What the column of row names is called."""
+COMMA, POINT = re.compile(r"[-+]?\d+,(\d+)"), re.compile(r"[-+]?\d*\.\d+")
+"""Numbers with a decimal comma, and with a decimal point."""
+WIDTH, VALUE = re.compile(r"Expected (\d+) columns, got (\d+)"), re.compile(r"In CSV column #(\d+): .* '(.*)'$", re.S)
+"""What pyarrow says of rows that are too long or too short, and of values that are not of the type of their column."""
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How values are written: what stands between them, the decimal mark, and the texts of missing values.
+
+    The empty text is always among these. For labels of a target the others count only if they were ``given``: a
+    class may be called "None".
+    """
+
+    delimiter: str
+    decimal: str
+    missing: tuple[str, ...]
+    given: bool
+
+    @property
+    def no_labels(self) -> tuple[str, ...]:
+        """Texts that are no labels of a target."""
+        return self.missing if self.given else ("",)
+
+    def is_number(self, text: str) -> bool:
+        """Return whether a text is a number, or stands for a missing one."""
+        try:
+            float(text.replace(self.decimal, "."))
+        except ValueError:
+            return text.strip() in self.missing
+        return True
+
+
+@dataclass(frozen=True)
+class Header:
+    """How a file begins: its compression, the names of all columns, those that are left out, and where rows start.
+
+    Left out are row names, and columns that have neither a name nor values. ``start`` counts bytes of text.
+    """
+
+    compression: str | None
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]
+    start: int
+    alone: bool
+    """Whether nothing follows."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that can be read."""
+        return [name for name in self.names if name not in self.left_out]
+
+    def repeated(self, fields: list[str]) -> bool:
+        """Return whether a row is the header again."""
+        return [field.strip() for field in fields] in (self.columns, list(self.names))
+
+
+def missing_texts(na: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the texts that stand for missing values, the empty one always among them; None: the usual ones."""
+    given = MISSING if na is None else (na,) if isinstance(na, str) else tuple(na)
+    if wrong := [text for text in given if not isinstance(text, str)]:
+        raise TypeError(f"na must be texts that stand for missing values, got {shown(wrong[0])}")
+    return tuple(dict.fromkeys(("", *given)))
+
+
+def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | None) -> TextFormat:
+    """Return the format of a file; what is not given is found from its first lines."""
+    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise ValueError(f"the delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
+    sample = _Sample.of(path)
+    tabs = any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes)
+    mark = delimiter or (sample.delimiter("\t") if tabs else None) or sample.delimiter() or sample.unused()
+    return TextFormat(mark, sample.decimal(mark), missing_texts(na), na is not None)
+
+
+def find_header(path: Path, delimiter: str) -> Header:
+    """Return how a file begins."""
+    sample = _Sample.of(path)
+    records = sample.records(delimiter)
+    if not records:
+        raise ValueError(f"{path} cannot be read as CSV: it is empty")
+    (last, header), rows = records[0], [fields for _, fields in records[1:]]
+    bare = [name.strip() for name in header]
+    if 2 * sum(len(fields) == len(bare) + 1 for fields in rows) > len(rows):
+        # R gives row names no name; other programs end every row with a delimiter, but not the header
+        bare = ["", *bare] if any(fields[-1].strip() for fields in rows) else [*bare, ""]
+    names = [name or (ROW_NAMES if k == 0 else f"column {k + 1}") for k, name in enumerate(bare)]
+    filled = {k for fields in rows for k, field in enumerate(fields) if field.strip()}
+    left_out = [names[k] for k, name in enumerate(bare) if not name and (k == 0 or k not in filled)]
+    start = sample.bom + len("".join(islice(io.StringIO(sample.text, newline=""), last)).encode())
+    alone = sample.complete and not rows
+    return Header(sample.compression, tuple(names), tuple(left_out), start, alone)
+
+
+def text_rows_about(path: Path) -> int | None:
+    """Return about how many lines a file has, from its first bytes, compressed or not; None if there is no telling."""
+    if not path.exists():
+        return None  # reading it raises the error
+    lines = first = 0
+    with readable(path), text_stream(path) as (raw, stream):
+        while block := stream.read(SAMPLE_BYTES):
+            if 0 < first < raw.tell():
+                break  # until now all text came from the first bytes
+            first, lines = raw.tell(), lines + (block.count(b"\n") or block.count(b"\r"))
+    return max(1, round(path.stat().st_size * lines / first)) if lines else None
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The first lines of a file, the size of a byte order mark before them, and whether they are all."""
+
+    text: str
+    bom: int
+    compression: str | None
+    complete: bool
+
+    @classmethod
+    def of(cls, path: Path) -> _Sample:
+        """Read the first lines of a file."""
+        data, more = b"", True
+        with readable(path), text_stream(path) as (_, stream):
+            while more and len(data) < MOST_BYTES and (len(data) < SAMPLE_BYTES or data.count(b"\n") < 2):
+                block = stream.read(SAMPLE_BYTES)
+                data, more = data + block, bool(block)
+        if more and b"\n" in data:
+            data = data[: data.rindex(b"\n") + 1]
+        bom = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+        try:
+            return cls(data[bom:].decode(), bom, compression_of(path), not more)
+        except UnicodeDecodeError as error:
+            raise ValueError(not_unicode(path)) from error
+
+    def records(self, delimiter: str) -> list[tuple[int, list[str]]]:
+        """Return the fields of every row that has any, with the number of its last line."""
+        reader, found = csv.reader(io.StringIO(self.text, newline=""), delimiter=delimiter), []
+        with suppress(csv.Error):  # a field is too long for Python: what comes before is enough
+            for fields in reader:
+                found += [(reader.line_num, fields)] if fields else []
+        return found if self.complete or len(found) < 3 else found[:-1]  # the last one may be cut
+
+    def delimiter(self, tried: Iterable[str] = DELIMITERS) -> str | None:
+        """Return what splits the header and most rows into the same number of fields; None: nothing does."""
+        best, found = (False, 0.0, 0), None
+        for mark in tried:
+            widths = [len(fields) for _, fields in self.records(mark)] or [0]
+            header, rows = widths[0], Counter(widths[1:] or widths)
+            usual, count = rows.most_common(1)[0]
+            alike = count / rows.total()
+            if min(header, usual) < 2 or (mark == " " and (found or alike < 1 or usual - header not in (0, 1))):
+                continue
+            score = (header == usual, alike, usual)
+            if score > best:
+                best, found = score, mark
+        return found
+
+    def unused(self) -> str:
+        """Return a delimiter for a single column, whose values may hold some of them."""
+        return next((mark for mark in DELIMITERS if mark not in self.text), ",")
+
+    def decimal(self, delimiter: str) -> str:
+        """Return the decimal mark: a comma if there are numbers with commas and none with points.
+
+        Between commas, ``"1,234"`` is rather a thousand.
+        """
+        fields = [field.strip() for _, record in self.records(delimiter)[1:] for field in record]
+        digits = [len(number[1]) for number in map(COMMA.fullmatch, fields) if number]
+        commas = any(size != 3 for size in digits) if delimiter == "," else bool(digits)
+        return "," if commas and not any(map(POINT.fullmatch, fields)) else "."
+
+
+@contextmanager
+def text_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
+    """Open a file: its bytes, and its text, which is something else if it is compressed."""
+    pa, compression = arrow(), compression_of(path)
+    with pa.OSFile(str(path)) as raw:
+        if compression is None:
+            yield raw, raw
+        else:
+            with pa.CompressedInputStream(raw, compression) as stream:
+                yield raw, stream
+
+
+def compression_of(path: Path) -> str | None:
+    """Return how a file is compressed, by its first bytes."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    return next((name for start, name in COMPRESSIONS.items() if head.startswith(start)), None)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Name the file in errors of reading it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except (OSError, KeyError, csv.Error, arrow().ArrowException) as error:
+        raise ValueError(f"{path} cannot be read as CSV: {cut(str(error))}") from error
+
+
+# -- lines -----------------------------------------------------------------------------------------------------
+
+
+def line_of(path: Path, delimiter: str, wanted: Callable[[int, list[str]], bool]) -> tuple[int, list[str]] | None:
+    """Return the line, from 1, and the fields of the first row that is wanted, by its number and fields.
+
+    The header is row −1. Rows may go over several lines; empty lines are no rows. None: there is no such row, or it
+    comes after a field that is too long for Python.
+    """
+    with readable(path), suppress(csv.Error), text_stream(path) as (_, stream):
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+        reader, row, line = csv.reader(text, delimiter=delimiter), -1, 1
+        for fields in reader:
+            if fields:
+                if wanted(row, fields):
+                    return line, fields
+                row += 1
+            line = reader.line_num + 1
+    return None
+
+
+def line_of_row(path: Path, delimiter: str, row: int) -> str:
+    """Return "line 85" for row 83, or "row 83" if its line cannot be found."""
+    found = line_of(path, delimiter, lambda number, _: number == row)
+    return f"row {row}" if found is None else f"line {found[0]}"
+
+
+def check_closed(path: Path, delimiter: str) -> None:
+    """Raise an error that names the line of a quote that is never closed."""
+    with text_stream(path) as (_, stream):
+        text, line = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""), 1
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        try:
+            for _fields in reader:
+                line = reader.line_num + 1
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise ValueError(f"{_place(path, line)}: a quote is never closed") from error
+
+
+def explained(error: Exception, path: Path, header: Header, delimiter: str) -> str:
+    """Return what is wrong with a file and in which line, from an error of pyarrow."""
+    text = str(error)
+    if "UTF8" in text:
+        return not_unicode(path)
+    if width := WIDTH.search(text):
+        expected = int(width[1])
+        found = line_of(path, delimiter, lambda row, fields: row >= 0 and len(fields) != expected)
+        line, number = (None, int(width[2])) if found is None else (found[0], len(found[1]))
+        return f"{_place(path, line)}: {number} field{'' if number == 1 else 's'} instead of {expected}"
+    if value := VALUE.search(text):
+        k, given = int(value[1]), value[2]
+        found = line_of(path, delimiter, lambda row, fields: row >= 0 and fields[k : k + 1] == [given])
+        line, fields = (None, []) if found is None else found
+        again = ": the header is repeated" if header.repeated(fields) else ""
+        kind = text[: value.start(2)].rpartition(" to ")[2].partition(":")[0]
+        return f"{_place(path, line)}: column {shown(header.names[k])} holds {shown(given)}, not {_kind(kind)}{again}"
+    return f"{path} cannot be read as CSV: {cut(text)}"
+
+
+def _kind(arrow_type: str) -> str:
+    known = {"double": "a number", "int64": "a whole number", "bool": "true or false"}
+    return known.get(arrow_type, f"{arrow_type} as in the rows before")
+
+
+def _place(path: Path, line: int | None) -> str:
+    return str(path) if line is None else f"{path}, line {line}"
+
+
+def not_unicode(path: Path) -> str:
+    """Return what to do about a file that is not UTF-8."""
+    with text_stream(path) as (_, stream):
+        lines = enumerate(io.TextIOWrapper(stream, encoding="latin1", newline=""), start=1)
+        line = next((number for number, text in lines if not _is_unicode(text.encode("latin1"))), None)
+    return f"{_place(path, line)}: not UTF-8 text: save the file as UTF-8, or try iconv -f latin1 -t utf-8"
+
+
+def _is_unicode(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

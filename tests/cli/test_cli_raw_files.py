@@ -1,0 +1,211 @@
+"""Commands on files as they come: found formats, gaps, text, labels; what is understood is told."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from sklearn import metrics as sk
+
+import budgetline
+from budgetline import AnytimeClassifier
+from budgetline.cli.data import Files
+from budgetline.cli.printing import Printer
+
+
+def people(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    age, income = rng.integers(20, 80, n), rng.normal(3000, 500, n).round(2)
+    job = rng.choice(["clerk", "cook", "pilot"], n)
+    buys = np.where(age / 60 + income / 3000 + (job == "cook") + rng.normal(size=n) > 2.2, "yes", "no")
+    frame = pd.DataFrame({"age": age, "income": income, "job": job, "member": age % 2 == 0, "buys": buys})
+    return frame.sort_values("buys", ignore_index=True)  # as files often are
+
+
+STYLES = {
+    "plain.csv": {},
+    "semicolons.csv": {"sep": ";", "decimal": ","},
+    "tabs.tsv": {"sep": "\t"},
+    "text.txt": {"sep": "|"},
+    "packed.csv.gz": {},
+    "bom.csv": {"encoding": "utf-8-sig"},
+}
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_all_commands_take_all_styles(name, run, done):
+    people().to_csv(name, index=False, **STYLES[name])
+    people()[["income", "age", "member"]].to_csv("new.csv", index=False)
+    fitted = run("fit", name, "-t", "buys", "--alpha", "0.01", "-o", "m")
+    assert fitted.code == 0, fitted.err
+    assert "warning: left out, as they do not hold numbers: job" in fitted.err
+    model = AnytimeClassifier(alpha=0.01).fit(people()[["age", "income", "member"]].astype(float), people()["buys"])
+    assert budgetline.load("m").sequence_.groups == model.sequence_.groups
+    for data in (name, "new.csv"):
+        found = pd.read_csv(io.StringIO(run("predict", "m", data).out))["prediction"]
+        assert (found == model.predict(people()[["age", "income", "member"]].astype(float))).all()
+    assert done("report", "m", name, "-t", "buys", "--cv", 2, "--no-baselines")["measure"]["folds"] == 2
+    assert run("compare", name, "-t", "buys", "--cv", 2, "--rules", "score").code == 0
+    groups = run("groups", name, "-t", "buys").out
+    assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "member"]
+
+
+def test_one_question_mark_is_a_gap_with_its_line(run):
+    data = people().astype({"age": object})
+    data.loc[83, "age"] = "?"
+    data.to_csv("data.csv", index=False)
+    for more in ([], ["--stream"]):
+        found = run("fit", "data.csv", "-t", "buys", "-o", "m", *more)
+        assert (found.code, found.out) == (2, "")
+        assert found.err == "error: data.csv, block 0: the data contain NaN: column 'age', first in line 85\n"
+    Path("g.yaml").write_text("groups: {income: {columns: [income]}}\nremainder: drop\n")
+    assert run("fit", "data.csv", "-t", "buys", "-g", "g.yaml", "-o", "m").code == 0  # the gap is in no group
+    assert run("report", "m", "data.csv", "-t", "buys", "--no-baselines").code == 0
+
+
+def test_delimiter_and_gaps_can_be_given(run, done):
+    people().replace({"job": {"cook": "-"}}).to_csv("data.csv", sep=":", index=False)
+    found = done("inspect", "data.csv", "--delimiter", ":", "--na", "-", "--na", "pilot")
+    job = next(column for column in found["columns"] if column["name"] == "job")
+    assert (job["levels"], job["missing"]) == (1, (people()["job"] != "clerk").sum())
+    people().to_csv("tabs.csv", sep="\t", index=False)
+    for mark in ("tab", "\\t", "\t"):
+        assert run("fit", "tabs.csv", "-t", "buys", "--delimiter", mark, "-o", "m").code == 0
+    people().to_parquet("data.parquet")
+    refused = run("fit", "data.parquet", "-t", "buys", "--na", "x", "-o", "m")
+    assert refused.err == "error: --delimiter and --na are for CSV files, and data.parquet is parquet\n"
+    assert "error: the delimiter must be one character" in run("inspect", "tabs.csv", "--delimiter", "::").err
+
+
+def test_inspect_shows_what_was_understood(run):
+    data = people().astype({"income": object}).assign(day="2020-01-02", note=[f"text {k}" * 9 for k in range(300)])
+    data.loc[[3, 5], "income"], data.loc[7, "job"] = "?", None
+    data.to_csv("data.csv.gz", sep=";")
+    found = run("inspect", "data.csv.gz", "-t", "buys")
+    assert (found.code, found.err) == (0, "")
+    lines = found.out.splitlines()
+    assert lines[:4] == [
+        "data.csv.gz: 300 rows, 7 columns",
+        "delimiter semicolon, decimal point, gzip",
+        "missing values: ? (2), empty (1)",
+        "left out: (row names)",
+    ]
+    cells = {line.split()[0]: line for line in lines[5:]}
+    assert cells["column"].split() == ["column", "kind", "levels", "missing", "values"]
+    kinds = {"age": "integer", "income": "number", "job": "text", "member": "boolean", "day": "date", "note": "text"}
+    for name, kind in kinds.items():
+        assert f" {kind} " in cells[name]
+    assert cells["buys"].startswith("buys (target)  text")
+    low, high = data["age"].min(), data["age"].max()
+    assert cells["age"].endswith(f"{low} to {high}")
+    assert cells["member"].endswith(("True, False", "False, True"))
+    assert cells["income"].split()[3] == "2"
+    assert max(map(len, lines)) < 120
+
+
+def test_inspect_of_other_files(run, done):
+    people().astype({"job": "category"}).to_parquet("data.parquet")
+    found = done("inspect", "data.parquet")
+    assert found["rows"] == 300
+    assert found["text"] is None
+    assert [column["kind"] for column in found["columns"]] == ["integer", "number", "category", "boolean", "text"]
+    Path("data.svm").write_text("1 1:2\n")
+    assert "have no names" in run("inspect", "data.svm").err
+    assert "--target: column 'nope' is not in data.parquet" in run("inspect", "data.parquet", "-t", "nope").err
+    Path("ragged.csv").write_text("a,b\n1,2\n3\n")
+    assert run("inspect", "ragged.csv").err == "error: ragged.csv, line 3: 1 field instead of 2\n"
+
+
+@pytest.mark.filterwarnings("ignore:.*ill-defined")
+@pytest.mark.parametrize("metric", ["f1", "precision", "recall", "average_precision"])
+def test_the_positive_class(metric, run, done):
+    people().to_csv("data.csv", index=False)
+    assert run("fit", "data.csv", "-t", "buys", "--alpha", "0.01", "-o", "m").code == 0
+    model, X, y = budgetline.load("m"), people()[["age", "income", "member"]].astype(float), people()["buys"]
+    found = done("curve", "m", "data.csv", "-t", "buys", "-m", metric, "--positive", "no")
+    score = getattr(sk, f"{metric}_score")
+    responses = -model.decision_function(X) if metric == "average_precision" else model.predict(X)
+    assert found["value"][-1] == pytest.approx(score(y, responses, pos_label="no"))
+    assert found["metric"] == metric
+    refused = run("curve", "m", "data.csv", "-t", "buys", "-m", metric)
+    assert refused.code == 2
+    assert "say which class it is about, --positive LABEL" in refused.err
+    report = done("report", "m", "data.csv", "-t", "buys", "-m", metric, "--positive", "yes", "--no-baselines")
+    assert report["measure"]["name"] == metric
+    compared = ["compare", "data.csv", "-t", "buys", "--rules", "score", "--cv", 2, "-m", metric]
+    assert done(*compared, "--positive", "yes")["metric"] == metric
+    assert "'maybe' is not, the classes are 'no', 'yes'" in run(*compared, "--positive", "maybe").err
+    assert "--positive is for metrics about one class" in run(*compared[:-2], "--positive", "yes").err
+
+
+def test_folds_are_shuffled_unless_asked_otherwise(run, done):
+    rng = np.random.default_rng(0)
+    y = np.sort(rng.normal(size=300))  # in order, as of time
+    data = pd.DataFrame(y[:, None] + rng.normal(size=(300, 4)), columns=list("abcd")).assign(y=y)
+    data.to_csv("data.csv", index=False)
+    values = {}
+    for how in ("--shuffle", "--no-shuffle"):
+        found = run("compare", "data.csv", "-t", "y", "--rules", "fr", how, "--json")
+        values[how] = json.loads(found.out)["methods"]["fr"]["final"]
+        assert ("5 folds: rows shuffled with seed 0" if how == "--shuffle" else "rows in their order") in found.err
+    assert values["--no-shuffle"] < 0.7 < values["--shuffle"]
+    assert run("fit", "data.csv", "-t", "y", "-o", "m").code == 0
+    for how, text in (("--shuffle", "rows shuffled with seed 0"), ("--no-shuffle", "rows in their order")):
+        assert run("report", "m", "data.csv", "--no-baselines", how, "-o", "r.md").code == 0
+        assert f"5 folds ({text})" in Path("r.md").read_text()
+
+
+def test_raw_frames_are_handed_over():
+    data = people().astype({"income": object})
+    data.loc[3, "income"], data.loc[5, "job"] = "?", "NA"
+    data.to_csv("data.csv", index=False)
+    table = Files("data.csv", None, False).read_frame("buys")
+    assert table.X.column_names == ["age", "income", "job", "member"]
+    assert table.y.tolist() == people()["buys"].tolist()
+    found = table.X.to_pandas()
+    expected = pd.read_csv("data.csv", na_values=["?"])
+    for name in ("age", "income", "member"):
+        np.testing.assert_array_equal(found[name].astype(float), expected[name].astype(float))
+    assert found["job"].isna().to_numpy().nonzero()[0].tolist() == [5]
+    some = Files("data.csv", None, False).read_frame("job", ["member"], weight="age")
+    assert some.y[5] == "NA"  # a label
+    assert (some.X.column_names, some.weight.tolist()) == (["member"], people()["age"].tolist())
+    people().astype(object).assign(buys=people()["buys"].where(people().index != 9)).to_csv("data.csv", index=False)
+    with pytest.raises(Exception, match=r"data\.csv: column 'buys' has 1 missing values, the first in line 11"):
+        Files("data.csv", None, False).read_frame("buys")
+
+
+def test_long_work_is_told_in_lines(run, monkeypatch):
+    made = []
+
+    class Recorded(budgetline.progress.Bar):
+        def __init__(self, unit, total):
+            made.append((unit, total))
+
+    monkeypatch.setattr(budgetline.progress, "Lines", Recorded)
+    people().to_csv("data.csv", index=False)
+    commands = {
+        ("fit", "data.csv", "-t", "buys", "--cv", 2, "-o", "m"): ("learning", None),
+        ("compare", "data.csv", "-t", "buys", "--cv", 2, "--rules", "fr,score"): ("fits", 4),
+        ("report", "m", "data.csv", "-t", "buys", "--cv", 2, "--no-baselines"): ("fits", 2),
+        ("curve", "m", "data.csv", "-t", "buys", "--cv", 2): ("folds", 2),
+        ("curve", "m", "data.csv", "-t", "buys"): ("evaluating", None),
+        ("inspect", "data.csv"): ("reading", None),
+    }
+    for command, expected in commands.items():
+        made.clear()
+        assert run(*command).code == 0
+        assert expected in made
+        made.clear()
+        assert run(*command, "--quiet").code == 0
+        assert not made
+    assert Printer(False, False).progress == "lines"  # stderr is no terminal here
+
+
+def test_the_cross_validation_of_a_search_is_shuffled(done):
+    people().to_csv("data.csv", index=False)
+    found = done("fit", "data.csv", "-t", "buys", "--cv", 3, "-o", "m")
+    assert found["alpha_"] in budgetline.AnytimeClassifierCV().alphas
