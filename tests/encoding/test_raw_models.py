@@ -213,3 +213,31 @@ def test_wrong_raw_values_are_faults_that_say_what_is_wrong():
     assert "expected 1 values" in str(answer.faults["money"])
     assert "no value for column 'day'" in str(answer.faults["visit"])
     assert answer.groups == ()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_pairs_follow_from_their_columns_when_a_model_is_run(workers):
+    X, _, label = table()
+    encoding = Encoding("spline", interactions=4)
+    found = AnytimeClassifier(GROUPS, encoding=encoding, alpha=1e-3, rule="score").fit(X, label)
+    pairs = [name for name in found.sequence_.groups if "×" in name]
+    assert pairs
+    with AnytimeRunner(found, extractors(), mode="thread", workers=workers) as runner:
+        for i in range(6):
+            answer = runner.predict(X.iloc[i])
+            np.testing.assert_allclose(answer.probabilities, found.predict_proba(X.iloc[[i]])[0], rtol=1e-10)
+            assert answer.groups == found.sequence_.groups
+            assert answer.spent == found.sequence_.cumulative_costs[-1]
+        many = runner.predict_many([X.iloc[i] for i in range(6)])
+        np.testing.assert_allclose(many.probabilities, found.predict_proba(X.iloc[:6]), rtol=1e-10)
+    broken = extractors() | {"money": lambda row: 1 / 0}
+    with AnytimeRunner(found, broken) as runner:
+        answer = runner.predict(X.iloc[0])
+        there = [name for name in found.sequence_.groups if "income" not in name and name != "money"]
+        assert list(answer.groups) == there
+        expected = found.predict_proba(X.iloc[[0]], available=there)[0]
+        np.testing.assert_allclose(answer.probabilities, expected, rtol=1e-10)
+        for name in set(pairs) - set(there):
+            assert "requires 'money'" in str(answer.faults[name])
+    with pytest.raises(ValueError, match="follows from others"):
+        AnytimeRunner(found, extractors() | {pairs[0]: lambda row: 1})
