@@ -255,7 +255,7 @@ class SourceTraining:
             mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
             _check_mass(mass, self.classes, self.fold[1])
         engine = SourceEngine(self._total, found, recipe.by_group, self.family, self.classes)
-        stages = fit_generalised(engine, recipe, self.family, self.tol)
+        stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=self.fold is None)
         return Fitted(stages, found, learned={"n_passes_": self.passes.count})
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:

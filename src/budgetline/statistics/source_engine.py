@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
 from budgetline.statistics.rows_engine import RowsEngine, part_of
+from budgetline.statistics.samples import ChunkSample, RowSample
+from budgetline.statistics.sums import Statistic
 
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
@@ -138,7 +141,7 @@ class SourceEngine:
 
     def __init__(
         self,
-        total: Callable[[_ChunkSums], _ModelSums],
+        total: Callable[[Statistic[Any]], Any],
         moments: Moments,
         order: Ints,
         loss: Loss,
@@ -169,13 +172,19 @@ class SourceEngine:
         """Make one pass."""
         place, first = np.concatenate([[0], 1 + self._order]), bool(np.isnan(self.saturated))
         full = _full(place[columns], theta, place.size)
-        found = self._total(
+        found: _ModelSums = self._total(
             _ChunkSums(self._loss, full, self.x_mean, self.x_scale, self._moments.weight, self._classes, first)
         )
         if first:
             self.saturated = found.saturated
         H = found.H[place][:, :, place]
         return replace(found, theta=found.theta[place], descent=found.descent[place], H=H)
+
+    def sample(self, columns: Ints, most: int) -> RowSample:
+        """Make one pass."""
+        index = self._order[columns - 1]
+        found: RowSample = self._total(ChunkSample(index, most))
+        return found.standardised(self.x_mean[index], self.x_scale[index])
 
 
 def _full(columns: Ints, theta: Float, size: int) -> Float:
