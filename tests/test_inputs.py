@@ -22,6 +22,7 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
     Moments,
+    budget_curve,
     cross_val_budget_curve,
     open_source,
 )

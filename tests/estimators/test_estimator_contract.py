@@ -118,7 +118,7 @@ def test_names_are_kept_and_columns_found_by_them(estimator):
     assert model.feature_names_in_.tolist() == NAMES
     expected = model.predict(FRAME)
     np.testing.assert_allclose(model.predict(FRAME[NAMES[::-1]].assign(z=0)), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="column 'b' of group '1' is missing"):
+    with pytest.raises(ValueError, match="column 'b' of group 'b' is missing"):
         model.predict(FRAME.rename(columns={"b": "B"}))
     with pytest.warns(UserWarning, match=f"X does not have valid feature names, but {type(model).__name__}"):
         model.predict(X)
