@@ -344,7 +344,7 @@ def check_choice(budget: object, stage: object, available: object, n_stages: int
             raise ValueError(f"stage must be between 0 and {n_stages}, got {stage}")
     if available is not None and not by_row:
         if isinstance(available, str) or not isinstance(available, Iterable):
-            raise TypeError(f"available must be a collection of group names or {AUTO!r}, got {shown(available)}")
+            raise TypeError(f"available must be a collection of group names or 'auto', got {shown(available)}")
         known = set(names)
         if unknown := [name for name in available if str(name) not in known]:
             raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")
@@ -356,30 +356,6 @@ def check_finite(array: Table, labels: Sequence[str]) -> Table:
     if values.dtype.kind == "f" and not np.isfinite(values.sum(dtype=np.float64)):
         raise_not_finite(array, labels)
     return array
-
-
-def groups_there(table: Table, labels: Sequence[str], starts: Positions) -> Mask:
-    """Return which groups each row has, shape (n, k): those whose columns are not missing, that is NaN.
-
-    The columns of ``table`` lie group after group, beginning at ``starts`` (k,). A group of which a row has only a part
-    is an error, and so is infinity.
-    """
-    if sparse.issparse(table) or table.dtype.kind != "f" or not starts.size:
-        check_finite(table, labels)
-        return np.ones((table.shape[0], starts.size), dtype=bool)
-    missing = np.isnan(table)
-    count = np.add.reduceat(missing, starts, axis=1, dtype=np.intp)
-    widths = np.diff(starts, append=table.shape[1])
-    partial = np.repeat((count > 0) & (count < widths), widths, axis=1) & missing
-    if partial.any():
-        row, d = (int(k[0]) for k in np.nonzero(partial))
-        raise ValueError(
-            f"Input X contains NaN: column {shown(labels[d])}, first in row {row}, which has other columns of its "
-            "group: a group counts as not available only if all its columns are missing"
-        )
-    if np.isinf(table).any():
-        raise_not_finite(np.where(missing, 0.0, table), labels)
-    return np.asarray(count == 0)
 
 
 def _not_empty(frame: Frame) -> Frame:

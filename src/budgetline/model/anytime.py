@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float, Table
 from budgetline.groups import FeatureGroups, Layout
-from budgetline.inputs import KnownColumns, check_known, check_target, groups_there, prediction_table
+from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
+from budgetline.model.gaps import groups_there
 from budgetline.model.stages import Available, LinearModel, StagedModel
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.sequence import GroupSequence

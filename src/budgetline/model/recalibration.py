@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +42,11 @@ class Recalibration:
     rows: Array
     weight: Float
     alpha: float
-    _at_stage: dict[int, Float] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def _at_stage(self) -> dict[int, Float]:
+        """Means at fitted stages, as they are needed."""
+        return {}
 
     def corrected(self, theta: Float, around: Expansion, family: Family) -> Float:
         """Return θ (1 + T, Q) with another level and scale; as it is if there is no optimum nearby."""
