@@ -241,3 +241,29 @@ def test_pairs_follow_from_their_columns_when_a_model_is_run(workers):
             assert "requires 'money'" in str(answer.faults[name])
     with pytest.raises(ValueError, match="follows from others"):
         AnytimeRunner(found, extractors() | {pairs[0]: lambda row: 1})
+
+
+@pytest.mark.parametrize("interactions", [0, 4])
+@pytest.mark.parametrize("kind", [AnytimeRegressor, AnytimeClassifier])
+def test_rows_are_answered_from_the_groups_that_they_have(kind, interactions):
+    """A group is missing where all of its raw columns are; a pair where a group of its columns is."""
+    X, score, label = table()
+    found = kind(GROUPS, encoding=Encoding("spline", interactions=interactions), alpha=1e-2, rule="score")
+    found.fit(X, label if kind is AnytimeClassifier else score)
+    new = X.iloc[:40].copy()
+    rng = np.random.default_rng(SEED)
+    away = {name: rng.random(40) < 0.4 for name in GROUPS.names}
+    for name, columns in zip(GROUPS.names, GROUPS.columns, strict=True):
+        new[list(columns)] = new[list(columns)].astype(object)
+        new.loc[away[name], list(columns)] = None
+    method = "predict_proba" if kind is AnytimeClassifier else "predict"
+    answers = getattr(found, method)(new, available="auto")
+    of_column = {column: name for name, columns in zip(GROUPS.names, GROUPS.columns, strict=True) for column in columns}
+    for i in range(40):
+        there = []
+        for name in found.sequence_.groups:
+            parents = [of_column[c] for c in name.split(" × ")] if "×" in name else [name]
+            raw = [list(GROUPS.columns[GROUPS.names.index(p)]) for p in parents]
+            if all(new.iloc[i][columns].notna().any() for columns in raw):
+                there.append(name)
+        np.testing.assert_allclose(answers[i], getattr(found, method)(new.iloc[[i]], available=there)[0], rtol=1e-8)

@@ -262,7 +262,7 @@ def test_a_frame_may_lack_what_was_not_bought(tmp_path):
     found = trip(model, tmp_path)
     few = X[["ä", "e"]]
     assert_same(found.predict(few, available=["x"]), model.predict(few, available=["x"]))
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match="column 'c' of group"):
         found.predict(X.rename(columns={"c": "k"}))
 
 
@@ -861,7 +861,7 @@ def test_bytes_that_changed_are_noticed(name, tmp_path):
         refused += found is None
         if found is not None:
             assert_same(found, model)
-    assert refused > 180
+    assert refused > 165  # the others are as they were: one in ten changes nothing
 
 
 @pytest.mark.parametrize("name", DAMAGED)

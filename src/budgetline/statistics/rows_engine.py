@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +15,7 @@ from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
 from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.samples import RowSample, sample_of
 from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
@@ -149,6 +152,13 @@ class RowsEngine:
             slice(i, min(i + FEWEST_ROWS, s.stop)) for s in self.slices for i in range(s.start, s.stop, FEWEST_ROWS)
         ]
         return float(sum_in_threads(lambda stripe: added(of, stripe), parts)[0])
+
+    def sample(self, columns: Ints, most: int) -> RowSample:
+        """Return a sample of rows."""
+        X, index = self.A.X, self.order[columns - 1]
+        slices = [slice(None)] if sparse.issparse(X) else self.slices
+        parts = (sample_of(X[s], self.weight[s], index, most) for s in slices)
+        return reduce(add, parts).standardised(self.x_mean[index], self.x_scale[index])
 
     def design(self, columns: Ints) -> Blocks:
         """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""
