@@ -132,9 +132,8 @@ class RowsEngine:
         Z, loss, (Q, k, m) = self.design(np.arange(len(theta))), self.loss, roots.shape
         pairs = [(q, r) for q in range(Q) for r in range(Q) if m > k or q == r]
 
-        def of(s: slice) -> Float:
-            first = s.start // self.block_rows * self.block_rows  # Z gives rows from the start of a block
-            block, y, weight = Z(slice(first, s.stop))[:, s.start - first :], self.targets[:, s], self.weight[s]
+        def part(block: Float, s: slice) -> Float:
+            y, weight = self.targets[:, s], self.weight[s]
             eta = (theta.T @ block).T
             with np.errstate(over="ignore", invalid="ignore"):
                 curvature, residual = loss.curvature(eta), y.T - loss.mean(eta)
@@ -148,10 +147,12 @@ class RowsEngine:
                 eta -= (G @ np.linalg.solve(rest, residual[..., None]))[..., 0]
                 return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
 
-        parts = [
-            slice(i, min(i + FEWEST_ROWS, s.stop)) for s in self.slices for i in range(s.start, s.stop, FEWEST_ROWS)
-        ]
-        return float(sum_in_threads(lambda stripe: added(of, stripe), parts)[0])
+        def of(s: slice) -> Float:  # a few rows of a block at a time: several scores take memory
+            block, starts = Z(s), range(s.start, s.stop, FEWEST_ROWS)
+            pieces = [slice(i, min(i + FEWEST_ROWS, s.stop)) for i in starts]
+            return sum((part(block[:, p.start - s.start : p.stop - s.start], p) for p in pieces), np.zeros(1))
+
+        return float(sum_in_threads(lambda stripe: added(of, stripe), self.slices)[0])
 
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Return a sample of rows."""
