@@ -283,14 +283,14 @@ def test_files_without_rows_are_answered_as_before(tmp_path):
     heart = load_heart()
     model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
     names = ["age", "exercise", "thallium"]
-    budgetline.save(model, tmp_path / "with")
+    budgetline.save(model, tmp_path / "with", rows=True)
     corrected = model.predict_proba(heart.data, available=names)
     kept = budgetline.load(tmp_path / "with")
     assert np.array_equal(kept.predict_proba(heart.data, available=names), corrected)
     record = model.model_
     stages = dataclasses.replace(record.stages, subset=dataclasses.replace(record.stages.subset, recalibration=None))
     bare = AnytimeClassifier.from_model(dataclasses.replace(record, stages=stages))
-    budgetline.save(model, tmp_path / "without", rows=False)
+    budgetline.save(model, tmp_path / "without")
     found = budgetline.load(tmp_path / "without")
     assert found.model_.stages.subset.recalibration is None
     expected = bare.predict_proba(heart.data, available=names)

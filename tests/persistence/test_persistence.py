@@ -170,7 +170,7 @@ def case(name):
 
 
 def trip(model, folder):
-    budgetline.save(model, folder / "model")
+    budgetline.save(model, folder / "model", rows=True)
     return budgetline.load(folder / "model")
 
 
@@ -756,7 +756,7 @@ def forged(data, rng):
 def test_every_part_is_needed_and_of_its_type(name, tmp_path):
     """What is missing, more, of another type or of another shape is refused, and the error names it."""
     path = tmp_path / "model"
-    budgetline.save(case(name)[1], path)
+    budgetline.save(case(name)[1], path, rows=True)
     arrays, fields = decode(path.read_bytes(), "model")
 
     def check(arrays, fields, named):
@@ -853,7 +853,7 @@ def load_or_refuse(path):
 def test_bytes_that_changed_are_noticed(name, tmp_path):
     _, model = case(name)
     path, rng = tmp_path / "model", random.Random(name)
-    budgetline.save(model, path)
+    budgetline.save(model, path, rows=True)
     data, refused = path.read_bytes(), 0
     for _ in range(200):
         path.write_bytes(flipped(data, rng))
@@ -868,7 +868,7 @@ def test_bytes_that_changed_are_noticed(name, tmp_path):
 def test_forged_files_are_refused_or_hold_a_model_that_works(name, tmp_path):
     X, model = case(name)
     path, rng = tmp_path / "model", random.Random(name)
-    budgetline.save(model, path)
+    budgetline.save(model, path, rows=True)
     data, refused = path.read_bytes(), 0
     for _ in range(100):
         path.write_bytes(forged(data, rng))

@@ -24,11 +24,11 @@ def check_model(model: Any, purpose: str) -> AnytimeModel:
     return as_model(model)
 
 
-def save(model: Any, path: PathName, *, rows: bool = True) -> None:
+def save(model: Any, path: PathName, *, rows: bool = False) -> None:
     """Write a fitted model to one file, in full or not at all.
 
     The file holds settings, groups, the sequence, the models of all stages, and what predictions from any groups and
-    ``partial_fit`` need. It holds no code. The file of a classifier holds up to 2,000 training rows, without targets.
+    ``partial_fit`` need. It holds no code, and no training rows unless you ask for them.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def save(model: Any, path: PathName, *, rows: bool = True) -> None:
     path : path
         If it cannot be written, what was there before is still there.
     rows : bool
-        Whether a classifier keeps its training rows. They correct predictions from sets of groups that are no prefix of
-        the sequence; others do not need them.
+        Whether the file of a classifier holds the training rows that it keeps: up to 2,000, without targets. They
+        calibrate predictions from sets of groups that are no prefix of the sequence; others do not need them.
 
     Examples
     --------
