@@ -77,7 +77,7 @@ def test_only_the_columns_that_were_bought_are_read(model):
 @pytest.mark.parametrize("model", models(), ids=repr)
 def test_files_keep_the_encoding(model, tmp_path):
     found, X = fitted(model)
-    save(found, tmp_path / "m")
+    save(found, tmp_path / "m", rows=True)
     again = load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict(X), found.predict(X))
     np.testing.assert_array_equal(again.predict(X, available=["visit"]), found.predict(X, available=["visit"]))
