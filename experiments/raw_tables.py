@@ -94,7 +94,7 @@ def problem_of(name: str) -> Problem | None:
     y = table.pop("y" if name.startswith("bank") else "Outcome").to_numpy()
     if name == "bank without duration":
         del table["duration"]
-    return Problem(table, (y == "yes").astype(int) if y.dtype == object else y, True)
+    return Problem(table, (y == "yes").astype(int) if name.startswith("bank") else y, True)
 
 
 def _positions(data: Bunch) -> list[list[int]]:
@@ -124,7 +124,7 @@ def boosted(problem: Problem, train: np.ndarray, test: np.ndarray, columns: list
 
     X = problem.X[columns].copy()
     for name in columns:
-        if X[name].dtype == object:
+        if not pd.api.types.is_numeric_dtype(X[name]):
             X[name] = X[name].astype("category")
     rng = np.random.default_rng(0)
     held = rng.random(train.size) < 0.2
