@@ -28,14 +28,15 @@ def input_names(encoding: TableEncoding, columns: Positions) -> dict[int, str]:
 
 def input_kinds(encoding: TableEncoding, columns: Positions) -> dict[str, str]:
     """Return the kinds of the inputs, by name."""
-    return {name: _kind(encoding, k) for k, name in input_names(encoding, columns).items()}
+    kinds = ["text" if isinstance(encoder, LevelEncoder) else "number" for encoder in encoding.encoders]
+    return {name: kinds[k] for k, name in input_names(encoding, columns).items()}
 
 
 def add_design(graph: Graph, encoding: TableEncoding, columns: Positions) -> str:
     """Add inputs and the nodes from them to design columns (N, T), ascending, of whole encoders and pairs."""
     names = input_names(encoding, columns)
-    for k, name in names.items():
-        _add_input(graph, name, encoding, k)
+    for name, kind in input_kinds(encoding, columns).items():
+        graph.input(name, np.float64 if kind == "number" else object, ["N", 1], KINDS[kind])
     blocks = _numbers(graph, encoding, names)
     for k, name in names.items():
         if isinstance(encoder := encoding.encoders[k], LevelEncoder):
@@ -47,20 +48,6 @@ def add_design(graph: Graph, encoding: TableEncoding, columns: Positions) -> str
     return graph.side_by_side([blocks[k] for k in parts.tolist()])
 
 
-def _kind(encoding: TableEncoding, k: int) -> str:
-    return "text" if isinstance(encoding.encoders[k], LevelEncoder) else "number"
-
-
-def _add_input(graph: Graph, name: str, encoding: TableEncoding, k: int) -> None:
-    kind, encoder = _kind(encoding, k), encoding.encoders[k]
-    texts = [name, *(encoder.levels if isinstance(encoder, LevelEncoder) else ())]
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"column {shown(name)} cannot be exported: its text is no valid Unicode") from error
-    graph.input(name, np.float64 if kind == "number" else object, ["N", 1], KINDS[kind])
-
-
 def _numbers(graph: Graph, encoding: TableEncoding, names: dict[int, str]) -> dict[int, str]:
     """Return the blocks of all numbers; their warps are computed together."""
     numbers = {k: e for k in names if isinstance(e := encoding.encoders[k], NumberEncoder)}
@@ -68,7 +55,7 @@ def _numbers(graph: Graph, encoding: TableEncoding, names: dict[int, str]) -> di
         return {}
     x = graph.side_by_side([names[k] for k in numbers])
     away = graph.node("Sub", x, graph.constant([e.warp.middle for e in numbers.values()]))
-    t = _asinh(graph, graph.node("Div", away, graph.constant([e.warp.scale for e in numbers.values()])))
+    t = asinh(graph, graph.node("Div", away, graph.constant([e.warp.scale for e in numbers.values()])))
     found = {}
     for place, (k, encoder) in enumerate(numbers.items()):
         own = graph.node("Gather", t, graph.constant([place], np.int64), axis=1)
@@ -76,7 +63,7 @@ def _numbers(graph: Graph, encoding: TableEncoding, names: dict[int, str]) -> di
     return found
 
 
-def _asinh(graph: Graph, u: str) -> str:
+def asinh(graph: Graph, u: str) -> str:
     """Return asinh(u) = ± log(1 + y), y = a + a²/(1 + √(1 + a²)), a = |u|; runtimes have it in single precision only.
 
     Squares of large a overflow: beyond FAR, log(a/FAR) is added. For small y, 1 + y loses digits of y that
@@ -120,6 +107,10 @@ def _curves(graph: Graph, curve: Curve, t: str) -> str:
 
 def _levels(graph: Graph, encoder: LevelEncoder, name: str) -> str:
     """Return the design columns of texts (N, 1)."""
+    try:
+        "".join(encoder.levels).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"column {shown(name)} cannot be exported: its levels are no valid text") from error
     other = len(encoder.levels) if encoder.rare else -1
     gap = encoder.width - 1 if encoder.missing else other
     place = {"": gap} | {level: k for k, level in enumerate(encoder.levels)}
