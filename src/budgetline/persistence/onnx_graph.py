@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from budgetline.persistence.onnx_builder import Graph, Proto
 from budgetline.persistence.onnx_encoding import KINDS, add_design, input_kinds
 
 
-def to_onnx(model: Any, path: PathName | None = None) -> Proto:
+def to_onnx(model: object, path: PathName | None = None) -> Proto:
     """Export a fitted model as an ONNX graph in float64, an ``onnx.ModelProto``.
 
     Inputs of the graph:
