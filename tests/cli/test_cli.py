@@ -724,6 +724,17 @@ def test_reports_and_exports_are_written(run):
     assert run("export", "m", "-o", "m.onnx").out == "inputs: X, stage, budget; outputs: scores, label, probabilities\n"
 
 
+def test_a_model_with_an_encoding_is_exported_with_its_columns_as_inputs(run):
+    X = pd.DataFrame({"age": [20, 35, None, 60] * 5, "town": ["Ulm", "Bonn", "Ulm", None] * 5})
+    budgetline.save(AnytimeRegressor(encoding="linear").fit(X, np.arange(20)), "m")
+    assert run("export", "m", "-o", "m.onnx").out == "inputs: age, town, stage, budget; outputs: prediction\n"
+    budgetline.save(AnytimeRegressor(encoding="linear").fit(X.rename(columns={"age": "stage"}), np.arange(20)), "m")
+    refused = run("export", "m", "-o", "other.onnx")
+    assert refused.code == 2
+    assert "column 'stage' cannot be exported" in refused.err
+    assert not Path("other.onnx").exists()
+
+
 def called_as(path, monkeypatch, on_path=""):
     """Let the program have been called by this path, in a shell that looks for commands in a folder."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -196,7 +196,7 @@ def export(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a model as an ONNX graph with the inputs X and stage or budget.
+    """Write a model as an ONNX graph with the inputs X (with an encoding: the columns by name) and stage or budget.
 
     For example:
     budgetline export heart.budgetline -o heart.onnx
