@@ -166,7 +166,7 @@ def series_column(series: nw.Series[Any], name: str) -> RawColumn:
     return object_column(series.to_list(), name)
 
 
-def object_column(values: Sequence[Any], name: str) -> RawColumn:
+def object_column(values: Sequence[object], name: str) -> RawColumn:
     """Read Python objects: all of them numbers, dates, or texts and flags, apart from the missing ones."""
     kinds = {_kind(kind) for kind in set(map(type, values)) if kind is not type(None)}
     if kinds <= {"text"}:  # the usual case
@@ -191,8 +191,8 @@ def _kind(kind: type) -> str:
     return "date" if issubclass(kind, date | time | timedelta | np.datetime64 | np.timedelta64) else ""
 
 
-def _levels(values: Iterable[Any], name: str) -> RawColumn:
-    number: dict[Any, int] = {None: -1}
+def _levels(values: Iterable[object], name: str) -> RawColumn:
+    number: dict[object, int] = {None: -1}
     codes = [number.setdefault(value, len(number) - 1) for value in values]
     levels = tuple(level_text(value) for value in number if value is not None)
     if len(set(levels)) < len(levels):  # True and "True"

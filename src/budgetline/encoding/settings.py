@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -52,11 +51,11 @@ class Encoding:
     """
 
     numbers: str = "spline"
-    knots: Any = None
+    knots: int | Sequence[float] | None = None
     min_rows: float = 5
     max_levels: int = 255
     interactions: int = 0
-    columns: Mapping[Any, Any] = field(default_factory=dict)
+    columns: Mapping[str | int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.numbers not in KINDS:

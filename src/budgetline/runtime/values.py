@@ -19,6 +19,8 @@ from budgetline.runtime.answer import Fault
 
 BARE = frozenset({np.ndarray, list, tuple, float})
 """Types of values that come without names."""
+Columns = list[list[object]]
+"""The entries of raw columns."""
 SINGLE = frozenset({str, bool, int, type(None), np.float64, np.int64, np.bool_})
 """Further types of raw values without names, which are common."""
 
@@ -111,7 +113,7 @@ class RawReader:
     def read(self, value: object, n: int | None) -> Float | Fault:
         """Return the design columns (n, width) of n inputs (None: of a single one); a missing value is a value."""
         if type(value) in SINGLE and n is None and len(self.names) == 1:
-            columns: list[list[Any]] | Fault = [[value]]
+            columns: Columns | Fault = [[value]]
         else:
             columns = self._columns(value, n)
         if isinstance(columns, Fault):
@@ -128,7 +130,7 @@ class RawReader:
         ends = np.cumsum([encoder.width for encoder in self.encoders])
         return shown(self.names[int(np.searchsorted(ends, d, side="right"))])
 
-    def _columns(self, value: object, n: int | None) -> list[list[Any]] | Fault:
+    def _columns(self, value: object, n: int | None) -> Columns | Fault:
         """Return the entries of every raw column."""
         bare = type(value) in BARE | SINGLE
         frame = None if bare or isinstance(value, Mapping) else column_names(value)
@@ -137,7 +139,7 @@ class RawReader:
             return self._side_by_side(value, n)
         return self._by_name(value, keys, 1 if frame is not None and n is None else n)
 
-    def _by_name(self, value: Any, found: Sequence[str], n: int | None) -> list[list[Any]] | Fault:
+    def _by_name(self, value: Any, found: Sequence[str], n: int | None) -> Columns | Fault:
         if not self.by_name:
             return Fault("type", "values by name, but the model was fitted without column names")
         if missing := [name for name in self.names if name not in found]:
@@ -147,7 +149,7 @@ class RawReader:
             return Fault("shape", f"expected {n or 1} values, got {wrong[0]}")
         return columns
 
-    def _side_by_side(self, value: object, n: int | None) -> list[list[Any]] | Fault:
+    def _side_by_side(self, value: object, n: int | None) -> Columns | Fault:
         """Return the columns of a value, a list of values, or a table."""
         k = len(self.names)
         entries: Any = _entries(value)
