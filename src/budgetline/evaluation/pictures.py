@@ -44,6 +44,11 @@ class Axis:
         return (*(f"{x:.10g}" for x in (*self.numbers, *self.spikes)), *self.levels)
 
     @property
+    def short_labels(self) -> tuple[str, ...]:
+        """All points as text, numbers to five digits."""
+        return (*map(short_place, (*self.numbers, *self.spikes)), *self.levels)
+
+    @property
     def all_numbers(self) -> tuple[float, ...]:
         """All points as numbers, NaN for levels and gaps."""
         return (*self.numbers, *self.spikes, *[np.nan] * len(self.levels))
@@ -84,7 +89,7 @@ def _range(values: Float) -> tuple[float, float]:
 
 def _curve(axis: Axis, values: Float) -> str:
     """Return a curve with its rug; values apart from the curve stand to the right of it."""
-    left, top, bottom, slot = 48.0, 10.0, 140.0, 46.0
+    left, top, bottom, slot = 48.0, 10.0, 140.0, 50.0
     aside, n = axis.labels[len(axis.numbers) :], len(axis.numbers)
     right = WIDTH - 8 - slot * len(aside)
     low, high = _range(values)
@@ -164,9 +169,9 @@ def _heat_map(across: Axis, up: Axis, values: Float) -> str:
     """Return shaded cells, the first column from left to right, the second from the bottom up."""
     values = values[:MOST_ROWS, :MOST_ROWS]
     (n, m), left, top = values.shape, 84.0, 22.0
-    xs = left + _edges(across, n, WIDTH - 8 - left, 44.0)
+    xs = left + _edges(across, n, WIDTH - 8 - left, 50.0)
     bottom = top + max(170.0, 13.0 * m if up.levels else 0.0)
-    ys = bottom - _edges(up, m, bottom - top, 16.0)
+    ys = bottom - _edges(up, m, bottom - top, 18.0)
 
     def parts() -> Iterator[str]:
         yield from _shades(values, xs, ys)
