@@ -320,7 +320,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._order_in_html()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         return {kind: text + self._order_in_html() * (kind == "text/html") for kind, text in bundle.items()}
 

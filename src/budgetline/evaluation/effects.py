@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -61,12 +60,12 @@ class Effect(Tabular):
         values = np.moveaxis(self.values, -1, 0) if self.outputs else self.values[None]
         return zip(self.outputs or ("",), values, strict=True)
 
-    def to_dict(self) -> dict[str, list[Any]]:
+    def to_dict(self) -> dict[str, list[object]]:
         """Return the effect as plain columns, one row per point and score; ``number`` is NaN where there is none."""
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         grid = [(i, j) for i in range(len(first)) for j in range(len(second))]
         (points, numbers), (others, beside) = ((axis.labels, axis.all_numbers) for axis in (first, second))
-        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
         for output, values in self.by_output():
             flat = values.ravel().tolist()
             rows = [
@@ -127,7 +126,7 @@ class Effects(Tabular):
         """Return the effect of a column, or of a pair ("a × b")."""
         return {effect.name: effect for effect in self.effects}[name]
 
-    def to_dict(self) -> dict[str, list[Any]]:
+    def to_dict(self) -> dict[str, list[object]]:
         """Return all effects as plain columns, as :meth:`Effect.to_dict` does."""
         parts = [effect.to_dict() for effect in self.effects]
         return {name: [entry for part in parts for entry in part[name]] for name in COLUMNS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,7 +37,7 @@ def effects_in_report(model: AnytimeModel) -> tuple[tuple[Effect, ...], int]:
     return tuple(found), len(parts)
 
 
-def with_rugs(effects: tuple[Effect, ...], fitted: object, X: Any) -> tuple[Effect, ...]:
+def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[Effect, ...]:
     """Replace the knots of numbers by quantiles of the data."""
     model, X = model_and_table(fitted, X)
     if sparse.issparse(X):
