@@ -40,7 +40,7 @@ class Effort:
 
     names: tuple[str, ...] = (
         "heart", "heart, splines", "thyroid", "NHANES", "NHANES, 500 rows", "spam", "spam, splines",
-        "spam, splines, 800 rows", "physionet", "bank", "physionet, splines",
+        "spam, splines, 800 rows", "physionet", "bank",
     )  # fmt: skip
     splits: int = 3
     alphas: tuple[float, ...] = tuple((10.0 ** np.arange(-5, 0.6, 0.5)).tolist())

@@ -6,8 +6,8 @@ or its square is, so they are checked instead, and X is read once less. :func:`r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from numbers import Integral, Real
 from typing import Any
@@ -25,6 +25,8 @@ from budgetline.budgets import check_number, floats_of
 from budgetline.messages import cut, shown, some
 
 Frame = nw.DataFrame[Any]
+AUTO = "auto"
+"""In place of the names of available groups: those that each row has."""
 
 
 class RowError(ValueError):
@@ -66,11 +68,28 @@ def column_names(X: object) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """The columns of the table that a model was fitted on: their names, or None for arrays, and their number."""
+    """The columns of the table that a model was fitted on: their names, or None for arrays, and their number.
+
+    ``group_of`` names the groups of columns, for errors.
+    """
 
     estimator: str
     names: tuple[str, ...] | None
     n_features: int
+    group_of: Mapping[str, str] = field(default_factory=dict)
+
+    def labels(self, columns: Positions) -> list[str]:
+        """Return what errors call the columns at these positions."""
+        return [str(d) if self.names is None else self.names[d] for d in columns.tolist()]
+
+    def find(self, wanted: Sequence[str], names: Sequence[str]) -> Positions:
+        """Return the positions of the wanted columns among names; one that is not there is an error."""
+        position = {name: k for k, name in enumerate(names)}
+        for name in wanted:
+            if name not in position:
+                group = f" of group {shown(self.group_of[name])}" if name in self.group_of else ""
+                raise ValueError(f"column {shown(name)}{group} is missing: {self.estimator} was fitted with it")
+        return np.array([position[name] for name in wanted], dtype=np.intp)
 
     def check(self, names: Sequence[str] | None, n_features: int) -> None:
         """Raise an error unless columns are the known ones; without names their number counts."""
@@ -267,22 +286,21 @@ def check_weight(sample_weight: object, n_samples: int) -> Float | None:
     return weight
 
 
-def prediction_table(known: KnownColumns, X: object, columns: Positions) -> Table:
+def prediction_table(known: KnownColumns, X: object, columns: Positions, *, gaps: bool = False) -> Table:
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
-    The other columns are not read: expensive ones may not have been computed, hold NaN, or be missing from a frame.
+    Columns of a frame are found by their names, in any order. The other columns are not read: expensive ones may not
+    have been computed, hold NaN, or be missing from a frame. With ``gaps``, values may be missing: they are NaN.
     """
-    labels = [str(d) if known.names is None else known.names[d] for d in columns]
-    frame, names = _frame(X), column_names(X)
-    if known.names is None or frame is None or names is None or not set(labels) <= set(names) < set(known.names):
+    labels, names = known.labels(columns), column_names(X)
+    if known.names is None or names is None:
         table = check_table(X, known)
-    else:  # a frame without columns that are not needed
-        if list(names) != [name for name in known.names if name in set(names)]:
-            raise ValueError("The feature names should match those that were passed during fit: their order differs")
-        table, position = _not_empty(frame), {name: k for k, name in enumerate(names)}
-        columns = np.array([position[label] for label in labels], dtype=np.intp)
+    else:
+        columns = known.find(labels, names)
+        table = check_table(X)
     everything = np.array_equal(columns, np.arange(table.shape[1]))
-    return check_finite(numbers_of(table, None if everything else columns), labels)
+    numbers = numbers_of(table, None if everything else columns)
+    return numbers if gaps else check_finite(numbers, labels)
 
 
 def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
@@ -325,7 +343,8 @@ def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
 
 def check_choice(budget: object, stage: object, available: object, n_stages: int, names: Sequence[str]) -> None:
     """Check the keywords that say how much of the model a prediction may use."""
-    if sum(v is not None for v in (budget, stage, available)) > 1:
+    by_row = isinstance(available, str) and available == AUTO
+    if sum(v is not None for v in (budget, stage, None if by_row else available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
     if budget is not None:
         check_number("budget", budget, "cost", ge=0)
@@ -334,9 +353,9 @@ def check_choice(budget: object, stage: object, available: object, n_stages: int
             raise TypeError(f"stage must be an integer, got {shown(stage)}")
         if not 0 <= int(stage) <= n_stages:
             raise ValueError(f"stage must be between 0 and {n_stages}, got {stage}")
-    if available is not None:
+    if available is not None and not by_row:
         if isinstance(available, str) or not isinstance(available, Iterable):
-            raise TypeError(f"available must be a collection of group names, got {shown(available)}")
+            raise TypeError(f"available must be a collection of group names or 'auto', got {shown(available)}")
         known = set(names)
         if unknown := [name for name in available if str(name) not in known]:
             raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")

@@ -77,7 +77,7 @@ def test_only_the_columns_that_were_bought_are_read(model):
 @pytest.mark.parametrize("model", models(), ids=repr)
 def test_files_keep_the_encoding(model, tmp_path):
     found, X = fitted(model)
-    save(found, tmp_path / "m")
+    save(found, tmp_path / "m", rows=True)
     again = load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict(X), found.predict(X))
     np.testing.assert_array_equal(again.predict(X, available=["visit"]), found.predict(X, available=["visit"]))
@@ -213,3 +213,57 @@ def test_wrong_raw_values_are_faults_that_say_what_is_wrong():
     assert "expected 1 values" in str(answer.faults["money"])
     assert "no value for column 'day'" in str(answer.faults["visit"])
     assert answer.groups == ()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_pairs_follow_from_their_columns_when_a_model_is_run(workers):
+    X, _, label = table()
+    encoding = Encoding("spline", interactions=4)
+    found = AnytimeClassifier(GROUPS, encoding=encoding, alpha=1e-3, rule="score").fit(X, label)
+    pairs = [name for name in found.sequence_.groups if "×" in name]
+    assert pairs
+    with AnytimeRunner(found, extractors(), mode="thread", workers=workers) as runner:
+        for i in range(6):
+            answer = runner.predict(X.iloc[i])
+            np.testing.assert_allclose(answer.probabilities, found.predict_proba(X.iloc[[i]])[0], rtol=1e-10)
+            assert answer.groups == found.sequence_.groups
+            assert answer.spent == found.sequence_.cumulative_costs[-1]
+        many = runner.predict_many([X.iloc[i] for i in range(6)])
+        np.testing.assert_allclose(many.probabilities, found.predict_proba(X.iloc[:6]), rtol=1e-10)
+    broken = extractors() | {"money": lambda row: 1 / 0}
+    with AnytimeRunner(found, broken) as runner:
+        answer = runner.predict(X.iloc[0])
+        there = [name for name in found.sequence_.groups if "income" not in name and name != "money"]
+        assert list(answer.groups) == there
+        expected = found.predict_proba(X.iloc[[0]], available=there)[0]
+        np.testing.assert_allclose(answer.probabilities, expected, rtol=1e-10)
+        for name in set(pairs) - set(there):
+            assert "requires 'money'" in str(answer.faults[name])
+    with pytest.raises(ValueError, match="follows from others"):
+        AnytimeRunner(found, extractors() | {pairs[0]: lambda row: 1})
+
+
+@pytest.mark.parametrize("interactions", [0, 4])
+@pytest.mark.parametrize("kind", [AnytimeRegressor, AnytimeClassifier])
+def test_rows_are_answered_from_the_groups_that_they_have(kind, interactions):
+    """A group is missing where all of its raw columns are; a pair where a group of its columns is."""
+    X, score, label = table()
+    found = kind(GROUPS, encoding=Encoding("spline", interactions=interactions), alpha=1e-2, rule="score")
+    found.fit(X, label if kind is AnytimeClassifier else score)
+    new = X.iloc[:40].copy()
+    rng = np.random.default_rng(SEED)
+    away = {name: rng.random(40) < 0.4 for name in GROUPS.names}
+    for name, columns in zip(GROUPS.names, GROUPS.columns, strict=True):
+        new[list(columns)] = new[list(columns)].astype(object)
+        new.loc[away[name], list(columns)] = None
+    method = "predict_proba" if kind is AnytimeClassifier else "predict"
+    answers = getattr(found, method)(new, available="auto")
+    of_column = {column: name for name, columns in zip(GROUPS.names, GROUPS.columns, strict=True) for column in columns}
+    for i in range(40):
+        there = []
+        for name in found.sequence_.groups:
+            parents = [of_column[c] for c in name.split(" × ")] if "×" in name else [name]
+            raw = [list(GROUPS.columns[GROUPS.names.index(p)]) for p in parents]
+            if all(new.iloc[i][columns].notna().any() for columns in raw):
+                there.append(name)
+        np.testing.assert_allclose(answers[i], getattr(found, method)(new.iloc[[i]], available=there)[0], rtol=1e-8)

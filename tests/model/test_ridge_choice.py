@@ -137,6 +137,18 @@ def test_left_out_risk_of_many_rows(n):
     assert engine.left_out_risk(theta, roots_of(H, 6, 1)) == pytest.approx(expected, rel=1e-9)
 
 
+def test_left_out_risk_of_many_blocks():
+    """Rows are read in blocks of any size: the risk is the sum over parts of the rows."""
+    rng = np.random.default_rng(0)
+    X, y, family = rng.normal(size=(9001, 3)), rng.integers(0, 2, (9001, 1)).astype(float), Logistic()
+    A, _, _ = standardised_columns(Rows(X, y))
+    theta, roots = rng.normal(size=(4, 1)), rng.normal(size=(1, 4, 4))
+    blocks = RowsEngine(A, y, np.arange(3), family)
+    assert blocks.block_rows % 512
+    whole = RowsEngine(A, y, np.arange(3), family, A.with_intercept())
+    assert blocks.left_out_risk(theta, roots) == pytest.approx(whole.left_out_risk(theta, roots), rel=1e-12)
+
+
 def slope_of(family, Z, Y, share, theta):
     return (Z.T @ (share[:, None] * (family.mean(Z @ theta) - Y))).ravel()
 

@@ -504,8 +504,8 @@ def test_any_subset_of_heart_is_answered_nearly_as_well_as_by_a_refit():
     """Measured on training data, as a share of the null model's log loss."""
     found = np.array(list(heart_subsets(lambda names: [{name} for name in names])))
     approximate, exact = found.T
-    assert np.all(approximate >= exact - 1e-9)
+    assert np.all(approximate >= exact - 2e-4)  # a refit has the least loss with the ridge, not without
     assert np.all(approximate < 1)
     excess = approximate - exact
-    assert excess.mean() < 0.01
-    assert excess.max() < 0.03
+    assert excess.mean() < 0.001
+    assert excess.max() < 0.01

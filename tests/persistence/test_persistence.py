@@ -170,7 +170,7 @@ def case(name):
 
 
 def trip(model, folder):
-    budgetline.save(model, folder / "model")
+    budgetline.save(model, folder / "model", rows=True)
     return budgetline.load(folder / "model")
 
 
@@ -262,7 +262,7 @@ def test_a_frame_may_lack_what_was_not_bought(tmp_path):
     found = trip(model, tmp_path)
     few = X[["ä", "e"]]
     assert_same(found.predict(few, available=["x"]), model.predict(few, available=["x"]))
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match="column 'c' of group"):
         found.predict(X.rename(columns={"c": "k"}))
 
 
@@ -756,7 +756,7 @@ def forged(data, rng):
 def test_every_part_is_needed_and_of_its_type(name, tmp_path):
     """What is missing, more, of another type or of another shape is refused, and the error names it."""
     path = tmp_path / "model"
-    budgetline.save(case(name)[1], path)
+    budgetline.save(case(name)[1], path, rows=True)
     arrays, fields = decode(path.read_bytes(), "model")
 
     def check(arrays, fields, named):
@@ -853,7 +853,7 @@ def load_or_refuse(path):
 def test_bytes_that_changed_are_noticed(name, tmp_path):
     _, model = case(name)
     path, rng = tmp_path / "model", random.Random(name)
-    budgetline.save(model, path)
+    budgetline.save(model, path, rows=True)
     data, refused = path.read_bytes(), 0
     for _ in range(200):
         path.write_bytes(flipped(data, rng))
@@ -861,14 +861,14 @@ def test_bytes_that_changed_are_noticed(name, tmp_path):
         refused += found is None
         if found is not None:
             assert_same(found, model)
-    assert refused > 180
+    assert refused > 165  # the others are as they were: one in ten changes nothing
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_forged_files_are_refused_or_hold_a_model_that_works(name, tmp_path):
     X, model = case(name)
     path, rng = tmp_path / "model", random.Random(name)
-    budgetline.save(model, path)
+    budgetline.save(model, path, rows=True)
     data, refused = path.read_bytes(), 0
     for _ in range(100):
         path.write_bytes(forged(data, rng))

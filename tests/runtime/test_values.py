@@ -74,7 +74,7 @@ def ridge(model, groups, rows):
     targets = TARGETS if model is fitted("several targets") else Y
     found = reference.standardise(X, targets, weight)
     columns = [d for name in groups for d in COLUMNS[name]]
-    weights = reference.fit(found.Xs, found.Yc, found.w, columns, getattr(model, "alpha_", None) or model.alpha)
+    weights = reference.fit(found.Xs, found.Yc, found.w, columns, model.model_.alpha)
     return found.y_mean + (rows - found.x_mean) / found.x_scale @ weights
 
 

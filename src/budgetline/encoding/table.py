@@ -10,7 +10,7 @@ from itertools import chain, count, pairwise
 
 import numpy as np
 
-from budgetline.arrays import Float, Positions
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.encoding.encoders import Encoder, NumberEncoder
 from budgetline.encoding.raw import RawTable, known_table
 from budgetline.groups import Layout
@@ -114,6 +114,23 @@ class TableEncoding:
         """Return design columns (n, len(columns)) of data like those of the fit; other columns need not be there."""
         needed = self.read_for(columns).tolist()
         return self.encode(known_table(X, self.source.names, self.source.n_features, needed), columns)
+
+    def groups_there(self, X: object, groups: Positions) -> Mask:
+        """Return which groups each row of data has, shape (n, len(groups)): not all of their columns are missing.
+
+        A row has a pair if it has the groups of both columns.
+        """
+        source, requires = self.source, self.source.groups.prices.requires
+        raw = {int(g): source.columns[g].tolist() for g in groups}
+        needed = sorted({d for columns in raw.values() for d in columns})
+        table = known_table(X, source.names, source.n_features, needed)
+        gaps = {d: table.column(d, str(d) if source.names is None else source.names[d]).missing for d in needed}
+        there = np.ones((table.n_rows, len(raw)), dtype=bool)
+        for k, (g, columns) in enumerate(raw.items()):
+            parts = [columns] if columns else [raw[h] for h in requires[g] if raw[h]]
+            for part in parts:
+                there[:, k] &= ~np.all([gaps[d] for d in part], axis=0)
+        return there
 
     def encode(self, table: RawTable, columns: Positions | None = None) -> Float:
         """Return design columns (n, len(columns)), ascending, None: all; only what they need is read."""

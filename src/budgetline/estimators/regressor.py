@@ -225,6 +225,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
 
         Only the columns that the chosen model uses are read: the others may be NaN, or missing from a data frame.
+        Columns of a frame are found by their names, in any order; arrays have the columns of ``fit``.
 
         Parameters
         ----------
@@ -233,10 +234,12 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
             Use the longest prefix of the sequence that costs no more.
         stage : int, optional
             Use the first ``stage`` groups; 0 is the training mean.
-        available : collection of group names, optional
+        available : collection of group names, or "auto", optional
             Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
             exact for every subset; for other losses the prefixes are exact, and any other subset is answered from a
             quadratic model of the risk around a fitted stage. Groups not in the sequence add nothing.
+            With "auto", each row is answered from the groups that it has: those whose columns are not all missing (NaN
+            or null). A budget or a stage then limits these groups. A group that a row has only in part is an error.
 
         Returns
         -------

@@ -15,6 +15,7 @@ from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
+from budgetline.model.gaps import groups_there
 from budgetline.model.stages import Available, LinearModel, StagedModel
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
@@ -108,8 +109,10 @@ class AnytimeModel:
     @cached_property
     def columns(self) -> KnownColumns:
         """The columns of the table that the model was fitted on."""
-        source = self.source
-        return KnownColumns(self.estimator, source.names, source.n_features)
+        source, names = self.source, self.source.names or ()
+        owners = zip(self.groups.names, source.columns, strict=True)
+        group_of = {names[d]: group for group, columns in owners for d in columns if names}
+        return KnownColumns(self.estimator, source.names, source.n_features, group_of)
 
     @property
     def source(self) -> Layout:
@@ -124,7 +127,12 @@ class AnytimeModel:
     def scores(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups."""
+        """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups.
+
+        With ``available="auto"`` each row is scored from the groups that it has, of those that budget or stage allow.
+        """
+        if isinstance(available, str):
+            return self._scores_by_row(X, self.stages.last_stage(budget, stage, available))
         model = self.stages.choose(budget, stage, available)
         table = self._table(X, model.columns)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
@@ -166,6 +174,16 @@ class AnytimeModel:
 
     def __repr__(self) -> str:
         return f"AnytimeModel({self.estimator}, {self.n_stages} of {len(self.groups)} groups)"
+
+    def _scores_by_row(self, X: object, stage: int) -> Float:
+        """Return the scores of every row from those of the first groups that it has."""
+        columns, starts = self.stages.in_order(stage)
+        if self.encoding is not None:
+            there = self.encoding.groups_there(X, self.sequence.order[:stage])
+            design = self.encoding.table(X, np.sort(columns))[:, np.argsort(np.argsort(columns))]
+            return self.stages.pattern_scores(design, there)
+        table = prediction_table(self.columns, X, columns, gaps=True)
+        return self.stages.pattern_scores(table, groups_there(table, self.columns.labels(columns), starts))
 
     def _shaped(self, scores: Float) -> Float:
         return scores if self.target_shape else scores[:, 0]

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 
 from budgetline.messages import warn
+from budgetline.model.recalibration import Recalibration
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import QuadraticSubset
@@ -17,11 +18,16 @@ from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.engines import Engine
 from budgetline.threads import one_blas_thread
 
+SAMPLE_ROWS, SAMPLE_NUMBERS = 2000, 4 * 10**6
+"""Classifiers keep this many training rows, but not more numbers than this, to recalibrate the models of subsets."""
 
-def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float) -> StagedModel:
+
+def fit_generalised(
+    engine: Engine, recipe: Recipe, family: Family, tol: float, *, recalibrated: bool = True
+) -> StagedModel:
     """Run the greedy loop for a family; refit every stage to a gradient below ``tol`` · deviation of the targets.
 
-    The columns of the engine are those of ``recipe.by_group``.
+    The columns of the engine are those of ``recipe.by_group``. Without ``recalibrated``, no rows are kept.
     """
     unit = engine.y_spread if engine.y_spread > 0 else 1.0  # gradients are in units of the targets
     with one_blas_thread():
@@ -40,10 +46,20 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float) 
     mean, scale = engine.x_mean, engine.x_scale
     coef, intercept = in_user_units(path[:, 1:].transpose(0, 2, 1), columns, mean, scale, path[:, 0])
     ends = np.array([len(theta) - 1 for theta in objective.stages], dtype=np.intp)
-    subset = QuadraticSubset(expansions, engine.y_mean.size, family)
+    rows = _recalibration(engine, objective, recipe.alpha) if recalibrated and family.loss == "log_loss" else None
+    subset = QuadraticSubset(expansions, engine.y_mean.size, family, rows)
     names, costs = tuple(recipe.names[g] for g in order), recipe.prices.steps(order)
     sequence = GroupSequence(order, names, costs, gains, objective.null_value)
     return StagedModel(sequence, recipe.names, coef, intercept, null, columns, ends, subset, mean, scale)
+
+
+def _recalibration(engine: Engine, objective: GeneralisedLinear, alpha: float) -> Recalibration | None:
+    """Sample rows of the chosen columns; None where every subset is a prefix."""
+    columns = 1 + objective.columns
+    if len(objective.stages) < 2:
+        return None
+    sample = engine.sample(columns, min(SAMPLE_ROWS, SAMPLE_NUMBERS // columns.size + 1))
+    return Recalibration(sample.values.astype(np.float32), sample.weight, alpha)
 
 
 def _warn_if_drowned(objective: GeneralisedLinear, engine: Engine) -> None:

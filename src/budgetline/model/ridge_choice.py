@@ -18,6 +18,8 @@ from budgetline.threads import one_blas_thread
 
 MOST_SQUARED, MOST_SCORES = 8192, 4096
 """The smaller of rows and columns may be at most this, for squared error and for other losses."""
+FEWEST_ROWS = 10
+"""With fewer rows a criterion says little."""
 CHEAP = 1000
 """Whether a constant that was given is far off is looked at for up to this many columns."""
 HARM = 3.0
@@ -41,7 +43,7 @@ def warn_if_overfitted(recipe: Recipe, moments: Moments) -> None:
 
     Looked at only where half as many columns as rows make that possible, and their spectrum costs little.
     """
-    if not (recipe.alpha > 0 and moments.n_samples < 2 * moments.n_features <= 2 * CHEAP):
+    if not (recipe.alpha > 0 and FEWEST_ROWS <= moments.n_samples < 2 * moments.n_features <= 2 * CHEAP):
         return
     spectrum = spectrum_of(moments, recipe)
     best = spectrum.alpha()

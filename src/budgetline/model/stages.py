@@ -17,7 +17,7 @@ from budgetline.statistics.moments import Moments
 
 RowFunction = Callable[[Float, slice], Array]
 Available = Collection[str] | None
-"""Names of the groups that a prediction may use; None where another choice is made."""
+"""Names of the groups that a prediction may use, or "auto": those that each row has; None: another choice is made."""
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""
@@ -152,21 +152,65 @@ class StagedModel:
         count = int(in_sequence.sum())
         if in_sequence[:count].all():
             return self.at_stage(count)
-        widths = np.diff(self.column_ends, prepend=0)
-        W, level = self.subset.solve(in_sequence, widths)
-        coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
-        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, widths)]))
+        return self._in_user_units(in_sequence, *self.subset.solve(in_sequence, np.diff(self.column_ends, prepend=0)))
 
     def choose(self, budget: float | None, stage: int | None, available: Available) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
         if isinstance(available, Iterator):
             available = list(available)  # an iterator can be read only once
+        last = self.last_stage(budget, stage, available)
+        return self.at_stage(last) if available is None else self.of_groups(available)
+
+    def last_stage(self, budget: float | None, stage: int | None, available: Available) -> int:
+        """Check the keywords of ``predict`` and return the stage that budget or stage allow; without any, the last."""
         check_choice(budget, stage, available, self.n_stages, self.names)
-        if available is not None:
-            return self.of_groups(available)
         if budget is not None:
-            return self.at_stage(self.sequence.stage_at(float(budget)))
-        return self.at_stage(self.n_stages if stage is None else int(stage))
+            return self.sequence.stage_at(float(budget))
+        return self.n_stages if stage is None else int(stage)
+
+    def in_order(self, stage: int) -> tuple[Positions, Positions]:
+        """Return the columns of the first groups, group after group, and where each group begins among them."""
+        ends = self.column_ends[:stage]
+        return self.columns[: ends[-1] if stage else 0], np.concatenate([[0], ends])[:stage].astype(np.intp)
+
+    def pattern_scores(self, table: Table, there: Mask) -> Float:
+        """Return the scores (n, P) of every row, from those of the first k groups that it has.
+
+        Rows that have the same groups are scored together, by the model of exactly these groups.
+
+        Parameters
+        ----------
+        table : array of shape (n, T)
+            The columns of the first k groups, group after group: those of ``in_order(k)``.
+        there : bool array of shape (n, k)
+            Which groups each row has; what the others hold does not matter.
+        """
+        k = there.shape[1]
+        packed, which = np.unique(np.packbits(there, axis=1), axis=0, return_inverse=True)
+        patterns = np.zeros((len(packed), self.n_stages), dtype=bool)
+        patterns[:, :k] = np.unpackbits(packed, axis=1, count=k)
+        columns, starts = self.in_order(k)
+        widths = np.diff(starts, append=columns.size)
+        rows = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(np.bincount(which.ravel()))[:-1])
+        scores = np.empty((there.shape[0], self.null_intercept.size))
+        for pattern, own, model in zip(patterns, rows, self.of_patterns(patterns), strict=True):
+            used = np.repeat(pattern[:k], widths)
+            block = table if len(packed) == 1 else table[own]
+            scores[own] = np.asarray(block[:, used] @ model.coef[:, columns[used]].T) + model.intercept
+        return scores
+
+    def of_patterns(self, patterns: Mask) -> Iterator[LinearModel]:
+        """Yield the models of many sets of groups, masks of shape (sets, stages); they are solved with shared work."""
+        prefix = (patterns == np.sort(patterns, axis=1)[:, ::-1]).all(axis=1)
+        widths = np.diff(self.column_ends, prepend=0)
+        others = self.subset.solve_many(patterns[~prefix], widths)
+        for pattern, exact in zip(patterns, prefix.tolist(), strict=True):
+            yield self.at_stage(int(pattern.sum())) if exact else self._in_user_units(pattern, *next(others))
+
+    def _in_user_units(self, in_sequence: Mask, W: Float, level: Float) -> LinearModel:
+        coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
+        widths = np.diff(self.column_ends, prepend=0)
+        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, widths)]))
 
 
 def in_user_units(W: Float, columns: Positions, mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:

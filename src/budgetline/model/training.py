@@ -272,7 +272,7 @@ class SourceTraining:
             _check_mass(mass, self.classes, self.fold[1])
         engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes, recipe.weights)
         recipe = with_alpha_of_engine(recipe, engine, self.family)
-        stages = fit_generalised(engine, recipe, self.family, self.tol)
+        stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=self.fold is None)
         return Fitted(stages, found, recipe.alpha, learned={"n_passes_": self.passes.count})
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:

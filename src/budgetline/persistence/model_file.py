@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of
@@ -23,11 +24,11 @@ def check_model(model: Any, purpose: str) -> AnytimeModel:
     return as_model(model)
 
 
-def save(model: Any, path: PathName) -> None:
+def save(model: Any, path: PathName, *, rows: bool = False) -> None:
     """Write a fitted model to one file, in full or not at all.
 
     The file holds settings, groups, the sequence, the models of all stages, and what predictions from any groups and
-    ``partial_fit`` need. It holds no code.
+    ``partial_fit`` need. It holds no code, and no training rows unless you ask for them.
 
     Parameters
     ----------
@@ -36,6 +37,9 @@ def save(model: Any, path: PathName) -> None:
         your own, is left out with a warning. A :class:`ConvexLoss` is refused: predictions need its functions.
     path : path
         If it cannot be written, what was there before is still there.
+    rows : bool
+        Whether the file of a classifier holds the training rows that it keeps: up to 2,000, without targets. They
+        calibrate predictions from sets of groups that are no prefix of the sequence; others do not need them.
 
     Examples
     --------
@@ -49,6 +53,7 @@ def save(model: Any, path: PathName) -> None:
     """
     fitted = check_model(model, "save")
     record = record_of_model(fitted)
+    record = record if rows else replace(record, rows=None, row_weight=None)
     fields, arrays = plain_of(record), arrays_of(record)
     try:
         estimator_of(from_parts(ModelRecord, fields, arrays))  # what could not be read back is not written

@@ -26,6 +26,7 @@ from budgetline.groups import Layout
 from budgetline.groups.record import StoredGroups, check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.recalibration import Recalibration
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
@@ -52,6 +53,7 @@ SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
 Bytes = NDArray[np.uint8]
+Single = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Expansions:
 class ModelRecord:
     """A fitted estimator as a file holds it.
 
-    ``U``, ``z`` and ``kept``, or ``H``, ``theta`` and ``gradient``, are for predictions from any subset of the groups.
+    ``U``, ``z`` and ``kept``, or ``H``, ``theta`` and ``gradient``, are for predictions from any subset of the groups;
+    ``rows``, some training rows of the columns of the sequence, standardised, recalibrate those of a classifier.
     """
 
     estimator: str
@@ -96,6 +99,8 @@ class ModelRecord:
     H: Annotated[tuple[Float, ...], Shape("width width")] = ()
     theta: Annotated[tuple[Float, ...], Shape("width")] = ()
     gradient: Annotated[tuple[Float, ...], Shape("width")] = ()
+    rows: Annotated[Single | None, Shape("sample columns")] = None
+    row_weight: Annotated[Float | None, Shape("sample")] = None
     moments: Annotated[Bytes | None, Shape("*")] = None
     fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
     cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
@@ -186,7 +191,7 @@ def _subset_parts(stages: StagedModel) -> dict[str, Any]:
         return {"subset": Expansions((), ()), "U": subset.U, "z": subset.z, "kept": subset.kept}
     if not isinstance(subset, QuadraticSubset):
         raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
-    around = subset.expansions
+    around, sample = subset.expansions, subset.recalibration
     # sums are taken in the order of memory: to the last bit, products depend on it
     by_column = tuple(e.H.flags.f_contiguous and not e.H.flags.c_contiguous for e in around)
     return {
@@ -194,6 +199,8 @@ def _subset_parts(stages: StagedModel) -> dict[str, Any]:
         "H": tuple(e.H.T if turned else e.H for e, turned in zip(around, by_column, strict=True)),
         "theta": tuple(e.theta for e in around),
         "gradient": tuple(e.gradient for e in around),
+        "rows": None if sample is None else sample.rows,
+        "row_weight": None if sample is None else sample.weight,
     }
 
 
@@ -235,9 +242,9 @@ def estimator_of(record: ModelRecord) -> Model:
     total, *folds = _moments(record, layout, family) or (None,)
     learned = _learned(record, layout, _chosen_by(settings, encoding))
     learned |= {"fold_moments_": tuple(folds)} if folds else {}
-    stages, shape, classes = _stages(record, layout, family), record.target_shape, record.classes
     fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
     alpha = float(fixed) if record.alpha is None else record.alpha
+    stages, shape, classes = _stages(record, layout, family, alpha), record.target_shape, record.classes
     model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned, encoding)
     return cast(Model, ESTIMATORS[name].from_model(model))
 
@@ -289,7 +296,7 @@ def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
     return family
 
 
-def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
+def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -> StagedModel:
     groups, order, read = layout.groups, record.order.tolist(), layout.read
     if record.mean.size != read.size or not np.all(record.scale > 0):
         raise ValueError(f"mean and scale must have {read.size} entries, those of scale positive")
@@ -305,23 +312,23 @@ def _stages(record: ModelRecord, layout: Layout, family: Family) -> StagedModel:
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
     sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
     intercept, null_intercept = record.intercept.copy(), record.null_intercept.copy()
-    subset = (_quadratic if record.U is None else _linear)(record, columns.size, family)
+    subset = (_quadratic if record.U is None else _linear)(record, columns.size, family, alpha)
     parts = (coef, intercept, null_intercept, columns, ends)
     found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
     return found.embedded(read, layout.n_features)
 
 
-def _linear(record: ModelRecord, n_columns: int, family: Family) -> LinearSubset:
+def _linear(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> LinearSubset:
     U, z, kept = record.U, record.z, record.kept
     quadratic = record.H or record.subset != Expansions((), ()) or not isinstance(family, SquaredError)
-    if U is None or z is None or kept is None or quadratic:
+    if U is None or z is None or kept is None or quadratic or record.rows is not None:
         raise ValueError("U, z and kept go together, with squared error and without H and subset")
     if kept.size != n_columns or kept.sum() != len(U):
         raise ValueError(f"U and kept do not belong to the {n_columns} columns of the sequence")
     return LinearSubset(U, z, kept, record.null_intercept)
 
 
-def _quadratic(record: ModelRecord, n_columns: int, family: Family) -> QuadraticSubset:
+def _quadratic(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> QuadraticSubset:
     stages, turned = record.subset.stages, record.subset.by_column
     if not stages or stages[-1] != record.order.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
         raise ValueError("U is missing, or the stages of subset do not increase to the last one")
@@ -338,7 +345,19 @@ def _quadratic(record: ModelRecord, n_columns: int, family: Family) -> Quadratic
                 raise ValueError(f"H{k} is not the second derivative of a convex function")
     matrices = (H.T if by_column else H for H, by_column in zip(record.H, turned, strict=True))
     around = tuple(map(Expansion, stages, matrices, record.theta, record.gradient))
-    return QuadraticSubset(around, n_scores, family)
+    return QuadraticSubset(around, n_scores, family, _recalibration(record, n_columns, family, alpha))
+
+
+def _recalibration(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> Recalibration | None:
+    """Return the sample of rows of a classifier; files of version 0.1 have none."""
+    rows, weight = record.rows, record.row_weight
+    if rows is None and weight is None:
+        return None
+    if rows is None or weight is None or family.loss != "log_loss" or rows.shape[1] != n_columns:
+        raise ValueError(f"rows and row_weight are not those of a classifier with {n_columns} columns in its sequence")
+    if np.any(weight < 0) or abs(weight.sum() - 1) > 1e-6:
+        raise ValueError("row_weight must not be negative and must sum to one")
+    return Recalibration(rows, weight, alpha)
 
 
 def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
 from budgetline.runtime.lanes import Call, Lane
 from budgetline.runtime.scoring import ManyRows, OneRow, SubsetModel, SubsetModels, leading
-from budgetline.runtime.steps import Step
+from budgetline.runtime.steps import Derived, Step
 
 log = logging.getLogger("budgetline.runtime")
 
@@ -141,7 +141,11 @@ class Request:
         """Pass over the groups that cannot be computed or would be late; return the next one if it can start now."""
         while self._next < len(self._setup.steps):
             step = self._setup.steps[self._next]
-            if not self._known >> self._next & 1 and step.extractor is not None and not self._lacks(step):
+            if step.derived is not None:
+                if any(j in self._running for j in step.requires):
+                    return None
+                self._derive(step, step.derived)
+            elif not self._known >> self._next & 1 and step.extractor is not None and not self._lacks(step):
                 if self._spent + self._cost(step) > self._budget or any(j in self._running for j in step.requires):
                     return None
                 if self._deadline == inf or self._in_time(step):
@@ -149,6 +153,14 @@ class Request:
                 self._skipped.append(step.name)
             self._next += 1
         return None
+
+    def _derive(self, step: Step, derived: Derived) -> None:
+        """Take the values that follow from groups that are there, for the inputs that have all of these."""
+        if self._lacks(step):
+            return
+        lacking = sorted({row for j in step.requires for row in self._features.lacking.get(j, ())})
+        self._features.put(self._next, derived.values(self._features.values), lacking)
+        self._have |= 1 << self._next
 
     def _in_time(self, step: Step) -> bool:
         """Return whether the next group, started now, and the model that it needs would be there at the deadline."""

@@ -133,6 +133,10 @@ class OneRow:
         """Take the values (1, width) of the group at this step."""
         self._x[:, self._ends[position] : self._ends[position + 1]] = values
 
+    def values(self, position: int) -> Float:
+        """Return the values (1, width) of the group at this step."""
+        return self._x[:, self._ends[position] : self._ends[position + 1]]
+
     def scores(self, groups: int, choose: Choose) -> Float:
         """Return the scores (1, P) of the model for these groups."""
         model = choose(groups)
@@ -152,6 +156,10 @@ class ManyRows:
         self._tables[position] = values
         if lacking:
             self.lacking[position] = lacking
+
+    def values(self, position: int) -> Float:
+        """Return the table (n, width) of the group at this step."""
+        return self._tables[position]
 
     def scores(self, groups: int, choose: Choose) -> Float:
         """Return the scores (n, P); each row is scored from the groups that it has."""

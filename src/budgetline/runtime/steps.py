@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,28 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.budgets import check_number
+from budgetline.encoding.table import Pair
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
 from budgetline.runtime.values import ColumnReader, RawReader, Reader
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What follows from the values of other steps: the products of a pair of columns.
+
+    ``steps`` are those of both columns, ``places`` where the columns are among the values of these steps.
+    """
+
+    pair: Pair
+    steps: tuple[int, int]
+    places: tuple[slice, slice]
+
+    def values(self, of_step: Callable[[int], Float]) -> Float:
+        """Return the products (n, width), given the values (n, …) of steps."""
+        return self.pair.encode(*(of_step(j)[:, place] for j, place in zip(self.steps, self.places, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -35,9 +52,13 @@ class Step:
     """Numbers and amounts of the costs that it shares with other groups; the first group that is started pays."""
     requires: tuple[int, ...]
     """Earlier steps that must have been answered before this one is started."""
+    derived: Derived | None = None
+    """How the values follow from those of other steps, so that nothing is computed."""
 
     def known(self, values: object, n: int | None) -> Float:
         """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
+        if self.derived is not None:
+            raise ValueError(f"group {shown(self.name)} follows from others: it cannot be known by itself")
         read = checked(self.reader, values, n)
         if isinstance(read, Result) and read.faults:
             first = read.faults[min(read.faults)]
@@ -58,9 +79,12 @@ def steps_of(
     check_mapping("seconds", times, "seconds", model.groups.names)
     steps = []
     for g, name in zip(order, model.sequence.groups, strict=True):
-        if name not in extractors:
+        derived = _derived(model, g)
+        if derived is None and name not in extractors:
             raise ValueError(f"no extractor for group {shown(name)}; give None if it is used only when it is known")
-        extractor = as_extractor(name, extractors[name], mode)
+        if derived is not None and name in extractors:
+            raise ValueError(f"group {shown(name)} follows from others: it takes no extractor")
+        extractor = None if derived is not None else as_extractor(name, extractors[name], mode)
         step = Step(
             name,
             float(prices.own[g]),
@@ -70,6 +94,7 @@ def steps_of(
             check_number(f"seconds of group {shown(name)}", times.get(name, 0.0), ge=0, finite=True),
             tuple((k, item.cost) for k, item in enumerate(prices.shared) if g in item.members),
             tuple(order.index(h) for h in prices.requires[g]) if prices.requires else (),
+            derived,
         )
         steps.append(step)
     return tuple(steps)
@@ -80,10 +105,26 @@ def _reader(model: AnytimeModel, g: int) -> Reader:
     own, names = model.layout.columns[g], model.layout.names
     if model.encoding is None:
         return ColumnReader(own, None if names is None else tuple(str(names[d]) for d in own))
-    raw = model.encoding.source.position[g].tolist()
+    raw = model.encoding.source.position[g].tolist()  # none for a pair, whose values are derived
     called, encoders = model.encoding.names, model.encoding.encoders
     by_name = model.source.names is not None
     return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw))
+
+
+def _derived(model: AnytimeModel, g: int) -> Derived | None:
+    """Return how the values of a group follow from those of others, None if it has columns of its own."""
+    if model.encoding is None or model.source.columns[g].size:
+        return None
+    encoding, order = model.encoding, model.sequence.order.tolist()
+    pair = encoding.pairs[g - (len(model.groups) - len(encoding.pairs))]
+    steps, places = [], []
+    for column in pair.columns:
+        h = next(h for h, raw in enumerate(model.source.position) if column in raw)
+        raw = model.source.position[h].tolist()
+        start = sum(encoding.encoders[k].width for k in raw[: raw.index(column)])
+        steps.append(order.index(h))
+        places.append(slice(start, start + encoding.encoders[column].width))
+    return Derived(pair, (steps[0], steps[1]), (places[0], places[1]))
 
 
 def check_model(fitted: object) -> AnytimeModel:

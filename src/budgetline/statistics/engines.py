@@ -16,6 +16,7 @@ from typing import Protocol
 
 from budgetline.arrays import Float, Positions
 from budgetline.statistics.curvature import Curvature
+from budgetline.statistics.samples import RowSample
 
 Ints = Positions
 
@@ -114,3 +115,6 @@ class Engine(Protocol):
 
     def at(self, columns: Ints, theta: Float) -> Point:
         """Return the point at θ (k, Q) for columns (k,), of which the first is 0."""
+
+    def sample(self, columns: Ints, most: int) -> RowSample:
+        """Return at most so many rows of columns of Z without the intercept, standardised."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +15,7 @@ from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
 from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.samples import RowSample, sample_of
 from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
@@ -129,9 +132,8 @@ class RowsEngine:
         Z, loss, (Q, k, m) = self.design(np.arange(len(theta))), self.loss, roots.shape
         pairs = [(q, r) for q in range(Q) for r in range(Q) if m > k or q == r]
 
-        def of(s: slice) -> Float:
-            first = s.start // self.block_rows * self.block_rows  # Z gives rows from the start of a block
-            block, y, weight = Z(slice(first, s.stop))[:, s.start - first :], self.targets[:, s], self.weight[s]
+        def part(block: Float, s: slice) -> Float:
+            y, weight = self.targets[:, s], self.weight[s]
             eta = (theta.T @ block).T
             with np.errstate(over="ignore", invalid="ignore"):
                 curvature, residual = loss.curvature(eta), y.T - loss.mean(eta)
@@ -145,10 +147,19 @@ class RowsEngine:
                 eta -= (G @ np.linalg.solve(rest, residual[..., None]))[..., 0]
                 return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
 
-        parts = [
-            slice(i, min(i + FEWEST_ROWS, s.stop)) for s in self.slices for i in range(s.start, s.stop, FEWEST_ROWS)
-        ]
-        return float(sum_in_threads(lambda stripe: added(of, stripe), parts)[0])
+        def of(s: slice) -> Float:  # a few rows of a block at a time: several scores take memory
+            block, starts = Z(s), range(s.start, s.stop, FEWEST_ROWS)
+            pieces = [slice(i, min(i + FEWEST_ROWS, s.stop)) for i in starts]
+            return sum((part(block[:, p.start - s.start : p.stop - s.start], p) for p in pieces), np.zeros(1))
+
+        return float(sum_in_threads(lambda stripe: added(of, stripe), self.slices)[0])
+
+    def sample(self, columns: Ints, most: int) -> RowSample:
+        """Return a sample of rows."""
+        X, index = self.A.X, self.order[columns - 1]
+        slices = [slice(None)] if sparse.issparse(X) else self.slices
+        parts = (sample_of(X[s], self.weight[s], index, most) for s in slices)
+        return reduce(add, parts).standardised(self.x_mean[index], self.x_scale[index])
 
     def design(self, columns: Ints) -> Blocks:
         """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""

@@ -19,6 +19,8 @@ from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
 from budgetline.statistics.rows_engine import RowsEngine, part_of
+from budgetline.statistics.samples import ChunkSample, RowSample
+from budgetline.statistics.sums import Statistic
 
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
@@ -156,7 +158,7 @@ class SourceEngine:
 
     def __init__(
         self,
-        total: Callable[[Any], Any],
+        total: Callable[[Statistic[Any]], Any],
         moments: Moments,
         order: Ints,
         loss: Loss,
@@ -198,6 +200,12 @@ class SourceEngine:
             self.saturated = found.saturated
         H = found.H[place][:, :, place]
         return replace(found, theta=found.theta[place], descent=found.descent[place], H=H)
+
+    def sample(self, columns: Ints, most: int) -> RowSample:
+        """Make one pass."""
+        index = self._order[columns - 1]
+        found: RowSample = self._total(ChunkSample(index, most))
+        return found.standardised(self.x_mean[index], self.x_scale[index])
 
     @property
     def _place(self) -> Ints:

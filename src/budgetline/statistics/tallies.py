@@ -96,31 +96,31 @@ class WithTally(Generic[S]):
 def _seen(chunk: Chunk) -> Seen:
     """Return the number of rows of a chunk and their hashes."""
     targets = _target_hashes(chunk)
-    table = None if chunk.X.shape[1] == 0 else _total(_mixed(targets + _hashes(chunk.X)))
+    table = None if chunk.X.shape[1] == 0 else _total(mixed(targets + table_hashes(chunk.X)))
     return Seen(chunk.n_rows, _total(targets), table)
 
 
 def row_hashes(chunk: Chunk) -> Hashes:
     """Return a hash of every row of a chunk: its features, targets and weight."""
-    return _mixed(_target_hashes(chunk) + _hashes(chunk.X))
+    return mixed(_target_hashes(chunk) + table_hashes(chunk.X))
 
 
 def _target_hashes(chunk: Chunk) -> Hashes:
-    targets = _hashes(chunk.y.reshape(chunk.n_rows, -1))
-    return targets if chunk.weight is None else _mixed(targets + chunk.weight.view(np.uint64))
+    targets = table_hashes(chunk.y.reshape(chunk.n_rows, -1))
+    return targets if chunk.weight is None else mixed(targets + chunk.weight.view(np.uint64))
 
 
-def _hashes(table: Table) -> Hashes:
+def table_hashes(table: Table) -> Hashes:
     """Return a hash of every row of an array or sparse matrix of numbers, or of labels."""
-    factors = _mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    factors = mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     if sparse.issparse(table):
         table = table.tocsr()
         rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
         found = np.zeros(table.shape[0], dtype=np.uint64)
         np.add.at(found, rows, _bits(table.data) * factors[table.indices])
-        return _mixed(found)
+        return mixed(found)
     numbers = _bits(table) if table.dtype.kind in "biuf" else _label_hashes(table)
-    return _mixed(np.einsum("nd,d->n", numbers, factors))
+    return mixed(np.einsum("nd,d->n", numbers, factors))
 
 
 def _bits(numbers: Array) -> Hashes:
@@ -137,7 +137,7 @@ def _label_hashes(labels: Array) -> Hashes:
     return np.fromiter(map(known.__getitem__, flat), dtype=np.uint64, count=len(flat)).reshape(labels.shape)
 
 
-def _mixed(values: Hashes) -> Hashes:
+def mixed(values: Hashes) -> Hashes:
     """Return hashes in which every bit depends on every bit of the values (multiply, shift, multiply, shift)."""
     values = values * np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
