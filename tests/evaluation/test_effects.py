@@ -8,7 +8,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, BudgetCurve, Encoding, FeatureGroups
+from budgetline import AnytimeClassifier, AnytimeRegressor, BudgetCurve, Encoding, FeatureGroups, load, save
 from budgetline.evaluation import effects_of
 
 EVIL = "<img src=x onerror='alert(1)'>"
@@ -148,6 +148,14 @@ def test_frames(backend):
     effects = AnytimeRegressor(encoding=SPLINES).fit(X, signal).effects()
     assert len(effects.to_frame(backend)) == sum(effect.values.size for effect in effects)
     assert len(effects.effects[0].to_frame(backend)) == effects.effects[0].values.size
+
+
+def test_a_loaded_model_has_the_same_effects(tmp_path):
+    X, signal = raw_table()
+    model = AnytimeClassifier(encoding=SPLINES).fit(X, signal > 0)
+    save(model, tmp_path / "m.budgetline")
+    again = load(tmp_path / "m.budgetline").effects(budget=3)
+    pd.testing.assert_frame_equal(again.to_frame(), model.effects(budget=3).to_frame())
 
 
 # -- notebooks -----------------------------------------------------------------------------------------------
