@@ -11,6 +11,8 @@ import budgetline.datasets
 ROOT = Path(__file__).parents[1]
 SPECIAL = (
     "data.Source",
+    "evaluation.Effects",
+    "evaluation.effects.Effect",
     "evaluation.oracle_curve",
     "evaluation.plateau",
     "objectives.ConvexLoss",

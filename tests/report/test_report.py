@@ -388,6 +388,7 @@ def test_reports_of_the_version_before_are_read():
     old = Report.from_json(text)
     record = json.loads(text)
     record["measure"]["folds_made"] = ""  # was not known then
+    record |= {"effects": [], "effects_in_all": 0}
     assert old.to_dict() == record
     assert old.headline == "It takes all 4.5 dollars to get most of the improvement."
     assert page_of(old).rows == markdown_rows(old.to_markdown())
@@ -428,6 +429,10 @@ def spoil(content, path, value):
         (["curves", 1, "errors"], [1.0], r"curves\[1\]\.errors must have \d+ entries, got 1"),
         (["curves", 1, "kind"], "training", "curves must be of different kinds"),
         (["curves"], [], "curves must hold one of kind 'training'"),
+        (["effects", 2, "values"], [1.0], r"effects\[2\]\.values must have 3 entries, got 1"),
+        (["effects", 2, "values", 0], None, r"effects\[2\]\.values\[0\] must be a finite number"),
+        (["effects", 2, "axes"], [], r"effects\[2\]\.axes must be one or two columns"),
+        (["effects", 2, "axes", 0, "numbers"], [], r"effects\[2\]\.axes must be one or two columns, each with points"),
         (["comparison", "methods"], [], r"comparison\.methods must not be empty"),
         (["comparison", "budgets"], [], r"comparison\.budgets must have 4 entries, got 0"),
         (["comparison", "methods", 1, "values"], [1.0], r"comparison\.methods\[1\]\.values must have 4 entries, got 1"),
@@ -562,10 +567,12 @@ def attacked():
 
 def test_names_cannot_break_out(attacked, heart_report):
     page, plain = page_of(attacked), page_of(heart_report)
+    assert set(page.tags) == set(plain.tags)
+    page, plain = (page_of(replace(report, effects=())) for report in (attacked, heart_report))
     # one row more or less per group or class is all that may differ
     rows = {"tr", "td", "th"}
     assert [t for t in page.tags if t not in rows] == [t for t in plain.tags if t not in rows]
-    assert {"schema": 1, **json.loads(page.scripts[0])} == attacked.to_dict()
+    assert {"schema": 1, **json.loads(page_of(attacked).scripts[0])} == attacked.to_dict()
     assert page.scripts[1] == plain.scripts[1]
     raw = re.search(r'id="record">(.*?)</script>', attacked.to_html(), re.DOTALL)[1]
     assert not re.search(r"[<>&\u2028\u2029]", raw)

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -13,6 +14,7 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
     BudgetCurve,
+    Encoding,
     budget_curve,
     cross_val_budget_curve,
     make_report,
@@ -271,6 +273,26 @@ def contrast(page, selector):
         linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
         light.append(linear @ [0.2126, 0.7152, 0.0722])
     return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_effects_stay_inside_their_pictures(width, scripts, visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"job": rng.choice(list("abc"), 300), "a rather long name": rng.lognormal(size=300)})
+    y = X["a rather long name"] * np.where(X["job"] == "a", 1, -1) + rng.normal(size=300)
+    X.loc[rng.random(300) < 0.2] = None
+    report = make_report(AnytimeRegressor(encoding=Encoding("spline", interactions=1)).fit(X, y))
+    page = visit(report, tmp_path, width, java_script_enabled=scripts)
+    assert page.locator(".effect svg").count() == len(report.effects) == 3
+    assert [page.locator(f".effect {kind}").count() > 0 for kind in ("polyline", ".rug", "rect", "path")] == [True] * 4
+    for picture in page.locator(".effect svg").all():
+        outer = picture.bounding_box()
+        for text in picture.locator("text").all():
+            inner = text.bounding_box()
+            assert outer["x"] - 4 <= inner["x"]
+            assert inner["x"] + inner["width"] <= min(outer["x"] + outer["width"], WIDTHS[width][0]) + 4
+            assert inner["y"] + inner["height"] <= outer["y"] + outer["height"] + 2
 
 
 def test_resizing_redraws(heart, visit, tmp_path):

@@ -26,6 +26,7 @@ from budgetline.encoding.pairs import Bins, bins_of
 from budgetline.encoding.raw import known_table, raw_table
 from budgetline.encoding.settings import as_encoding
 from budgetline.encoding.table import TableEncoding
+from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
@@ -100,6 +101,15 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
+
+    def effects(self, *, stage: int | None = None, budget: float | None = None) -> Effects:
+        """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
+
+        Numbers have a curve, levels a value each, pairs of columns a table. The score is that of ``decision_function``,
+        for regression that of ``predict`` (before the exponential of ``loss="poisson"``).
+        """
+        check_is_fitted(self)
+        return effects_of(self.model_, stage=stage, budget=budget)
 
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
@@ -306,6 +316,17 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
         for name, value in vars(self).items():
             if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
                 raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._order_in_html()
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return {kind: text + self._order_in_html() * (kind == "text/html") for kind, text in bundle.items()}
+
+    def _order_in_html(self) -> str:
+        """Return the sequence of a fitted model, for notebooks, below scikit-learn's diagram."""
+        return self.model_.sequence._repr_html_() if hasattr(self, "model_") else ""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

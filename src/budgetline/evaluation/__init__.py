@@ -4,6 +4,7 @@ from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictio
 from budgetline.evaluation.comparison import Comparison, compare, cross_val_budget_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.display import BudgetCurveDisplay
+from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.evaluation.metrics import NDCG, ndcg_score, with_positive
 
 __all__ = [
@@ -11,10 +12,12 @@ __all__ = [
     "BudgetCurve",
     "BudgetCurveDisplay",
     "Comparison",
+    "Effects",
     "budget_curve",
     "compare",
     "cross_val_budget_curve",
     "curve_of_predictions",
+    "effects_of",
     "ndcg_score",
     "oracle_curve",
     "plateau",

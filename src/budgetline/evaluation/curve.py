@@ -12,10 +12,11 @@ from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Float
 from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation, check_number, floats_of
+from budgetline.evaluation.pictures import steps
 from budgetline.messages import shown
 from budgetline.model.anytime import as_model
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.tables import Tabular, text_table
+from budgetline.tables import Tabular, html_table, text_table
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
@@ -153,13 +154,18 @@ class BudgetCurve(Tabular):
         return self.costs.size
 
     def __str__(self) -> str:
-        table = self.to_dict()
-        rows = [[c if isinstance(c, str) else f"{c:.6g}" for c in row] for row in zip(*table.values(), strict=True)]
-        return text_table(list(table), rows, left={0} if self.groups else ())
+        return text_table(list(self.to_dict()), self._cells(), left={0} if self.groups else ())
 
     def __repr__(self) -> str:
         change = f"{self.metric} {self.values[0]:.4g} → {self.values[-1]:.4g}"
         return f"BudgetCurve({len(self)} points, {change} at cost {self.total_cost:.6g})"
+
+    def _repr_html_(self) -> str:
+        return steps(self.costs, self.values) + html_table(list(self.to_dict()), self._cells())
+
+    def _cells(self) -> list[list[str]]:
+        rows = zip(*self.to_dict().values(), strict=True)
+        return [[cell if isinstance(cell, str) else f"{cell:.6g}" for cell in row] for row in rows]
 
 
 def explained_share(risks: Float) -> Float:

@@ -18,7 +18,8 @@ from budgetline.groups import parsing
 from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import read_groups, write_yaml
-from budgetline.messages import shown, some, warn
+from budgetline.messages import name_of, shown, some, warn
+from budgetline.tables import html_table
 
 Remainder = Literal["error", "drop"]
 
@@ -337,6 +338,11 @@ class FeatureGroups:
     def __repr__(self) -> str:
         n_columns, total = sum(map(len, self.columns)), self.prices.total
         return f"FeatureGroups({len(self)} groups, {n_columns} columns, total cost {total:.6g})"
+
+    def _repr_html_(self) -> str:
+        rows = zip(self.names, self.columns, self.costs.tolist(), strict=True)
+        cells = [[name, str(len(own)), some(map(str, own), of=name_of), f"{cost:.6g}"] for name, own, cost in rows]
+        return html_table(("group", "width", "columns", "cost"), cells)
 
 
 def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | None, n_features: int) -> FeatureGroups:

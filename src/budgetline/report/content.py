@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from budgetline.budgets import affordable
+from budgetline.evaluation.pictures import Axis
 from budgetline.messages import shown
 
 SCHEMA = 1
@@ -221,6 +223,30 @@ class Required:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """What a column, or a pair of columns, adds to a score at the last stage.
+
+    ``output`` names the score, if there are several; ``values`` go over the points of the column, for a pair over those
+    of the second column for each of the first.
+    """
+
+    group: str
+    axes: tuple[Axis, ...]
+    output: str
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.axes) not in (1, 2) or not all(map(len, self.axes)):
+            raise ValueError("axes must be one or two columns, each with points")
+        _check_length("values", self.values, prod(map(len, self.axes)))
+
+    @property
+    def name(self) -> str:
+        """The column, or both columns of a pair."""
+        return " × ".join(axis.column for axis in self.axes)
+
+
+@dataclass(frozen=True)
 class Content:
     """Everything that a report says; :class:`budgetline.Report` renders it."""
 
@@ -239,6 +265,8 @@ class Content:
     certificate: CertifiedShares | None = None
     shared: tuple[SharedBy, ...] = ()
     required: tuple[Required, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    effects_in_all: int = 0
 
     def __post_init__(self) -> None:
         kinds = [curve.kind for curve in self.curves]

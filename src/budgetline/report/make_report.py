@@ -28,6 +28,7 @@ from budgetline.optimality.certificate import SHOWN
 from budgetline.progress import Progress
 from budgetline.report import content
 from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING
+from budgetline.report.effects import effects_in_report, with_rugs
 from budgetline.report.report import Report
 from budgetline.sequencing import RandomOrder
 from budgetline.statistics import Moments
@@ -130,6 +131,7 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
     kind = "regression" if model.classes is None else "classification"
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     rows = None if model.moments is None else model.moments.n_samples
+    effects, n_effects = effects_in_report(model)
     return Report(
         title=title,
         version=version("budgetline"),
@@ -148,6 +150,8 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
         comparison=None,
         shared=tuple(content.SharedBy(name, *entry) for name, entry in groups.shared.items()),
         required=tuple(content.Required(name, required) for name, required in groups.requires.items()),
+        effects=effects,
+        effects_in_all=n_effects,
     )
 
 
@@ -173,6 +177,7 @@ def _with_data(
         sequence=tuple(replace(stage, agreement=_agreement(stage, own.folds)) for stage in report.sequence),
         curves=curves,
         comparison=_comparison(judged, orders, report.total_cost) if orders else None,
+        effects=with_rugs(report.effects, model, X),
     )
 
 

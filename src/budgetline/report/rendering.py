@@ -11,9 +11,12 @@ from html import escape as escape_html
 from importlib.resources import files
 from string import Template
 
+import numpy as np
+
+from budgetline.evaluation.pictures import picture
 from budgetline.messages import printable
 from budgetline.report.content import Content
-from budgetline.report.sections import Table, facts, tables
+from budgetline.report.sections import Table, effect_name, facts, tables
 from budgetline.report.sentences import enough, headline, notes, subline
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
@@ -68,8 +71,9 @@ def render_page(content: Content) -> str:
         "chart_label": f"{content.measure.label} against budget",
         "footer": f"Made by budgetline {content.version} on {content.date}.",
     }
-    sections = {"comparison": "", "optimality": ""} | {
-        k: _html_section(k, table) for k, table in tables(content).items()
+    charts = CHARTS | {"effects": _effects(content)}
+    sections = {"effects": "", "comparison": "", "optimality": ""} | {
+        k: _html_section(k, table, charts.get(k, "")) for k, table in tables(content).items()
     }
     return Template(files("budgetline.report").joinpath("page.html").read_text("utf-8")).substitute(
         {name: escape_html(entry).replace(" %", "&nbsp;%") for name, entry in text.items()},
@@ -83,7 +87,17 @@ def render_page(content: Content) -> str:
     )
 
 
-def _html_section(name: str, table: Table) -> str:
+def _effects(content: Content) -> str:
+    """Return a picture of every effect."""
+    figures = []
+    for effect in content.effects:
+        name, values = effect_name(content, effect), np.reshape(effect.values, [len(axis) for axis in effect.axes])
+        caption = f"<figcaption>{escape_html(name)}</figcaption>"
+        figures.append(f'<figure class="effect">{caption}{picture(effect.axes, values)}</figure>')
+    return f'<div class="pictures">{"".join(figures)}</div>'
+
+
+def _html_section(name: str, table: Table, chart: str) -> str:
     """Return heading, introduction, chart and table; the rows are numbered for the script."""
     intro = f'<p class="intro">{escape_html(table.intro)}</p>' if table.intro else ""
     kinds, first = ["words" if k in table.left else "num" for k in range(len(table.header))], min(table.left)
@@ -95,7 +109,7 @@ def _html_section(name: str, table: Table) -> str:
         body.append(f'<tr data-row="{step}">{"".join(cells)}</tr>')
     return (
         f'<section class="{name}" aria-labelledby="{name}"><h2 id="{name}">{escape_html(table.title)}</h2>'
-        f"{intro}{CHARTS.get(name, '')}"
+        f"{intro}{chart}"
         f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}">'
         f"<table><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(body)}</tbody></table></div></section>"
     )

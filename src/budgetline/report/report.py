@@ -43,6 +43,8 @@ class Report(Content):
         Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
     shared : tuple of records with name, cost, groups
     required : tuple of records with group, groups
+    effects : tuple of records with group, axes, output, values
+        What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
 
     Examples
     --------

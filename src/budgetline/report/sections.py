@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from budgetline.report.content import CertifiedShares, Content, Methods
+from budgetline.report.content import CertifiedShares, Content, Effect, Methods
 from budgetline.report.formatting import amount, at_least, change, count, number, share, with_error
-from budgetline.report.sentences import optimality
+from budgetline.report.sentences import about_effects, optimality
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ def facts(content: Content) -> list[tuple[str, str]]:
 def tables(content: Content) -> dict[str, Table]:
     """Return the tables by name, in their order."""
     found = {"order": _order(content), "buys": _budgets(content)}
+    if content.effects:
+        found["effects"] = _effects(content)
     if content.comparison is not None:
         found["comparison"] = _comparison(content, content.comparison)
     if content.certificate is not None:
@@ -71,6 +73,29 @@ def _budgets(content: Content) -> Table:
     intro = f"What to expect at each stage, and what the next group costs (in {content.unit}) and changes."
     left = frozenset({1, len(header) + 1})
     return Table("What each budget buys", intro, (*header, *names), tuple(rows), left)
+
+
+def _effects(content: Content) -> Table:
+    """Return, for every effect, its lowest and its highest value, and where they are."""
+    rows = []
+    for effect in content.effects:
+        ends = (effect.values.index(end(effect.values)) for end in (min, max))
+        cells = (cell for k in ends for cell in (number(effect.values[k], "general"), _place(effect, k)))
+        rows.append((effect_name(content, effect), effect.group, *cells))
+    header = ("column", "group", "lowest effect", "at", "highest effect", "at")
+    return Table("What each column does", about_effects(content), header, tuple(rows), frozenset({0, 1, 3, 5}))
+
+
+def effect_name(content: Content, effect: Effect) -> str:
+    """Return the column, or both columns of a pair, and the score if there are several."""
+    kind = "class" if content.task.classes else "target"
+    return f"{effect.name}, {kind} {effect.output}" if effect.output else effect.name
+
+
+def _place(effect: Effect, k: int) -> str:
+    """Return the point of the k-th value of an effect as text."""
+    places = divmod(k, len(effect.axes[1])) if len(effect.axes) == 2 else (k,)
+    return ", ".join(axis.short_labels[place] for axis, place in zip(effect.axes, places, strict=True))
 
 
 def _comparison(content: Content, found: Methods) -> Table:

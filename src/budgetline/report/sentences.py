@@ -110,6 +110,25 @@ def notes(content: Content) -> list[str]:
     return found
 
 
+def about_effects(content: Content) -> str:
+    """Return what the effects are effects on."""
+    score = "the prediction"
+    if len(content.task.classes) == 2:
+        score = f"the score (above 0: class {content.task.classes[1]})"
+    elif content.task.classes:
+        score = "the scores of the classes (the largest wins)"
+    elif content.task.loss != "squared error":
+        score = "the score, of which the prediction is a function,"
+    found = (
+        f"What each column adds to {score} when all groups of the sequence are bought. Numbers have a curve, with marks"
+        " where the data are; levels have bars, pairs of columns shades. The mean of every effect over the training"
+        " data is 0."
+    )
+    if len(content.effects) < content.effects_in_all:
+        found += f" Of {content.effects_in_all:,} effects, those with the largest range are shown."
+    return found
+
+
 def _notes_on_curves(content: Content) -> list[str]:
     measure = content.measure
     if not measure.folds:

@@ -1,0 +1,265 @@
+"""Effects: what every column does to the score of a stage: curves of numbers, values of levels, tables of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from html import escape
+
+import numpy as np
+
+from budgetline.arrays import Float, Positions
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.raw import RawColumn
+from budgetline.encoding.table import TableEncoding
+from budgetline.evaluation.pictures import Axis, picture
+from budgetline.messages import name_of, printable, some
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.stages import LinearModel
+from budgetline.tables import Tabular
+
+POINTS, PAIR_POINTS = 48, 16
+"""Least number of points of a curve, and most numbers of each column of a pair."""
+REACH = 1.5
+"""A curve ends this many spans of the inner knots beyond them, if the data do not end before."""
+INLINE = "display:inline-block;vertical-align:top;width:21rem;margin:.5rem"
+DIGITS = 5
+"""Digits of the numbers at which a curve is given, relative to their span."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effect(Tabular):
+    """What a column, or a pair of columns, adds to the score.
+
+    Attributes
+    ----------
+    group : str
+        The group of the column; a pair of columns is a group of its own.
+    axes : tuple of Axis
+        The column, or both columns of a pair, and where effects are given: ``axis.numbers`` (ascending, with a curve
+        between them), ``axis.spikes`` (frequent numbers with a value of their own) and ``axis.levels`` (also "(rare)",
+        "(missing)"), in this order. ``axis.rug`` are the knots of the curve.
+    values : array of shape (points,), for a pair (points, points); with a last axis (P,) for P scores
+        Their mean over the training data is 0.
+    outputs : tuple of str
+        Names of the P scores, such as the classes; empty for a single one.
+    """
+
+    group: str
+    axes: tuple[Axis, ...]
+    values: Float
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The column, or both columns of a pair."""
+        return " × ".join(axis.column for axis in self.axes)
+
+    def by_output(self) -> Iterator[tuple[str, Float]]:
+        """Yield the name of every score, "" for a single one, and the effect on it."""
+        values = np.moveaxis(self.values, -1, 0) if self.outputs else self.values[None]
+        return zip(self.outputs or ("",), values, strict=True)
+
+    def to_dict(self) -> dict[str, list[object]]:
+        """Return the effect as plain columns, one row per point and score; ``number`` is NaN where there is none."""
+        first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
+        grid = [(i, j) for i in range(len(first)) for j in range(len(second))]
+        (points, numbers), (others, beside) = ((axis.labels, axis.all_numbers) for axis in (first, second))
+        columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
+        for output, values in self.by_output():
+            flat = values.ravel().tolist()
+            rows = [
+                (self.group, first.column, points[i], numbers[i], second.column, others[j], beside[j], output, value)
+                for (i, j), value in zip(grid, flat, strict=True)
+            ]
+            for column, entries in zip(columns.values(), zip(*rows, strict=True), strict=True):
+                column.extend(entries)
+        return columns
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            f'<figure style="{INLINE}"><figcaption>{escape(printable(f"{self.name} {output}"))}</figcaption>'
+            f"{picture(self.axes, values)}</figure>"
+            for output, values in self.by_output()
+        )
+
+
+NOWHERE = Axis("", levels=("",))
+COLUMNS = ("group", "column", "point", "number", "other_column", "other_point", "other_number", "output", "effect")
+
+
+@dataclass(frozen=True, eq=False)
+class Effects(Tabular):
+    """The effects of all columns at a stage. They and the base add up to the score of every row.
+
+    Attributes
+    ----------
+    base : float, or array of shape (P,)
+        The mean score over the training data.
+    effects : tuple of Effect
+        Columns in the order of the sequence, those of a group together.
+    stage : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRegressor
+    >>> X = np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 0.0], [4.0, 1.0]])
+    >>> effects = AnytimeRegressor(alpha=0.0).fit(X, 2 * X[:, 0] + X[:, 1]).effects()
+    >>> effects
+    Effects(2 at stage 2: 0, 1)
+    >>> round(effects.base, 6), (effects["0"].values / effects["0"].axes[0].numbers[-1]).round(2).tolist()
+    (5.5, [-0.94, 0.0, 0.94])
+    """
+
+    base: float | Float
+    effects: tuple[Effect, ...]
+    stage: int
+
+    def __len__(self) -> int:
+        return len(self.effects)
+
+    def __iter__(self) -> Iterator[Effect]:
+        return iter(self.effects)
+
+    def __getitem__(self, name: str) -> Effect:
+        """Return the effect of a column, or of a pair ("a × b")."""
+        return {effect.name: effect for effect in self.effects}[name]
+
+    def to_dict(self) -> dict[str, list[object]]:
+        """Return all effects as plain columns, as :meth:`Effect.to_dict` does."""
+        parts = [effect.to_dict() for effect in self.effects]
+        return {name: [entry for part in parts for entry in part[name]] for name in COLUMNS}
+
+    def __repr__(self) -> str:
+        return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)})"
+
+    def _repr_html_(self) -> str:
+        return "".join(effect._repr_html_() for effect in self.effects)
+
+
+def effects_of(fitted: object, *, stage: int | None = None, budget: float | None = None) -> Effects:
+    """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
+
+    With z the design columns that a column becomes and z̄ their means over the training data, its effect is w'(z − z̄).
+    """
+    model = as_model(fitted)
+    linear, sequence = model.stages.choose(budget, stage, None), model.sequence
+    at = sequence.stage_at(float(budget)) if budget is not None else model.n_stages if stage is None else int(stage)
+    single = not model.target_shape
+    outputs = () if single else output_names(model)
+    base = linear.intercept + linear.coef @ model.stages.mean
+    found = []
+    for g in sequence.order[:at].tolist():
+        for part in _parts_of(model, g):
+            values = _values(part, linear, model.stages.mean)
+            found.append(Effect(model.groups.names[g], part.axes, values[..., 0] if single else values, outputs))
+    return Effects(float(base[0]) if single else base, tuple(found), at)
+
+
+def output_names(model: AnytimeModel) -> tuple[str, ...]:
+    """Return the names of the scores of a model: its classes, or numbers."""
+    labels = range(model.n_targets) if model.classes is None else model.classes.tolist()
+    return tuple(map(str, labels))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Design columns (points, …, width) of a column or a pair, and where they are in the model."""
+
+    axes: tuple[Axis, ...]
+    design: Float
+    columns: Positions
+
+
+def _values(part: _Part, linear: LinearModel, mean: Float) -> Float:
+    return np.asarray((part.design - mean[part.columns]) @ linear.coef[:, part.columns].T)
+
+
+def _parts_of(model: AnytimeModel, g: int) -> Iterator[_Part]:
+    """Yield the columns of a group, or its pair."""
+    encoding = model.encoding
+    if encoding is None:
+        yield from (_plain(model, d) for d in model.layout.columns[g].tolist())
+        return
+    pair = g - (len(model.groups) - len(encoding.pairs))
+    if pair >= 0:
+        yield _pair(encoding, pair)
+    else:
+        yield from (_encoded(encoding, int(k)) for k in encoding.source.position[g])
+
+
+def _plain(model: AnytimeModel, d: int) -> _Part:
+    """Return a straight line over the mean ± 2 standard deviations."""
+    mean, scale, names = float(model.stages.mean[d]), float(model.stages.scale[d]), model.layout.names
+    far = 2 * scale if np.isfinite(scale) else 0.0
+    x = np.unique(_rounded(np.array([mean - far, mean, mean + far])))
+    axis = Axis(str(d) if names is None else names[d], tuple(x.tolist()))
+    return _Part((axis,), x[:, None], np.array([d]))
+
+
+def _encoded(encoding: TableEncoding, k: int) -> _Part:
+    axis, design = _axis(encoding.names[k], encoding.encoders[k])
+    return _Part((axis,), design, _columns(encoding, k))
+
+
+def _pair(encoding: TableEncoding, k: int) -> _Part:
+    pair = encoding.pairs[k]
+    names, encoders = encoding.names, encoding.encoders
+    (a, first), (b, second) = (_thinned(*_axis(names[d], encoders[d])) for d in pair.columns)
+    products = pair.encode(np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1)))
+    return _Part((a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k))
+
+
+def _columns(encoding: TableEncoding, k: int) -> Positions:
+    return np.arange(encoding.ends[k], encoding.ends[k + 1])
+
+
+def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
+    """Return where the effect of a column is given, and its design columns there."""
+    if isinstance(encoder, LevelEncoder):
+        return _level_axis(name, encoder)
+    knots = _knots(encoder)
+    low, high = _bounds(knots)
+    grid = np.append(np.linspace(low, high, POINTS), knots[(low <= knots) & (knots <= high)])
+    grid = np.setdiff1d(_rounded(grid), encoder.spikes)
+    gap = ("(missing)",) if encoder.missing else ()
+    axis = Axis(name, tuple(grid.tolist()), encoder.spikes, gap, tuple(_rounded(knots).tolist()))
+    return axis, encoder.encode(RawColumn(name, np.array(axis.all_numbers)))
+
+
+def _level_axis(name: str, encoder: LevelEncoder) -> tuple[Axis, Float]:
+    """Return all levels; where one flag says all, also the level that has none."""
+    rest = (*["(rare)"] * encoder.rare, *["(missing)"] * encoder.missing)
+    flags = np.eye(encoder.width)
+    if encoder.width == 1 and encoder.levels:
+        return Axis(name, levels=(f"(not {encoder.levels[0]})", *encoder.levels)), np.vstack([np.zeros(1), flags])
+    return Axis(name, levels=(*encoder.levels, *rest)), flags
+
+
+def _thinned(axis: Axis, design: Float) -> tuple[Axis, Float]:
+    """Leave out numbers, so that a pair has few points."""
+    C = len(axis.numbers)
+    kept = np.linspace(0, C - 1, min(C, PAIR_POINTS)).round().astype(np.intp)
+    fewer = replace(axis, numbers=tuple(axis.numbers[k] for k in kept.tolist()))
+    return fewer, design[np.append(kept, np.arange(C, len(axis)))]
+
+
+def _knots(encoder: NumberEncoder) -> Float:
+    """Return the knots in the units of the column; of a line, the mean ± 2 standard deviations of the warped number."""
+    t, warp = encoder.curve.knots, encoder.warp
+    if t.size == 1:
+        t = t + np.array([-2.0, 2.0]) / encoder.curve.pieces[0, 1, 0]
+    return np.asarray(warp.middle + warp.scale * np.sinh(t))
+
+
+def _bounds(knots: Float) -> tuple[float, float]:
+    """Return where a curve begins and ends: at the outer knots, unless these are far away from the others."""
+    inner = knots[1:-1] if knots.size > 3 else knots
+    far = REACH * float(np.ptp(inner))
+    return max(float(knots[0]), float(inner[0]) - far), min(float(knots[-1]), float(inner[-1]) + far)
+
+
+def _rounded(x: Float) -> Float:
+    span = float(np.ptp(x)) or float(np.abs(x).max()) or 1.0
+    return np.asarray(np.round(x, DIGITS - int(np.floor(np.log10(span)))))

@@ -1,0 +1,223 @@
+"""Pictures of effects as plain SVG: curves with a rug, bars of levels, heat maps of pairs.
+
+Colours are attributes, which the style sheet of a page overrides. Notebooks have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from budgetline.arrays import Float
+from budgetline.messages import cut, printable
+
+WIDTH = 340
+SHADES = 8
+"""Different shades of a heat map."""
+MOST_BARS, MOST_ROWS = 14, 20
+"""Levels that bars, and rows or columns of a heat map, are drawn of."""
+UP, DOWN, SOFT, FAINT = "#0b62a4", "#b8430a", "#545d68", "#c9c5bd"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where the effect of a column is given: along a curve, then at single numbers, then at levels and gaps.
+
+    ``rug`` says where the data are: knots or quantiles of the column.
+    """
+
+    column: str
+    numbers: tuple[float, ...] = ()
+    spikes: tuple[float, ...] = ()
+    levels: tuple[str, ...] = ()
+    rug: tuple[float, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.spikes) + len(self.levels)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All points as text."""
+        return (*(f"{x:.10g}" for x in (*self.numbers, *self.spikes)), *self.levels)
+
+    @property
+    def short_labels(self) -> tuple[str, ...]:
+        """All points as text, numbers to five digits."""
+        return (*map(short_place, (*self.numbers, *self.spikes)), *self.levels)
+
+    @property
+    def all_numbers(self) -> tuple[float, ...]:
+        """All points as numbers, NaN for levels and gaps."""
+        return (*self.numbers, *self.spikes, *[np.nan] * len(self.levels))
+
+
+def picture(axes: Sequence[Axis], values: Float) -> str:
+    """Return an effect (points,), or (points, points) of a pair, as SVG."""
+    if len(axes) == 2:
+        return _heat_map(axes[0], axes[1], values)
+    return _curve(axes[0], values) if axes[0].numbers else _bars(axes[0], values)
+
+
+def short(value: float) -> str:
+    """Return a number to three digits, with a true minus sign."""
+    return f"{value:.3g}".replace("-", "−") if value else "0"
+
+
+def _svg(height: float, name: str, parts: Iterator[str]) -> str:
+    label = escape(f"Effect of {printable(name)}")
+    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", most: int = 40) -> str:
+    shown = escape(cut(printable(text), most))
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="{SOFT}" text-anchor="{anchor}">{shown}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str, colour: str) -> str:
+    places = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line class="{kind}" {places} stroke="{colour}"/>'
+
+
+def _range(values: Float) -> tuple[float, float]:
+    """Return the least and the largest value, and 0 between them."""
+    low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+    return (low, high) if low < high else (-1.0, 1.0)
+
+
+def _curve(axis: Axis, values: Float) -> str:
+    """Return a curve with its rug; values apart from the curve stand to the right of it."""
+    left, top, bottom, slot = 48.0, 10.0, 140.0, 50.0
+    aside, n = axis.labels[len(axis.numbers) :], len(axis.numbers)
+    right = WIDTH - 8 - slot * len(aside)
+    low, high = _range(values)
+    start, stop = axis.numbers[0], axis.numbers[-1]
+
+    def across(x: float) -> float:
+        return left + (right - left) * ((x - start) / (stop - start) if stop > start else 0.5)
+
+    def up(value: float) -> float:
+        return bottom - (bottom - top) * (value - low) / (high - low)
+
+    def parts() -> Iterator[str]:
+        yield _line(left, up(0), WIDTH - 8, up(0), "axis", FAINT)
+        for value in (low, 0.0, high):
+            if value == 0 or abs(up(value) - up(0)) > 14:
+                yield _text(left - 6, up(value) + 4, short(value), "end")
+        points = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in zip(axis.numbers, values[:n], strict=True))
+        yield f'<polyline class="line line-main" points="{points}" fill="none" stroke="{UP}" stroke-width="2"/>'
+        for x in axis.rug:
+            if start <= x <= stop:
+                yield _line(across(x), bottom + 4, across(x), bottom + 10, "rug", SOFT)
+        yield _text(left, bottom + 25, short_place(start))
+        yield _text(right, bottom + 25, short_place(stop), "end")
+        for k, (label, value) in enumerate(zip(aside, values[n:], strict=True)):
+            x = right + slot * (k + 0.5) + 4
+            yield _line(x, up(0), x, up(value), "whisker", UP)
+            yield f'<circle class="mark-aside" cx="{x:.1f}" cy="{up(value):.1f}" r="4" fill="{UP}"/>'
+            yield _text(x, bottom + 25, label.strip("()"), "middle", most=7)
+
+    return _svg(bottom + 32, axis.column, parts())
+
+
+def steps(costs: Float, values: Float) -> str:
+    """Return a step function of the cost as SVG; values that are not finite are left out."""
+    known = np.isfinite(values)
+    if not known.any():
+        return ""
+    x, values = 8 + (WIDTH - 16) * costs[known] / (costs[-1] or 1.0), values[known]
+    y = 110 - 100 * (values - values.min()) / (float(np.ptp(values)) or 1.0)
+    ends = [*x[1:].tolist(), WIDTH - 8.0]
+    path = "M" + "L".join(f"{a:.1f} {b:.1f}H{end:.1f}" for a, b, end in zip(x, y, ends, strict=True))
+    return (
+        f'<svg viewBox="0 0 {WIDTH} 120" width="{WIDTH}" role="img" aria-label="Value against cost">'
+        f'<path d="{path}" fill="none" stroke="{UP}" stroke-width="2"/></svg>'
+    )
+
+
+def short_place(x: float) -> str:
+    """Return a value of a column to five digits."""
+    return f"{x:.5g}".replace("-", "−")
+
+
+def _bars(axis: Axis, values: Float) -> str:
+    """Return one bar per level: those with the largest effects, in their order."""
+    kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST_BARS])
+    low, high = _range(values)
+    left, right, step = 116.0, WIDTH - 52.0, 19.0
+    zero = left - (right - left) * low / (high - low)
+
+    def parts() -> Iterator[str]:
+        for row, k in enumerate(kept.tolist()):
+            y, end = 4 + step * row, zero + (right - left) * values[k] / (high - low)
+            kind, colour = ("bar-up", UP) if values[k] >= 0 else ("bar-down", DOWN)
+            place = f'x="{min(zero, end):.1f}" y="{y:.1f}" width="{abs(end - zero):.1f}" height="{step - 5:g}"'
+            yield _text(left - 8, y + 11, axis.levels[k], "end", most=16)
+            yield f'<rect class="{kind}" {place} fill="{colour}"/>'
+            yield _text(WIDTH - 4, y + 11, short(values[k]), "end")
+        bottom = 4 + step * kept.size
+        yield _line(zero, 0, zero, bottom, "axis", FAINT)
+        if kept.size < values.size:
+            yield _text(left - 8, bottom + 12, f"… {values.size - kept.size:,} more", "end")
+
+    return _svg(8 + step * (kept.size + (kept.size < values.size)), axis.column, parts())
+
+
+def _heat_map(across: Axis, up: Axis, values: Float) -> str:
+    """Return shaded cells, the first column from left to right, the second from the bottom up."""
+    values = values[:MOST_ROWS, :MOST_ROWS]
+    (n, m), left, top = values.shape, 84.0, 22.0
+    xs = left + _edges(across, n, WIDTH - 8 - left, 50.0)
+    bottom = top + max(170.0, 13.0 * m if up.levels else 0.0)
+    ys = bottom - _edges(up, m, bottom - top, 18.0)
+
+    def parts() -> Iterator[str]:
+        yield from _shades(values, xs, ys)
+        yield _text(2, 12, f"↑ {up.column}", most=26)
+        yield _text(WIDTH - 4, bottom + 34, f"{across.column} →", "end", most=26)
+        for k, label, _ in _marked(up, m):
+            yield _text(left - 6, (ys[k] + ys[k + 1]) / 2 + 4, label, "end", most=12)
+        for k, label, anchor in _marked(across, n, max(1, round(n / 5)) if not across.numbers else 1):
+            x = {"start": xs[k], "middle": (xs[k] + xs[k + 1]) / 2, "end": xs[k + 1]}[anchor]
+            yield _text(x, bottom + 16, label, anchor, most=9)
+        ends = ((DOWN, "shade-down", float(values.min())), (UP, "shade-up", float(values.max())))
+        for k, (colour, kind, value) in enumerate(ends):
+            place = f'x="{4 + 72 * k}" y="{bottom + 25:.1f}" width="10" height="10"'
+            yield f'<rect class="{kind}" {place} fill="{colour}"/>'
+            yield _text(18 + 72 * k, bottom + 34, short(value))
+
+    return _svg(bottom + 40, f"{across.column} and {up.column}", parts())
+
+
+def _edges(axis: Axis, n: int, length: float, least: float) -> Float:
+    """Return where the cells of a heat map begin and end (n + 1,); those next to a curve have room for a label."""
+    C = min(len(axis.numbers), n)
+    if C in (0, n):
+        return np.linspace(0.0, length, n + 1)
+    each = min(least, length / 2 / (n - C))
+    return np.append(np.linspace(0.0, length - each * (n - C), C + 1), length - each * np.arange(n - C)[::-1])
+
+
+def _shades(values: Float, xs: Float, ys: Float) -> Iterator[str]:
+    """Yield the cells of every shade as one path."""
+    largest = float(np.abs(values).max()) or 1.0
+    shade = np.round(SHADES * values / largest).astype(int)
+    for k in np.unique(shade[shade != 0]).tolist():
+        cells = "".join(
+            f"M{xs[i]:.1f} {ys[j]:.1f}H{xs[i + 1]:.1f}V{ys[j + 1]:.1f}H{xs[i]:.1f}z"
+            for i, j in np.argwhere(shade == k).tolist()
+        )
+        kind, colour = ("shade-up", UP) if k > 0 else ("shade-down", DOWN)
+        yield f'<path class="{kind}" d="{cells}" fill="{colour}" fill-opacity="{abs(k) / SHADES:g}"/>'
+
+
+def _marked(axis: Axis, n: int, every: int = 1) -> Iterator[tuple[int, str, str]]:
+    """Yield the cells that have a label, and its anchor: the ends of a curve, and all others if there is room."""
+    C = min(len(axis.numbers), n)
+    if C:
+        yield 0, short_place(axis.numbers[0]), "start"
+    if C > 1:
+        yield C - 1, short_place(axis.numbers[C - 1]), "end"
+    yield from ((k, axis.labels[k].strip("()"), "middle") for k in range(C, n, every))
