@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from typer import Option
 
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, features_of, write_text, writing
+from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, refusing
 from budgetline.data import Source
@@ -44,6 +46,8 @@ def fit(
     rule: Annotated[options.Rule | None, Option(help="How groups are scored. Default: fr.")] = None,
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
     alpha: options.Alpha = None,
+    encoding: options.Encoded = "auto",
+    interactions: options.Interactions = 0,
     cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha by K folds instead.")] = None,
     shuffle: options.Shuffle = True,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
@@ -71,9 +75,11 @@ def fit(
     check_output(output, inputs=[*files.paths, groups])
     if alpha is not None and cv is not None:
         raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")
-    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight}, printer)
-    source = files.source(target, columns, weight=weight)
-    streamed = not files.fit_into_memory(source) if stream is None else stream
+    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight})
+    columns, settings = encoded_columns(files, columns, target, (encoding, interactions), printer)
+    raw = settings is not None
+    source = files.source(target, columns, weight=weight, raw=raw)
+    streamed = not files.fit_into_memory(source, raw) if stream is None else stream
     if streamed and cv is not None:
         raise Refused("--cv needs all rows in memory: give --alpha, or a part of the rows")
     table = None if streamed else files.read_all(source, printer)
@@ -83,7 +89,7 @@ def fit(
     if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
         rule = "score"  # fr would read the data once per candidate
         printer.note("learning by rule score")
-    limits = {"max_cost": max_cost, "max_groups": max_groups}
+    limits = {"max_cost": max_cost, "max_groups": max_groups, "encoding": settings}
     given = {"rule": rule, "schedule": schedule, "alpha": alpha, "cv": cv, "loss": options.LOSS_NAMES.get(loss or "")}
     if table is not None and cv is not None and shuffle:  # the estimator cuts the rows in their order
         table = table.take(np.random.default_rng(0).permutation(table.n_rows))
@@ -97,7 +103,8 @@ def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: 
     """Fit an estimator to the rows in memory, or to a source."""
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
-        with refusing(), printer.waiting("learning"):
+        located = nullcontext() if estimator.encoding is None else table.located()
+        with refusing(), printer.waiting("learning"), located:
             return estimator.fit(table.X, table.y, sample_weight=table.weight)
     once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error"
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")

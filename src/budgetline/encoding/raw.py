@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.inputs import Frame, NamedArray, check_table, column_names, is_missing, numbers_of
+from budgetline.inputs import Frame, NamedArray, RowError, check_table, column_names, is_missing, numbers_of
 from budgetline.messages import shown
 
 DAY = 86400.0
@@ -40,7 +40,7 @@ class RawColumn:
         if self.numbers is not None:
             if np.isinf(self.numbers).any():
                 row = int(np.isinf(self.numbers).argmax())
-                raise ValueError(f"column {shown(self.name)} contains infinity, first in row {row}")
+                raise RowError(f"column {shown(self.name)} contains infinity", row)
             return self.numbers
         if self.levels:
             raise ValueError(f"column {shown(self.name)} holds text such as {shown(self.levels[0])}, not numbers")
@@ -205,6 +205,14 @@ def level_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def is_number_text(text: str) -> bool:
+    """Return whether a text is the name that a number would have as a level; "07" is not."""
+    try:
+        return level_text(float(text)) == text
+    except ValueError:
+        return False
 
 
 def _floats(values: Iterable[Any]) -> Float:

@@ -74,6 +74,12 @@ class TableEncoding:
         return tuple(str(d) if known is None else known[d] for d in self.source.read.tolist())
 
     @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Columns that text files must be read as text or flags, because a few rows of them may look like numbers."""
+        kinds = ((name, encoder.kind) for name, encoder in zip(self.names, self.encoders, strict=True))
+        return {name: kind for name, kind in kinds if kind is not None}
+
+    @cached_property
     def ends(self) -> Positions:
         """Where the design columns of every column, and of every pair, end, after a leading 0."""
         return np.cumsum([0, *(part.width for part in (*self.encoders, *self.pairs))])
