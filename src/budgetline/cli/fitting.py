@@ -26,7 +26,7 @@ from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, Anytim
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
-from budgetline.messages import shown
+from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
@@ -135,7 +135,7 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
             raise Refused(f"{what} {kinds}, neither numbers nor labels")
         if wanted == "regression" and text:
             raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
-        broken = y[np.mod(y, 1) != 0].tolist() if y.dtype.kind == "f" else []
+        broken = y[y != np.floor(y)].tolist() if y.dtype.kind == "f" else []
         if wanted == "classification" and broken:
             raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
         if wanted != "auto":
@@ -155,6 +155,9 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
     """Print the sequence, what was written, and what to do next."""
     sequence = model.sequence
     printer.sequence(sequence, model.groups.names)
+    if model.encoding is not None and (rare := model.encoding.all_rare):
+        what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
+        printer.warn(f"{what} (if these are numbers, write them like 1234.5)")
     chosen = f", {how_chosen(model)}" if "alpha_" in model.learned else ""
     total = amount(float(sequence.costs.sum()))
     printer.note(f"wrote {output}: {model.estimator}, {count(len(sequence), 'group')}, total cost {total}{chosen}")

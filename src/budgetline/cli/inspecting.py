@@ -95,7 +95,7 @@ def _understood(files: Files, names: list[str], target: str | None, printer: Pri
 
 def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
     """Return why columns cannot be used as numbers as they are, in words; nothing if all can."""
-    others = [column for column in columns if not files.numeric[column.name]]
+    others = [column for column in columns if not files.numeric[column.name] and column.kind != "empty"]
     texts = sum(column.kind in ("text", "category") for column in others)
     dates = sum(column.kind == "date" for column in others)
     gaps = sum(column.missing > 0 for column in columns)

@@ -84,7 +84,8 @@ class Chunk:
     def take(self, rows: Positions) -> Chunk:
         """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
-        return Chunk(self.X[rows], self.y[rows], weight, qid, self.where)
+        X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
+        return Chunk(X, self.y[rows], weight, qid, self.where)
 
 
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:

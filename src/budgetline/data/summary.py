@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.tabular import arrow
 from budgetline.data.text_format import find_header
+from budgetline.messages import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +63,10 @@ def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str
 
     Memory does not grow with the data. Of CSV files, columns that lack values are read again, to see by which texts.
     """
-    fields, rows = map(files.schema.field, files.schema.names if names is None else names), 0
+    known = files.schema.names
+    if again := [name for name, times in Counter(known).items() if times > 1]:
+        raise ValueError(f"the data have {known.count(again[0])} columns {shown(again[0])}")
+    fields, rows = map(files.schema.field, known if names is None else names), 0
     tallies = [_Tally(column.name, column.type) for column in fields]
     for batch in files.batches([tally.name for tally in tallies], labels):
         rows += batch.num_rows

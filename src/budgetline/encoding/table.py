@@ -11,7 +11,7 @@ from itertools import chain, count, pairwise
 import numpy as np
 
 from budgetline.arrays import Float, Positions
-from budgetline.encoding.encoders import Encoder, NumberEncoder
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import RawTable, known_table
 from budgetline.groups import Layout
 
@@ -78,6 +78,12 @@ class TableEncoding:
         """Columns that text files must be read as text or flags, because a few rows of them may look like numbers."""
         kinds = ((name, encoder.kind) for name, encoder in zip(self.names, self.encoders, strict=True))
         return {name: kind for name, kind in kinds if kind is not None}
+
+    @property
+    def all_rare(self) -> list[str]:
+        """Columns of text in which no level is frequent enough to have a flag."""
+        pairs = zip(self.names, self.encoders, strict=True)
+        return [name for name, encoder in pairs if isinstance(encoder, LevelEncoder) and not encoder.levels]
 
     @cached_property
     def ends(self) -> Positions:
