@@ -33,6 +33,8 @@ Name = str | None
 Names = Sequence[str] | None
 Target = str | tuple[()] | None
 """The target () stands for none; None is that of svmlight files, or of models that know it."""
+Features = tuple[list[str] | None, FeatureGroups | None]
+"""Columns to learn from, None: all, and their groups, None: one for each."""
 COPIES, ENCODED = 4, 8
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
 
@@ -237,9 +239,7 @@ def memory_left() -> int:
 # -- groups ----------------------------------------------------------------------------------------------------
 
 
-def features_of(
-    files: Files, path: Path | None, others: Mapping[str, str | None]
-) -> tuple[list[str] | None, FeatureGroups | None]:
+def features_of(files: Files, path: Path | None, others: Mapping[str, str | None]) -> Features:
     """Return the columns to read, None: all, and the groups that a file puts them in, None: one group per column.
 
     ``others`` are the columns that are no features, by the options that name them.

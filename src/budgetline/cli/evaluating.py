@@ -110,12 +110,12 @@ def compare(
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
-    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid})
-    columns, settings = encoded_columns(files, columns, target, (encoding, interactions), printer)
+    features = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid})
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
     source = files.source(target, columns, weight=weight, qid=qid, raw=settings is not None)
     table = files.read_all(source, printer, "a comparison")
     chosen = task_of(task, [table], target, printer)
-    methods = _methods(rules, chosen, grouped, alpha=alpha, encoding=settings)
+    methods = _methods(rules, chosen, features[1], alpha=alpha, encoding=settings)
     measure = _metric(metric, positive)
     folds = _folds(cv, shuffle, chosen == "classification", qid, printer)
     with refusing():

@@ -75,8 +75,8 @@ def fit(
     check_output(output, inputs=[*files.paths, groups])
     if alpha is not None and cv is not None:
         raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")
-    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight})
-    columns, settings = encoded_columns(files, columns, target, (encoding, interactions), printer)
+    features = features_of(files, groups, {"--target": target, "--weight": weight})
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
     raw = settings is not None
     source = files.source(target, columns, weight=weight, raw=raw)
     streamed = not files.fit_into_memory(source, raw) if stream is None else stream
@@ -93,7 +93,7 @@ def fit(
     given = {"rule": rule, "schedule": schedule, "alpha": alpha, "cv": cv, "loss": options.LOSS_NAMES.get(loss or "")}
     if table is not None and cv is not None and shuffle:  # the estimator cuts the rows in their order
         table = table.take(np.random.default_rng(0).permutation(table.n_rows))
-    model = _fitted(estimator_for(chosen, grouped, **given, **limits), source, table, printer)
+    model = _fitted(estimator_for(chosen, features[1], **given, **limits), source, table, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from budgetline.cli import options
-from budgetline.cli.data import Files, columns_of_numbers
+from budgetline.cli.data import Features, Files, columns_of_numbers
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data.summary import MOST_LEVELS, ColumnSummary, TextSummary, summarise
 from budgetline.encoding import Encoding
@@ -51,13 +51,13 @@ def inspect(
 
 
 def encoded_columns(
-    files: Files, names: list[str] | None, target: str | None, asked: tuple[options.Kind, int], printer: Printer
+    files: Files, features: Features, target: str | None, asked: tuple[options.Kind, int], printer: Printer
 ) -> tuple[list[str] | None, Encoding | str | None]:
     """Return the columns to learn from and what they become, None: the numbers as they are. Say what was understood.
 
     ``asked`` are the kind of encoding and the number of pairs; "auto" encodes if a column is not a number in every row.
     """
-    kind, interactions = asked
+    (names, groups), (kind, interactions) = features, asked
     plain = kind == "none" or (kind == "auto" and not files.named)
     if interactions and plain:
         raise Refused("--interactions needs an encoding: --encoding spline or linear")
@@ -65,8 +65,8 @@ def encoded_columns(
         if not plain:
             raise Refused(f"--encoding {kind} is for CSV and Parquet files, whose columns have names")
         return names, None
-    if plain:
-        return columns_of_numbers(files, names, printer), None
+    if plain:  # text in a group is an error
+        return columns_of_numbers(files, names, printer) if groups is None else names, None
     if kind == "auto" or not printer.quiet:
         found = _understood(files, names, target, printer)
         why = _why(files, [column for column in found if column.name != target])
