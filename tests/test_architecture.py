@@ -214,6 +214,7 @@ PUBLIC = {
     "budgetline.objectives": {"ConvexLoss"},
     "budgetline.sequencing": {"Doubling", "FixedOrder", "GroupSequence", "RandomOrder", "greedy_sequence"},
     "budgetline.datasets": {
+        "load_bank",
         "load_heart",
         "load_mfeat",
         "load_nhanes",

@@ -15,9 +15,11 @@ SPECIAL = (
     "evaluation.effects.Effect",
     "evaluation.oracle_curve",
     "evaluation.plateau",
+    "evaluation.with_positive",
     "objectives.ConvexLoss",
     "runtime.EarlyExit",
     "sequencing.Doubling",
+    "sequencing.GroupSequence",
     "sequencing.RandomOrder",
     "sequencing.greedy_sequence",
 )

@@ -274,7 +274,7 @@ def test_folders_and_globs(done):
 def test_columns_that_are_not_grouped_or_hold_text_do_not_matter(run, done):
     data = numbers()
     data.X.assign(city="x", target=data.y).to_csv("data.csv", index=False)
-    found = run("fit", "data.csv", "-t", "target", "-o", "m")
+    found = run("fit", "data.csv", "-t", "target", "-o", "m", "--encoding", "none")
     assert "left out, as they do not hold numbers: city" in found.err
     Path("g.yaml").write_text("groups:\n  c: {columns: [c], cost: 2}\n  b: {columns: [b_1, b_2]}\nremainder: drop\n")
     groups = FeatureGroups.from_yaml("g.yaml")
@@ -354,7 +354,7 @@ def test_names_that_need_quotes_are_quoted(run):
     pd.DataFrame({name: rng.normal(size=20) for name in [*NASTY, "y"]}).to_parquet("d.parquet")
     assert run("groups", "d.parquet", "-t", "y", "--by", "column", "-o", "g.yaml").code == 0
     assert FeatureGroups.from_yaml("g.yaml").columns == tuple((name,) for name in NASTY)
-    found = run("fit", "d.parquet", "-t", "y", "-g", "g.yaml", "-o", "m")
+    found = run("fit", "d.parquet", "-t", "y", "-g", "g.yaml", "-o", "m", "--alpha", "auto")
     assert found.code == 0
     assert all(name.strip() in found.out for name in NASTY)  # none of them is taken for markup
 
@@ -559,9 +559,20 @@ ERRORS = {
         [*FIT, "--weight", "label", "-g", "g.yaml"],
         "column 'label' of good.csv does not hold numbers",
     ),
-    "text in a group": ([*FIT, "-g", "text.yaml"], "column 'label' of good.csv does not hold numbers"),
-    "NaN": (["fit", "nan.csv", "-t", "target", "-o", "new"], "the data contain NaN: column 'c', first in line 5"),
-    "NaN, streamed": (["fit", "nan.csv", "-t", "target", "-o", "new", "--stream"], "NaN: column 'c', first in line 5"),
+    "text in a group": (
+        [*FIT, "-g", "text.yaml", "--encoding", "none"],
+        "column 'label' of good.csv does not hold numbers",
+    ),
+    "NaN": (
+        ["fit", "nan.csv", "-t", "target", "-o", "new", "--encoding", "none"],
+        "the data contain NaN: column 'c', first in line 5",
+    ),
+    "NaN, streamed": (
+        ["fit", "nan.csv", "-t", "target", "-o", "new", "--stream", "--encoding", "none"],
+        "NaN: column 'c', first in line 5",
+    ),
+    "pairs of plain numbers": ([*FIT, "--encoding", "none", "--interactions", "2"], "--interactions needs an encoding"),
+    "encoding": ([*FIT, "--encoding", "nope"], "'nope' is not one of 'auto', 'none', 'linear', 'spline'"),
     "NaN in target": (
         ["fit", "nan_target.csv", "-t", "target", "-o", "new"],
         "column 'target' has 1 missing values, the first in line 5",

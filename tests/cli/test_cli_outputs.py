@@ -197,8 +197,8 @@ def test_a_narrow_terminal_is_believed(run, monkeypatch):
     assert "schedule greedy" not in next(line for line in found.out.splitlines() if line.startswith("Settings:"))
 
 
-@pytest.mark.parametrize("command", [["fit", "text.csv", "-t", "y", "-o", "new"], ["groups", "text.csv", "-t", "y"]])
-def test_quiet_does_not_hide_that_columns_were_left_out(command, run):
+def test_quiet_does_not_hide_that_columns_were_left_out(run):
+    command = ["fit", "text.csv", "-t", "y", "-o", "new", "--encoding", "none"]
     pd.read_csv("d.csv").assign(name="x").to_csv("text.csv", index=False)
     for more in ([], ["--quiet"], ["-q", "--json"]):
         found = run(*command, *more)

@@ -38,19 +38,27 @@ STYLES = {
 @pytest.mark.parametrize("name", STYLES)
 def test_all_commands_take_all_styles(name, run, done):
     people().to_csv(name, index=False, **STYLES[name])
-    people()[["income", "age", "member"]].to_csv("new.csv", index=False)
-    fitted = run("fit", name, "-t", "buys", "--alpha", "0.01", "-o", "m")
+    X = people().drop(columns="buys")
+    X[["income", "job", "age", "member"]].assign(more="?").to_csv("new.csv", index=False)
+    X[["member", "job"]].to_csv("some.csv", index=False)
+    fitted = run("fit", name, "-t", "buys", "-o", "m")
     assert fitted.code == 0, fitted.err
-    assert "warning: left out, as they do not hold numbers: job" in fitted.err
-    model = AnytimeClassifier(alpha=0.01).fit(people()[["age", "income", "member"]].astype(float), people()["buys"])
+    assert "encoding: spline (1 column of text); --encoding none uses the numbers only" in fitted.err
+    assert "buys (target)  text" in fitted.err
+    model = AnytimeClassifier(encoding="spline").fit(X, people()["buys"])
     assert budgetline.load("m").sequence_.groups == model.sequence_.groups
     for data in (name, "new.csv"):
-        found = pd.read_csv(io.StringIO(run("predict", "m", data).out))["prediction"]
-        assert (found == model.predict(people()[["age", "income", "member"]].astype(float))).all()
+        found = pd.read_csv(io.StringIO(run("predict", "m", data, "--proba").out))["p(yes)"]
+        np.testing.assert_allclose(found, model.predict_proba(X)[:, 1], rtol=1e-9)
+    found = pd.read_csv(io.StringIO(run("predict", "m", "some.csv", "--available", "job,member", "--proba").out))
+    np.testing.assert_allclose(found["p(yes)"], model.predict_proba(X, available=["job", "member"])[:, 1], rtol=1e-9)
+    assert run("predict", "m", "some.csv").err == (
+        "error: column 'age', which the model needs here, is not in some.csv\n"
+    )
     assert done("report", "m", name, "-t", "buys", "--cv", 2, "--no-baselines")["measure"]["folds"] == 2
     assert run("compare", name, "-t", "buys", "--cv", 2, "--rules", "score").code == 0
     groups = run("groups", name, "-t", "buys").out
-    assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "member"]
+    assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "job", "member"]
 
 
 def test_one_question_mark_is_a_gap_with_its_line(run):
@@ -58,7 +66,9 @@ def test_one_question_mark_is_a_gap_with_its_line(run):
     data.loc[83, "age"] = "?"
     data.to_csv("data.csv", index=False)
     for more in ([], ["--stream"]):
-        found = run("fit", "data.csv", "-t", "buys", "-o", "m", *more)
+        assert "1 column with gaps" in run("fit", "data.csv", "-t", "buys", "-o", "m", *more).err
+        assert run("predict", "m", "data.csv", "-o", "p.csv").code == 0
+        found = run("fit", "data.csv", "-t", "buys", "-o", "m", "--encoding", "none", *more)
         assert (found.code, found.out) == (2, "")
         assert found.err == "error: data.csv, block 0: the data contain NaN: column 'age', first in line 85\n"
     Path("g.yaml").write_text("groups: {income: {columns: [income]}}\nremainder: drop\n")
@@ -123,7 +133,8 @@ def test_inspect_of_other_files(run, done):
 @pytest.mark.parametrize("metric", ["f1", "precision", "recall", "average_precision"])
 def test_the_positive_class(metric, run, done):
     people().to_csv("data.csv", index=False)
-    assert run("fit", "data.csv", "-t", "buys", "--alpha", "0.01", "-o", "m").code == 0
+    fitted = run("fit", "data.csv", "-t", "buys", "--alpha", "0.01", "--encoding", "none", "-o", "m")
+    assert "warning: left out, as they do not hold numbers: job" in fitted.err
     model, X, y = budgetline.load("m"), people()[["age", "income", "member"]].astype(float), people()["buys"]
     found = done("curve", "m", "data.csv", "-t", "buys", "-m", metric, "--positive", "no")
     score = getattr(sk, f"{metric}_score")
@@ -158,24 +169,43 @@ def test_folds_are_shuffled_unless_asked_otherwise(run, done):
         assert f"5 folds ({text})" in Path("r.md").read_text()
 
 
-def test_raw_frames_are_handed_over():
+def test_raw_rows_are_handed_over():
     data = people().astype({"income": object})
     data.loc[3, "income"], data.loc[5, "job"] = "?", "NA"
     data.to_csv("data.csv", index=False)
-    table = Files("data.csv", None, False).read_frame("buys")
+    files, quiet = Files("data.csv", None, False), Printer(False, True)
+    table = files.read_all(files.source("buys", raw=True), quiet)
     assert table.X.column_names == ["age", "income", "job", "member"]
     assert table.y.tolist() == people()["buys"].tolist()
+    assert table.row_name(3) == "line 5"
     found = table.X.to_pandas()
     expected = pd.read_csv("data.csv", na_values=["?"])
     for name in ("age", "income", "member"):
         np.testing.assert_array_equal(found[name].astype(float), expected[name].astype(float))
     assert found["job"].isna().to_numpy().nonzero()[0].tolist() == [5]
-    some = Files("data.csv", None, False).read_frame("job", ["member"], weight="age")
+    some = files.read_all(files.source("job", ["member"], weight="age", raw=True), quiet)
     assert some.y[5] == "NA"  # a label
     assert (some.X.column_names, some.weight.tolist()) == (["member"], people()["age"].tolist())
-    people().astype(object).assign(buys=people()["buys"].where(people().index != 9)).to_csv("data.csv", index=False)
-    with pytest.raises(Exception, match=r"data\.csv: column 'buys' has 1 missing values, the first in line 11"):
-        Files("data.csv", None, False).read_frame("buys")
+    assert some.take(np.array([5, 0])).X.column("member").to_pylist() == people()["member"][[5, 0]].tolist()
+
+
+def test_levels_that_look_like_numbers_stay_levels(run):
+    rng = np.random.default_rng(0)
+    code, flag = rng.choice(["01", "1", "1e1", "x"], 400), rng.choice(["true", "false", ""], 400)
+    y = (code == "01") * 2.0 + (flag == "true") + rng.normal(size=400)
+    data = pd.DataFrame({"code": code, "flag": flag, "y": y})
+    data.to_csv("data.csv", index=False)
+    assert run("fit", "data.csv", "-t", "y", "-o", "m").code == 0
+    data.assign(found=[float(row) for row in run("predict", "m", "data.csv").out.split()[1:]]).to_csv("all.csv")
+    for chosen in (data["code"] != "x", data["code"] == "01", (data["flag"] == "true") & (data["code"] != "x")):
+        data[chosen].to_csv("some.csv", index=False)  # now all codes are numbers
+        found = [float(row) for row in run("predict", "m", "some.csv").out.split()[1:]]
+        assert found == pd.read_csv("all.csv")["found"][chosen].tolist()
+    data.assign(flag="maybe").to_csv("some.csv", index=False)
+    assert (
+        run("predict", "m", "some.csv").err
+        == "error: some.csv, line 2: column 'flag' holds 'maybe', not true or false\n"
+    )
 
 
 def test_long_work_is_told_in_lines(run, monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import budgetline.datasets
-from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
+from budgetline.datasets import load_bank, load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.datasets.archive import read_archive
 from budgetline.datasets.heart import KINDS, MEMBERS, encode_feature, group_columns
 
@@ -31,9 +31,9 @@ def columns_of(groups, name):
     return groups.columns[groups.names.index(name)]
 
 
-def test_the_package_exports_six_names():
-    exported = {"load_heart", "load_mfeat", "load_nhanes", "load_thyroid", "make_agricultural", "make_yahoo"}
-    assert set(budgetline.datasets.__all__) == exported
+def test_the_package_exports_seven_names():
+    loaders = {"load_bank", "load_heart", "load_mfeat", "load_nhanes", "load_thyroid"}
+    assert set(budgetline.datasets.__all__) == {*loaders, "make_agricultural", "make_yahoo"}
 
 
 def test_data_are_finite_float64_and_not_constant(load):
@@ -93,6 +93,9 @@ def test_description_names_source_licence_groups_and_costs(load):
         "Turney",
         "Kachuee",
         "Duin",
+        "Moro",
+        "Rita",
+        "Cortez",
         "CC BY 4.0",
         "public domain",
     ],
@@ -103,10 +106,30 @@ def test_attribution_ships_with_the_data(credit):
 
 def test_shipped_files_are_small_and_hold_no_objects():
     sizes = {f.name: len(f.read_bytes()) for f in files("budgetline.datasets").joinpath("data").iterdir()}
-    assert set(sizes) == {"SOURCES.md", "heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"}
+    assert set(sizes) == {"SOURCES.md", "bank.csv.gz", "heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"}
     assert sum(sizes.values()) < 2_000_000
     for name in ("heart", "thyroid", "nhanes", "mfeat"):
         assert all(array.dtype.kind in "biufU" for array in read_archive(name).values())
+
+
+# -- bank ------------------------------------------------------------------------------------------------
+
+
+def test_bank_is_a_raw_table():
+    bank = load_bank()
+    assert bank.data.shape == (1131, 16)
+    assert bank.frame.columns.tolist() == [*bank.feature_names, "y"]
+    assert set(bank.target) == {"yes", "no"}
+    assert 0.08 < (bank.target == "yes").mean() < 0.16
+    assert (bank.data.dtypes != "int64").sum() == 9  # text
+    for word in ("Source:", "Licence: CC BY 4.0", "Groups:", "Costs:"):
+        assert word in bank.DESCR
+
+
+def test_bank_needs_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install 'budgetline\[pandas\]'"):
+        load_bank()
 
 
 # -- heart -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
+from budgetline.datasets import load_bank, load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.datasets.archive import read_archive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,10 +115,12 @@ def test_the_build_tool_gives_the_shipped_files(tmp_path):
             assert set(archive.files) == set(shipped)
             for key, array in shipped.items():
                 np.testing.assert_array_equal(archive[key], array)
+    bank = Path(load_bank().filename)
+    assert gzip.decompress((built / bank.name).read_bytes()) == gzip.decompress(bank.read_bytes())
 
 
 def test_checksums_in_the_attribution_match():
     folder = files("budgetline.datasets").joinpath("data")
     sources = folder.joinpath("SOURCES.md").read_text(encoding="utf-8")
-    for name in ("heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"):
+    for name in ("heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz", "bank.csv.gz"):
         assert f"{name}: {hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest()}" in sources

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from budgetline.arrays import Positions
+from budgetline.arrays import Positions, Table
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead
-from budgetline.data.tabular import arrow, values_of
+from budgetline.data.tabular import arrow
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray, check_finite
@@ -32,8 +33,13 @@ Name = str | None
 Names = Sequence[str] | None
 Target = str | tuple[()] | None
 """The target () stands for none; None is that of svmlight files, or of models that know it."""
-COPIES = 4
-"""Rows are read into memory if this many copies fit: they are joined, standardised and worked with."""
+Features = tuple[list[str] | None, FeatureGroups | None]
+"""Columns to learn from, None: all, and their groups, None: one for each."""
+COPIES, ENCODED = 4, 8
+"""Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
+
+With an encoding, a column becomes several: about this many.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,38 +103,53 @@ class Files:
                 raise Refused(f"{option}: column {shown(name)} is not in {self.place}; its columns are {columns}")
 
     def source(
-        self, target: Target, names: Names = None, n_features: int | None = None, weight: Name = None, qid: Name = None
+        self,
+        target: Target,
+        names: Names = None,
+        n_features: int | None = None,
+        weight: Name = None,
+        qid: Name = None,
+        raw: bool = False,
     ) -> Source:
-        """Open the files: features by name, or None for all; ``n_features`` is for svmlight files."""
+        """Open the files: features by name, or None for all; ``n_features`` is for svmlight files.
+
+        Raw features are of any kind, others must be numbers.
+        """
         if self.named:
             self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
-            for name in (*(names or ()), weight):
+            for name in (weight,) if raw else (*(names or ()), weight):
                 if name is not None and not self.numeric.get(name, True):
                     what = f"column {shown(name)} of {self.place}"
                     raise Refused(f"{what} does not hold numbers: encode it first, or leave it out")
         elif target == ():
             target = None
         paths, kind = self.found
-        return open_source(
+        source = open_source(
             paths, target, weight=weight, qid=qid, features=names, file_format=kind, n_features=n_features,
             zero_based=self.zero_based, **self.text,
         )  # fmt: skip
+        return source.raw() if raw else source
 
     def source_for(
         self, model: AnytimeModel, target: Target, only: Positions | None = None, weight: Name = None, qid: Name = None
     ) -> Source:
-        """Open the files with the columns of a model, or only some of them; svmlight files are opened with all."""
-        names = model.layout.names
+        """Open the files with the columns that a model reads, or only what some of them, or of its design, come from.
+
+        svmlight files are opened with all columns.
+        """
+        names, encoding = model.source.names, model.encoding
         if names is None:
             if self.named:
                 raise Refused(f"the model knows its columns by position: it takes svmlight files, not {self.place}")
             return self.source(target, n_features=model.layout.n_features, weight=weight, qid=qid)
         if not self.named:
             raise Refused(f"the model knows its columns by name, and those of {self.place} have none")
-        needed = names if only is None else [names[d] for d in only]
+        read = only if encoding is None or only is None else encoding.read_for(only)
+        needed = names if read is None else [names[d] for d in read]
         if missing := [name for name in needed if name not in self.numeric]:
             raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {self.place}")
-        return self.source(target, needed, weight=weight, qid=qid)
+        source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
+        return source if encoding is None else source.reading(encoding.kinds)
 
     def chunks(self, source: Source, printer: Printer, columns: Positions | None = None) -> Iterator[Chunk]:
         """Yield all chunks that have rows, with a progress bar; the next chunk is read meanwhile."""
@@ -149,9 +170,9 @@ class Files:
             return (source.about_rows or 0) * (source.n_features + 1) * 8
         return 2 * sum(path.stat().st_size for path in self.paths)  # numbers and indices, about as long as their text
 
-    def fit_into_memory(self, source: Source) -> bool:
+    def fit_into_memory(self, source: Source, raw: bool = False) -> bool:
         """Return whether all rows, and the work on them, fit into memory."""
-        return COPIES * self.bytes_in_memory(source) <= memory_left()
+        return COPIES * (ENCODED if raw else 1) * self.bytes_in_memory(source) <= memory_left()
 
     def read_all(self, source: Source, printer: Printer, purpose: str = "", used: Positions | None = None) -> Chunk:
         """Read all rows; if they do not fit into memory, say what they are needed for.
@@ -161,36 +182,47 @@ class Files:
         if purpose and not self.fit_into_memory(source):
             size = self.bytes_in_memory(source) / 1e9
             raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: give a part of the rows")
-        return self.read_numbers(source, printer, used)
+        return self.read_rows(source, printer, used)
 
-    def read_numbers(self, source: Source, printer: Printer, used: Positions | None) -> Chunk:
-        """Read all rows as numbers, X as an array with names or a CSR matrix; a value that is missing is an error."""
+    def read_rows(self, source: Source, printer: Printer, used: Positions | None) -> Chunk:
+        """Read all rows: X is an array with names, a CSR matrix, or of raw columns an Arrow table.
+
+        A value that is missing is an error, but not in raw columns.
+        """
         chunks, names = [], source.feature_names
         columns = range(source.n_features) if used is None else used.tolist()
         labels = [str(d) if names is None else names[d] for d in columns]
         for chunk in self.chunks(source, printer):
-            with refusing(), chunk.located():
-                check_finite(chunk.X if used is None else chunk.X[:, used], labels)
+            if not isinstance(chunk.X, nw.DataFrame):
+                with refusing(), chunk.located():
+                    check_finite(chunk.X if used is None else chunk.X[:, used], labels)
             chunks.append(chunk)
-        tables, y = [chunk.X for chunk in chunks], np.concatenate([chunk.y for chunk in chunks])
+        X, y = _joined([chunk.X for chunk in chunks], names), np.concatenate([chunk.y for chunk in chunks])
         weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
         queries = [chunk.qid for chunk in chunks if chunk.qid is not None]
-        X = sparse.vstack(tables, format="csr") if names is None else NamedArray(np.concatenate(tables), names)
         weight, qid = (np.concatenate(parts) if parts else None for parts in (weights, queries))
-        return Chunk(X, y, weight, qid, self.place)
+        return Chunk(X, y, weight, qid, self.place, _row_names(chunks))
 
-    def read_frame(self, target: str, names: Names = None, weight: Name = None, qid: Name = None) -> Chunk:
-        """Read all rows as they are, X as an Arrow table with text and gaps: what estimators with an encoding take.
 
-        Columns are by name; None: all but target, weight and query. These must have values in every row.
-        """
-        others = [name for name in (target, weight, qid) if name is not None]
-        self.check_columns({"--target": target, "--weight": weight, "--qid": qid})
-        features = [name for name in self.numeric if name not in others] if names is None else list(names)
-        with refusing():
-            table = self.raw.table([*features, *others], others)
-            y, w, q = (None if name is None else values_of(table, name, self.place) for name in (target, weight, qid))
-            return Chunk.of(table.select(features), y, w, q, self.place)
+def _joined(tables: list[Table], names: Sequence[str] | None) -> Any:
+    """Return the rows of all tables."""
+    if names is None:
+        return sparse.vstack(tables, format="csr")
+    if isinstance(tables[0], nw.DataFrame):
+        return nw.concat(tables).to_native()
+    return NamedArray(np.concatenate(tables), tuple(names))
+
+
+def _row_names(chunks: list[Chunk]) -> Callable[[int], str]:
+    """Return the function that names a row of several chunks as its own chunk does."""
+    starts = np.cumsum([0, *(chunk.n_rows for chunk in chunks)])
+
+    def row_name(row: int) -> str:
+        k = int(np.searchsorted(starts, row, side="right")) - 1
+        own, name = row - int(starts[k]), chunks[k].row_name
+        return f"row {row}" if name is None else name(own)
+
+    return row_name
 
 
 def memory_left() -> int:
@@ -207,9 +239,7 @@ def memory_left() -> int:
 # -- groups ----------------------------------------------------------------------------------------------------
 
 
-def features_of(
-    files: Files, path: Path | None, others: Mapping[str, str | None], printer: Printer
-) -> tuple[Sequence[str] | None, FeatureGroups | None]:
+def features_of(files: Files, path: Path | None, others: Mapping[str, str | None]) -> Features:
     """Return the columns to read, None: all, and the groups that a file puts them in, None: one group per column.
 
     ``others`` are the columns that are no features, by the options that name them.
@@ -220,7 +250,7 @@ def features_of(
     files.check_columns(others)
     taken = {name: option for option, name in others.items() if name is not None}
     if groups is None:
-        return usable_columns(files, taken, printer), None
+        return other_columns(files, taken), None
     for group, columns in zip(groups.names, groups.columns, strict=True):
         if wrong := [str(column) for column in columns if column in taken]:
             where = f"{path}: column {shown(wrong[0])} is in group {shown(group)}"
@@ -233,13 +263,20 @@ def features_of(
     return [names[d] for d in layout.read], named
 
 
-def usable_columns(files: Files, taken: Iterable[str], printer: Printer) -> list[str]:
-    """Return the columns that a model can use beside those that are taken: numbers. Say which others are left out."""
+def other_columns(files: Files, taken: Collection[str]) -> list[str]:
+    """Return the columns beside those that are taken; there must be some."""
     names = [name for name in files.numeric if name not in taken]
+    if not names:
+        raise Refused(f"{files.place} has no column" + (f" beside {some(taken)}" if taken else ""))
+    return names
+
+
+def columns_of_numbers(files: Files, names: Sequence[str], printer: Printer) -> list[str]:
+    """Return those of some columns that hold numbers, and say which others are left out; there must be some."""
     if left_out := [name for name in names if not files.numeric[name]]:
         printer.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
     if len(left_out) == len(names):
-        raise Refused(f"{files.place} has no column of numbers" + (f" beside {some(taken)}" if taken else ""))
+        raise Refused(f"{files.place} has no column of numbers to learn from")
     return [name for name in names if files.numeric[name]]
 
 

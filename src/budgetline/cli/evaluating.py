@@ -11,6 +11,7 @@ from typer import Argument, Option
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, features_of, writing
 from budgetline.cli.fitting import Estimator, estimator_for, task_of
+from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
@@ -67,7 +68,7 @@ def curve(
         with refusing(), printer.waiting("evaluating"):
             judged = budget_curve(found, source, metric=measure)
     else:
-        table = files.read_all(source, printer, "cross-validation", found.model_.layout.read)
+        table = files.read_all(source, printer, "cross-validation", found.model_.source.read)
         folds = _folds(cv, shuffle, found.model_.classes is not None, qid, printer)
         with refusing():
             judged = cross_val_budget_curve(
@@ -89,6 +90,8 @@ def compare(
     metric: options.Metric = None,
     positive: options.Positive = None,
     alpha: options.Alpha = None,
+    encoding: options.Encoded = "auto",
+    interactions: options.Interactions = 0,
     task: options.LearnedTask = "auto",
     weight: options.Weight = None,
     qid: options.Query = None,
@@ -107,11 +110,13 @@ def compare(
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
-    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid}, printer)
-    source = files.source(target, columns, weight=weight, qid=qid)
+    features = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid})
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
+    source = files.source(target, columns, weight=weight, qid=qid, raw=settings is not None)
     table = files.read_all(source, printer, "a comparison")
     chosen = task_of(task, [table], target, printer)
-    methods, measure = _methods(rules, chosen, alpha, grouped), _metric(metric, positive)
+    methods = _methods(rules, chosen, features[1], alpha=alpha, encoding=settings)
+    measure = _metric(metric, positive)
     folds = _folds(cv, shuffle, chosen == "classification", qid, printer)
     with refusing():
         found = compare_methods(
@@ -161,7 +166,7 @@ def report(
     found, given = load(model), dict[str, Any]()
     if files is not None:
         source = _source_for(found.model_, files, target, printer, weight)
-        table = files.read_all(source, printer, "a report", found.model_.layout.read)
+        table = files.read_all(source, printer, "a report", found.model_.source.read)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target is not None or weight is not None:
         raise Refused("--target and --weight are columns of DATA: give it, too")
@@ -185,8 +190,8 @@ def _source_for(
     model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
 ) -> Source:
     """Open data with the columns of a model, and find the target."""
-    if target is None and model.layout.names is not None and files.named:
-        taken = {*model.layout.names, weight, qid}
+    if target is None and model.source.names is not None and files.named:
+        taken = {*model.source.names, weight, qid}
         others = [name for name in files.numeric if name not in taken]
         if len(others) != 1:
             raise Refused(f"say which column of {files.place} is the target: --target NAME")
@@ -214,14 +219,14 @@ def _folds(cv: int, shuffle: bool, classes: bool, qid: str | None, printer: Prin
 
 
 def _methods(
-    rules: str | None, task: options.Task, alpha: float | str | None, groups: FeatureGroups | None
+    rules: str | None, task: options.Task, groups: FeatureGroups | None, **settings: Any
 ) -> dict[str, Estimator]:
     """Return the estimators to compare, by name."""
     default = f"fr,{'score' if task == 'classification' else 'omp'},costs-ignored,cheapest,random"
     names = [name.strip() for name in (rules or default).split(",")]
     if unknown := [name for name in names if name not in METHODS]:
         raise Refused(f"--rules: {shown(unknown[0])} is not one of {', '.join(METHODS)}")
-    return {name: estimator_for(task, groups, alpha=alpha, **METHODS[name]) for name in names}
+    return {name: estimator_for(task, groups, **settings, **METHODS[name]) for name in names}
 
 
 def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:

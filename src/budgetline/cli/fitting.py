@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from typer import Option
 
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, features_of, write_text, writing
+from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, refusing
 from budgetline.data import Source
@@ -24,7 +26,7 @@ from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, Anytim
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
-from budgetline.messages import shown
+from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
@@ -44,6 +46,8 @@ def fit(
     rule: Annotated[options.Rule | None, Option(help="How groups are scored. Default: fr.")] = None,
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
     alpha: options.Alpha = None,
+    encoding: options.Encoded = "auto",
+    interactions: options.Interactions = 0,
     cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha by K folds instead.")] = None,
     shuffle: options.Shuffle = True,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
@@ -71,9 +75,11 @@ def fit(
     check_output(output, inputs=[*files.paths, groups])
     if alpha is not None and cv is not None:
         raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")
-    columns, grouped = features_of(files, groups, {"--target": target, "--weight": weight}, printer)
-    source = files.source(target, columns, weight=weight)
-    streamed = not files.fit_into_memory(source) if stream is None else stream
+    features = features_of(files, groups, {"--target": target, "--weight": weight})
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
+    raw = settings is not None
+    source = files.source(target, columns, weight=weight, raw=raw)
+    streamed = not files.fit_into_memory(source, raw) if stream is None else stream
     if streamed and cv is not None:
         raise Refused("--cv needs all rows in memory: give --alpha, or a part of the rows")
     table = None if streamed else files.read_all(source, printer)
@@ -83,11 +89,11 @@ def fit(
     if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
         rule = "score"  # fr would read the data once per candidate
         printer.note("learning by rule score")
-    limits = {"max_cost": max_cost, "max_groups": max_groups}
+    limits = {"max_cost": max_cost, "max_groups": max_groups, "encoding": settings}
     given = {"rule": rule, "schedule": schedule, "alpha": alpha, "cv": cv, "loss": options.LOSS_NAMES.get(loss or "")}
     if table is not None and cv is not None and shuffle:  # the estimator cuts the rows in their order
         table = table.take(np.random.default_rng(0).permutation(table.n_rows))
-    model = _fitted(estimator_for(chosen, grouped, **given, **limits), source, table, printer)
+    model = _fitted(estimator_for(chosen, features[1], **given, **limits), source, table, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)
@@ -97,7 +103,8 @@ def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: 
     """Fit an estimator to the rows in memory, or to a source."""
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
-        with refusing(), printer.waiting("learning"):
+        located = nullcontext() if estimator.encoding is None else table.located()
+        with refusing(), printer.waiting("learning"), located:
             return estimator.fit(table.X, table.y, sample_weight=table.weight)
     once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error"
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")
@@ -128,7 +135,7 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
             raise Refused(f"{what} {kinds}, neither numbers nor labels")
         if wanted == "regression" and text:
             raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
-        broken = y[np.mod(y, 1) != 0].tolist() if y.dtype.kind == "f" else []
+        broken = y[y != np.floor(y)].tolist() if y.dtype.kind == "f" else []
         if wanted == "classification" and broken:
             raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
         if wanted != "auto":
@@ -148,6 +155,9 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
     """Print the sequence, what was written, and what to do next."""
     sequence = model.sequence
     printer.sequence(sequence, model.groups.names)
+    if model.encoding is not None and (rare := model.encoding.all_rare):
+        what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
+        printer.warn(f"{what} (if these are numbers, write them like 1234.5)")
     chosen = f", {how_chosen(model)}" if "alpha_" in model.learned else ""
     total = amount(float(sequence.costs.sum()))
     printer.note(f"wrote {output}: {model.estimator}, {count(len(sequence), 'group')}, total cost {total}{chosen}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from typer import Argument, Option
 
 from budgetline.arrays import Float
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_distinct, check_output, read_groups, usable_columns, write_text
+from budgetline.cli.data import Files, check_distinct, check_output, other_columns, read_groups, write_text
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown, some
@@ -60,7 +60,7 @@ def groups(
     check_output(output, inputs=files.paths)
     if not sep:
         raise Refused("--sep must not be empty")
-    columns, left_out = _columns(files, target, printer)
+    columns = _columns(files, target, printer)
     if by == "correlation":
         made, what = _correlated(files, columns, threshold, printer)
     else:
@@ -68,7 +68,7 @@ def groups(
     printer.note(f"{len(columns)} columns in {len(made)} groups, {what}")
     if by == "prefix" and len(made) == len(columns) > 1:
         printer.note(f"no two names share a prefix before {shown(sep)}: try another --sep, or --by correlation")
-    text = _commented(made, files, target, what, left_out)
+    text = _commented(made, files, target, what)
     if output is not None:
         write_text(output, text)
         printer.note(f"wrote {output}: set the costs there, then: budgetline fit {data} --groups {output} …")
@@ -76,20 +76,19 @@ def groups(
         print(text, end="")
     entries = dict(zip(made.names, made.columns, strict=True))
     written = None if output is None else str(output)
-    printer.document({"by": by, "groups": entries, "left_out": left_out, "target": target, "written": written})
+    printer.document({"by": by, "groups": entries, "target": target, "written": written})
 
 
-def _columns(files: Files, target: str | None, printer: Printer) -> tuple[Columns, list[str]]:
-    """Return the columns to group, by name or position, and those that hold no numbers."""
+def _columns(files: Files, target: str | None, printer: Printer) -> Columns:
+    """Return the columns to group, by name or position."""
     if not files.named:
         if target is not None:
             raise Refused("--target names a column, but the columns of svmlight files have no names")
-        return list(range(files.source(()).n_features)), []
+        return list(range(files.source(()).n_features))
     files.check_columns({"--target": target})
     if target is None:
         printer.note("no --target: remove the column that you want to predict from the file")
-    names = usable_columns(files, [] if target is None else [target], printer)
-    return names, [name for name in files.numeric if name not in names and name != target]
+    return other_columns(files, [] if target is None else [target])
 
 
 def _by_name(files: Files, columns: Columns, by: options.By, sep: str) -> tuple[FeatureGroups, str]:
@@ -104,14 +103,20 @@ def _by_name(files: Files, columns: Columns, by: options.By, sep: str) -> tuple[
 
 
 def _correlated(files: Files, columns: Columns, threshold: float, printer: Printer) -> tuple[FeatureGroups, str]:
-    """Return average-linkage clusters of 1 − |correlation|, each named after its first column."""
+    """Return average-linkage clusters of 1 − |correlation|, each named after its first column.
+
+    Columns that do not hold numbers are groups of their own.
+    """
     if len(columns) > MOST_COLUMNS:
         raise Refused(f"--by correlation is for at most {MOST_COLUMNS:,} columns, there are {len(columns):,}")
-    sample = _sample(files, columns, printer)
-    labels = np.arange(len(columns))
-    if len(columns) > 1:
+    numbers = [k for k, name in enumerate(columns) if not files.named or files.numeric[str(name)]]
+    if not numbers:
+        raise Refused(f"{files.place} has no columns of numbers to correlate: use --by column or --by prefix")
+    sample = _sample(files, [columns[k] for k in numbers], printer)
+    labels = -1 - np.arange(len(columns))
+    if len(numbers) > 1:
         tree = linkage(squareform(_distances(sample), checks=False), method="average")
-        labels = fcluster(tree, t=1 - threshold + 1e-12, criterion="distance")
+        labels[numbers] = fcluster(tree, t=1 - threshold + 1e-12, criterion="distance")
     members: dict[int, list[str | int]] = {}
     for k, label in enumerate(labels.tolist()):
         members.setdefault(label, []).append(columns[k])
@@ -132,7 +137,7 @@ def _distances(sample: Float) -> Float:
     return np.asarray((distance + distance.T) / 2)
 
 
-def _sample(files: Files, columns: Columns, printer: Printer) -> Float:
+def _sample(files: Files, columns: Sequence[str | int], printer: Printer) -> Float:
     """Return the first rows, shape (at most SAMPLE_ROWS, D)."""
     source = files.source((), [str(name) for name in columns]) if files.named else files.source(())
     parts, rows = [], 0
@@ -145,7 +150,7 @@ def _sample(files: Files, columns: Columns, printer: Printer) -> Float:
     return np.concatenate(parts)
 
 
-def _commented(made: FeatureGroups, files: Files, target: str | None, what: str, left_out: list[str]) -> str:
+def _commented(made: FeatureGroups, files: Files, target: str | None, what: str) -> str:
     """Return the text of the file, with comments on what to edit."""
     lines = [
         f"Groups of {files.place}, {what}.",
@@ -158,8 +163,6 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str,
         lines.append("Columns are positions, counted from 0: the first feature of the files is 0.")
     if target is not None:
         lines.append(f"The target {shown(target)} must be in no group.")
-    if left_out:
-        lines.append(f"Left out, as they do not hold numbers: {', '.join(map(shown, left_out))}.")
     return "".join(f"# {printable(' '.join(line.split()))}\n" for line in lines) + made.to_yaml()
 
 

@@ -1,16 +1,22 @@
-"""``budgetline inspect``: what is in a table, and how its file was understood, before anything is learned."""
+"""``budgetline inspect``: what is in a table, how its file was understood; and the encoding that follows from it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from budgetline.cli import options
-from budgetline.cli.data import Files
-from budgetline.cli.printing import Printer, refusing
+from budgetline.cli.data import Features, Files, columns_of_numbers
+from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data.summary import MOST_LEVELS, ColumnSummary, TextSummary, summarise
+from budgetline.encoding import Encoding
 from budgetline.messages import cut, name_of, some
 from budgetline.report.formatting import count
+from budgetline.tables import text_table
 
+HEADER, LEFT = ("column", "kind", "levels", "missing", "values"), (0, 1, 4)
+"""Of the table of columns, and which of its columns are aligned to the left."""
+SHORT = 20
+"""Columns that the table shows before a fit."""
 LONGEST_VALUE = 20
 """Characters of a value in the table."""
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
@@ -40,9 +46,66 @@ def inspect(
     for line in () if found.text is None else _format(found.text):
         printer.say(line)
     printer.say()
-    header = ["column", "kind", "levels", "missing", "values"]
-    printer.table(header, (_cells(column, target) for column in found.columns), left={0, 1, 4})
+    printer.table(HEADER, (_cells(column, target) for column in found.columns), LEFT)
     printer.document({"data": data, "target": target, **asdict(found)})
+
+
+def encoded_columns(
+    files: Files, features: Features, target: str | None, asked: tuple[options.Kind, int], printer: Printer
+) -> tuple[list[str] | None, Encoding | str | None]:
+    """Return the columns to learn from and what they become, None: the numbers as they are. Say what was understood.
+
+    ``asked`` are the kind of encoding and the number of pairs; "auto" encodes if a column is not a number in every row.
+    """
+    (names, groups), (kind, interactions) = features, asked
+    plain = kind == "none" or (kind == "auto" and not files.named)
+    if interactions and plain:
+        raise Refused("--interactions needs an encoding: --encoding spline or linear")
+    if names is None or not files.named:
+        if not plain:
+            raise Refused(f"--encoding {kind} is for CSV and Parquet files, whose columns have names")
+        return names, None
+    if plain:  # text in a group is an error
+        return columns_of_numbers(files, names, printer) if groups is None else names, None
+    if kind == "auto" or not printer.quiet:
+        found = _understood(files, names, target, printer)
+        why = _why(files, [column for column in found if column.name != target])
+        if kind == "auto" and not why and not interactions:
+            printer.note("encoding: none, as all columns are numbers without gaps; --encoding spline learns curves")
+            return names, None
+        kind, reason = ("spline" if kind == "auto" else kind), f" ({', '.join(why)})" if why else ""
+        printer.note(f"encoding: {kind}{reason}; --encoding none uses the numbers only")
+    return names, Encoding(kind, interactions=interactions) if interactions else kind
+
+
+def _understood(files: Files, names: list[str], target: str | None, printer: Printer) -> tuple[ColumnSummary, ...]:
+    """Return what is in some columns and the target, and print it."""
+    labels = [] if target is None else [target]
+    with refusing(), printer.waiting("reading"):
+        found = summarise(files.raw, labels, [*names, *labels])
+    printer.note(f"{files.place}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
+    cells = [_cells(column, target) for column in found.columns]
+    shorter = cells if len(cells) <= SHORT else [*cells[: SHORT - 2], *cells[-1:]]
+    for line in text_table(HEADER, shorter, LEFT).splitlines():
+        printer.note(line)
+    if len(shorter) < len(cells):
+        printer.note(f"… and {len(cells) - len(shorter)} more: budgetline inspect shows them all")
+    return found.columns
+
+
+def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
+    """Return why columns cannot be used as numbers as they are, in words; nothing if all can."""
+    others = [column for column in columns if not files.numeric[column.name] and column.kind != "empty"]
+    texts = sum(column.kind in ("text", "category") for column in others)
+    dates = sum(column.kind == "date" for column in others)
+    gaps = sum(column.missing > 0 for column in columns)
+    parts = (
+        (texts, "of text"),
+        (dates, "of dates"),
+        (len(others) - texts - dates, "of other kinds"),
+        (gaps, "with gaps"),
+    )
+    return [f"{count(number, 'column')} {what}" for number, what in parts if number]
 
 
 def _format(text: TextSummary) -> list[str]:

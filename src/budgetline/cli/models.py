@@ -47,7 +47,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     task = f"{record['task']} ({labels})" if 0 < len(labels) < 40 else record["task"]
     printer.say(f"{model}: {found.estimator}, {task}")
     total = amount(float(found.sequence.costs.sum()))
-    printer.say(f"{found.layout.n_features} columns in {len(found.groups)} groups, total cost {total}\n")
+    printer.say(f"{found.source.n_features} columns in {len(found.groups)} groups, total cost {total}\n")
     printer.sequence(found.sequence, found.groups.names)
     for name, (cost, groups) in found.groups.shared.items():
         printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(groups)}")
@@ -116,12 +116,12 @@ def how_chosen(model: AnytimeModel) -> str:
 
 def model_record(model: AnytimeModel) -> dict[str, object]:
     """Return what a model is, as plain values."""
-    sequence, groups, names = model.sequence, model.groups, model.layout.names
+    sequence, groups, names = model.sequence, model.groups, model.source.names
     return {
         "estimator": model.estimator,
         "task": "regression" if model.classes is None else "classification",
         **({} if model.classes is None else {"classes": model.classes}),
-        "columns": model.layout.n_features,
+        "columns": model.source.n_features,
         "column_names": names,
         "sequence": sequence.to_dict(),
         "total_cost": float(sequence.costs.sum()),
@@ -235,7 +235,11 @@ def _blocks(model: AnytimeModel, chosen: LinearModel, files: Files, method: str,
     source = files.source_for(model, (), columns)
     for chunk in files.chunks(source, printer, columns if names is None else None):
         with refusing(), chunk.located():
-            scores = np.asarray(check_finite(chunk.X, labels) @ chosen.coef[:, columns].T) + chosen.intercept
+            if model.encoding is not None and columns.size:
+                table = model.encoding.table(chunk.X, columns)
+            else:
+                table = check_finite(chunk.X, labels)
+            scores = np.asarray(table @ chosen.coef[:, columns].T) + chosen.intercept
         yield model.respond(scores, method)
 
 

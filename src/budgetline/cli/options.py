@@ -19,6 +19,7 @@ LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
 """Names of the losses on the command line, and in the library."""
 Task = Literal["auto", "regression", "classification"]
 By = Literal["prefix", "correlation", "column"]
+Kind = Literal["auto", "none", "linear", "spline"]
 if TYPE_CHECKING:
     Rule = str
     Schedule = str
@@ -83,7 +84,19 @@ def alpha_of(given: str) -> float | str:
 
 
 Alpha = Annotated[
-    Any, Option(parser=alpha_of, metavar="A|auto", help="Ridge constant; auto: from the data. Default: 1e-5.")
+    Any,
+    Option(
+        parser=alpha_of,
+        metavar="A|auto",
+        help="Ridge constant; auto: from the data. Default: auto with an encoding, else 1e-5.",
+    ),
+]
+Encoded = Annotated[
+    Kind,
+    Option("--encoding", help="What columns become; none: numbers as they are; auto: spline if some are no numbers."),
+]
+Interactions = Annotated[
+    int, Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns; they need an encoding.")
 ]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

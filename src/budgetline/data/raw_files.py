@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetline.data.parquet_files import parquet_batches, parquet_schema
-from budgetline.data.tabular import arrow
 from budgetline.data.text_files import CsvFiles, Texts
 
 if TYPE_CHECKING:
@@ -29,28 +28,17 @@ class RawFiles:
         csv = CsvFiles.of(paths, delimiter, na) if kind == "csv" else None
         return cls(tuple(paths), parquet_schema(paths[0]) if csv is None else csv.schema, csv)
 
-    def batches(
-        self, names: list[str], labels: Collection[str] = (), *, required: bool = False
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: list[str], labels: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield columns, block after block, file after file.
 
         Numbers of CSV files are floating-point numbers, and words that stand for missing values are missing, but not in
-        the columns ``labels``: targets and queries. If ``required``, an error names the line of a missing one.
+        the columns ``labels``: targets and queries.
         """
         for path in self.paths:
             if self.csv is None:
                 yield from parquet_batches(path, names)
                 continue
-            csv, rows = self.csv, 0
+            csv = self.csv
             numbers = csv.as_numbers(name for name in names if name not in labels)
             for batch in csv.batches(path, names, numbers):
-                csv.check_labels(path, batch, labels if required else (), rows, str(path))
-                rows += batch.num_rows
                 yield csv.with_gaps(batch, labels)
-
-    def table(self, names: list[str], labels: Collection[str] = ()) -> pa.Table:
-        """Return columns of all rows; those of labels have a value in every row of CSV files."""
-        batches = list(self.batches(names, labels, required=True))
-        if not batches:
-            return arrow().schema([self.schema.field(name) for name in names]).empty_table()
-        return arrow().Table.from_batches(batches, batches[0].schema)

@@ -7,7 +7,7 @@ partition is small, can be sent to another process, and yields :class:`Chunk` ob
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -84,7 +84,8 @@ class Chunk:
     def take(self, rows: Positions) -> Chunk:
         """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
-        return Chunk(self.X[rows], self.y[rows], weight, qid, self.where)
+        X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
+        return Chunk(X, self.y[rows], weight, qid, self.where)
 
 
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:
@@ -120,6 +121,10 @@ class Partition(ABC):
 
     def raw(self) -> Self:
         """Return the partition whose chunks hold columns of any kind, in data frames where they come from such."""
+        return self
+
+    def reading(self, kinds: Mapping[str, str]) -> Self:
+        """Return the partition whose text is read as these kinds, "text" or "flag"; data with types keep theirs."""
         return self
 
     @abstractmethod
@@ -177,10 +182,16 @@ class Source:
             raise ValueError("an encoding takes two passes, an iterator allows one: give a function that starts one")
         return replace(self, partitions=parts.raw())
 
+    def reading(self, kinds: Mapping[str, str]) -> Source:
+        """Return the source whose columns of text files are read as these kinds, "text" or "flag"."""
+        if not isinstance(self.partitions, list):
+            return self
+        return replace(self, partitions=[partition.reading(kinds) for partition in self.partitions])
+
     def encoded(self, encoding: TableEncoding) -> Source:
         """Return a source of raw columns as one of design columns."""
-        layout = encoding.layout
-        return replace(self, n_features=layout.n_features, feature_names=layout.names, encoding=encoding)
+        layout, typed = encoding.layout, self.reading(encoding.kinds)
+        return replace(typed, n_features=layout.n_features, feature_names=layout.names, encoding=encoding)
 
     @property
     def n_rows(self) -> int | None:

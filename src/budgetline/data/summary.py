@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.tabular import arrow
 from budgetline.data.text_format import find_header
+from budgetline.messages import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,12 +58,16 @@ class TableSummary:
     text: TextSummary | None
 
 
-def summarise(files: RawFiles, labels: Collection[str] = ()) -> TableSummary:
-    """Read all rows, some at a time, and return what is in them; words are never missing in columns ``labels``.
+def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableSummary:
+    """Read all rows, some at a time, and return what is in columns, None: all; words are never missing in ``labels``.
 
     Memory does not grow with the data. Of CSV files, columns that lack values are read again, to see by which texts.
     """
-    tallies, rows = [_Tally(column.name, column.type) for column in files.schema], 0
+    known = files.schema.names
+    if again := [name for name, times in Counter(known).items() if times > 1]:
+        raise ValueError(f"the data have {known.count(again[0])} columns {shown(again[0])}")
+    fields, rows = map(files.schema.field, known if names is None else names), 0
+    tallies = [_Tally(column.name, column.type) for column in fields]
     for batch in files.batches([tally.name for tally in tallies], labels):
         rows += batch.num_rows
         for tally, column in zip(tallies, batch.columns, strict=True):

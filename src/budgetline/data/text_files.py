@@ -73,6 +73,12 @@ class CsvFiles:
         types = {name: self.schema.field(name).type for name in names}
         return _parsed(path, header, self.written, names, types | dict.fromkeys(numbers, arrow().float64()))
 
+    def reading(self, kinds: Mapping[str, str]) -> CsvFiles:
+        """Return the files whose columns are read as these kinds, "text" or "flag"."""
+        types = {"text": arrow().string(), "flag": arrow().bool_()}
+        known = ((field.name, types.get(kinds.get(field.name, ""), field.type)) for field in self.schema)
+        return replace(self, schema=arrow().schema(list(known)))
+
     def as_numbers(self, names: Iterable[str]) -> list[str]:
         """Return which of these columns hold numbers; a column without any value may, in later blocks."""
         types = arrow().types
@@ -181,6 +187,10 @@ class CsvPartition(WithRoles, FilePartition):
     def about_rows(self) -> int | None:
         """Number of rows, estimated from the length of the first lines."""
         return text_rows_about(self.path)
+
+    def reading(self, kinds: Mapping[str, str]) -> CsvPartition:
+        """Return the partition whose columns are read as these kinds, "text" or "flag"."""
+        return replace(self, files=self.files.reading(kinds))
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Parse the file, a block of text at a time."""

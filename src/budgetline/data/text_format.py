@@ -118,6 +118,8 @@ def find_header(path: Path, delimiter: str) -> Header:
     names = [name or (ROW_NAMES if k == 0 else f"column {k + 1}") for k, name in enumerate(bare)]
     filled = {k for fields in rows for k, field in enumerate(fields) if field.strip()}
     left_out = [names[k] for k, name in enumerate(bare) if not name and (k == 0 or k not in filled)]
+    if len(left_out) == len(names):
+        raise ValueError(f"{path} cannot be read as CSV: it holds no columns")
     start = sample.bom + len("".join(islice(io.StringIO(sample.text, newline=""), last)).encode())
     alone = sample.complete and not rows
     return Header(sample.compression, tuple(names), tuple(left_out), start, alone)
@@ -301,9 +303,12 @@ def _place(path: Path, line: int | None) -> str:
 def not_unicode(path: Path) -> str:
     """Return what to do about a file that is not UTF-8."""
     with text_stream(path) as (_, stream):
+        wide = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    with text_stream(path) as (_, stream):
         lines = enumerate(io.TextIOWrapper(stream, encoding="latin1", newline=""), start=1)
         line = next((number for number, text in lines if not _is_unicode(text.encode("latin1"))), None)
-    return f"{_place(path, line)}: not UTF-8 text: save the file as UTF-8, or try iconv -f latin1 -t utf-8"
+    given = "utf-16" if wide else "latin1"
+    return f"{_place(path, line)}: not UTF-8 text: save the file as UTF-8, or try iconv -f {given} -t utf-8"
 
 
 def _is_unicode(text: bytes) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.raw import RawColumn
+from budgetline.encoding.raw import RawColumn, is_number_text
 
 ROWS = 4096
 """Rows that are encoded at once: few enough for their polynomials to stay in the cache."""
@@ -66,6 +66,7 @@ class NumberEncoder:
     weights: Float
     spikes: tuple[float, ...] = ()
     missing: bool = False
+    kind = None
 
     @property
     def width(self) -> int:
@@ -120,6 +121,13 @@ class LevelEncoder:
     def width(self) -> int:
         """Number of design columns."""
         return len(self.levels) + self.rare + self.missing
+
+    @property
+    def kind(self) -> str | None:
+        """As what a text file must be read to find the levels: "text", "flag", or None if they look like numbers."""
+        if not self.rare and set(self.levels) <= {"True", "False"}:
+            return "flag"
+        return None if all(map(is_number_text, self.levels)) else "text"
 
     def labels(self, name: str) -> list[str]:
         """Return names of the design columns."""

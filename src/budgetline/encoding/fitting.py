@@ -7,11 +7,12 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.encoding.curves import line, smooth_curves
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, Warp
-from budgetline.encoding.raw import RawTable
+from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
 from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups import Layout
+from budgetline.messages import shown
 
 SPIKE, MOST_SPIKES = 0.1, 3
 """A number that makes up this share of a column is a spike: it gets a flag, and curves are of the other values."""
@@ -45,6 +46,8 @@ def encoder_of(column: ColumnSummary, settings: Encoding) -> Encoder:
     """Return the encoder of a column; one that is missing everywhere becomes a constant."""
     if isinstance(column.found, LevelSummary):
         return _levels(column.found, settings)
+    if column.found is not None and 0 < (span := float(np.ptp(column.found.values))) < 1 / LARGEST:
+        raise ValueError(f"column {shown(column.name)} spans only {span:g}, which is too small: rescale it")
     return _numbers(column.found or NumberSummary(np.zeros(1), np.ones(1)), settings)
 
 

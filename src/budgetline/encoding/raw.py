@@ -14,11 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.inputs import Frame, NamedArray, check_table, column_names, is_missing, numbers_of
+from budgetline.inputs import Frame, NamedArray, RowError, check_table, column_names, is_missing, numbers_of
 from budgetline.messages import shown
 
 DAY = 86400.0
 """Dates and times become days since 1970, durations days, times of day parts of a day."""
+LARGEST = 1e150
+"""Numbers beyond it, whose squares overflow, are errors, as are columns that span less than its inverse."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,12 @@ class RawColumn:
     def as_numbers(self) -> Float:
         """Return the entries as numbers; levels are an error, unless all are missing."""
         if self.numbers is not None:
-            if np.isinf(self.numbers).any():
-                row = int(np.isinf(self.numbers).argmax())
-                raise ValueError(f"column {shown(self.name)} contains infinity, first in row {row}")
+            wrong = np.abs(self.numbers) > LARGEST
+            if wrong.any():
+                row = int(wrong.argmax())
+                value = float(self.numbers[row])
+                what = "contains infinity" if np.isinf(value) else f"holds {value:g}, which is too large: rescale it"
+                raise RowError(f"column {shown(self.name)} {what}", row)
             return self.numbers
         if self.levels:
             raise ValueError(f"column {shown(self.name)} holds text such as {shown(self.levels[0])}, not numbers")
@@ -205,6 +210,14 @@ def level_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def is_number_text(text: str) -> bool:
+    """Return whether a text is the name that a number would have as a level; "07" is not."""
+    try:
+        return level_text(float(text)) == text
+    except ValueError:
+        return False
 
 
 def _floats(values: Iterable[Any]) -> Float:

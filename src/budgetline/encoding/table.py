@@ -11,7 +11,7 @@ from itertools import chain, count, pairwise
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.encoding.encoders import Encoder, NumberEncoder
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import RawTable, known_table
 from budgetline.groups import Layout
 
@@ -72,6 +72,18 @@ class TableEncoding:
         """Names of the columns that are read, or their positions as text."""
         known = self.source.names
         return tuple(str(d) if known is None else known[d] for d in self.source.read.tolist())
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Columns that text files must be read as text or flags, because a few rows of them may look like numbers."""
+        kinds = ((name, encoder.kind) for name, encoder in zip(self.names, self.encoders, strict=True))
+        return {name: kind for name, kind in kinds if kind is not None}
+
+    @property
+    def all_rare(self) -> list[str]:
+        """Columns of text in which no level is frequent enough to have a flag."""
+        pairs = zip(self.names, self.encoders, strict=True)
+        return [name for name, encoder in pairs if isinstance(encoder, LevelEncoder) and not encoder.levels]
 
     @cached_property
     def ends(self) -> Positions:

@@ -138,7 +138,7 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
         date=date.today().isoformat(),
         unit=unit,
         task=content.Task(kind, model.estimator, loss, _labels(model)),
-        data=content.Data(rows, model.layout.n_features, len(groups), False, _prior(model)),
+        data=content.Data(rows, model.source.n_features, len(groups), False, _prior(model)),
         settings=_settings(model, given),
         measure=_measure(model, training),
         sequence=tuple(
