@@ -25,7 +25,8 @@ def day(number):
 
 def frame(path, **given):
     files = RawFiles.of([path], "csv", **given)
-    return files.table(files.schema.names).to_pydict()
+    batches = [batch.to_pydict() for batch in files.batches(files.schema.names)]
+    return {name: [value for batch in batches for value in batch[name]] for name in files.schema.names}
 
 
 BOM = "\ufeff"

@@ -204,7 +204,7 @@ class Files:
         return Chunk(X, y, weight, qid, self.place, _row_names(chunks))
 
 
-def _joined(tables: list[Table], names: Sequence[str] | None) -> Any:
+def _joined(tables: list[Table], names: Sequence[str] | None) -> Table:
     """Return the rows of all tables."""
     if names is None:
         return sparse.vstack(tables, format="csr")
