@@ -89,8 +89,8 @@ def _range(values: Float) -> tuple[float, float]:
 
 def _curve(axis: Axis, values: Float) -> str:
     """Return a curve with its rug; values apart from the curve stand to the right of it."""
-    left, top, bottom, slot = 48.0, 10.0, 140.0, 50.0
-    aside, n = axis.labels[len(axis.numbers) :], len(axis.numbers)
+    left, top, bottom, slot = 52.0, 10.0, 140.0, 50.0
+    aside, n = axis.short_labels[len(axis.numbers) :], len(axis.numbers)
     right = WIDTH - 8 - slot * len(aside)
     low, high = _range(values)
     start, stop = axis.numbers[0], axis.numbers[-1]
@@ -220,4 +220,4 @@ def _marked(axis: Axis, n: int, every: int = 1) -> Iterator[tuple[int, str, str]
         yield 0, short_place(axis.numbers[0]), "start"
     if C > 1:
         yield C - 1, short_place(axis.numbers[C - 1]), "end"
-    yield from ((k, axis.labels[k].strip("()"), "middle") for k in range(C, n, every))
+    yield from ((k, axis.short_labels[k].strip("()"), "middle") for k in range(C, n, every))
