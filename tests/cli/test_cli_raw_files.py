@@ -51,7 +51,9 @@ def test_all_commands_take_all_styles(name, run, done):
         found = pd.read_csv(io.StringIO(run("predict", "m", data, "--proba").out))["p(yes)"]
         np.testing.assert_allclose(found, model.predict_proba(X)[:, 1], rtol=1e-9)
     found = pd.read_csv(io.StringIO(run("predict", "m", "some.csv", "--available", "job,member", "--proba").out))
-    np.testing.assert_allclose(found["p(yes)"], model.predict_proba(X, available=["job", "member"])[:, 1], rtol=1e-9)
+    np.testing.assert_allclose(
+        found["p(yes)"], budgetline.load("m").predict_proba(X, available=["job", "member"])[:, 1], rtol=1e-9
+    )
     assert run("predict", "m", "some.csv").err == (
         "error: column 'age', which the model needs here, is not in some.csv\n"
     )
