@@ -124,6 +124,8 @@ def fits():
         "encoded classifier": (raw(), lambda: AnytimeClassifier(
             encoding=Encoding("linear", columns={"e": {"numbers": "spline", "knots": [-1.0, 0.5, 1]}}), **score
         ).fit(raw(), labels("two texts"))),
+        "encoded pairs": (raw(), lambda: AnytimeClassifier(
+            encoding=Encoding("spline", interactions=2), **score).fit(raw(), labels("text"))),
         "two targets": (X, lambda: AnytimeRegressor(GROUPS).fit(X, Y)),
         "one target": (X, lambda: AnytimeRegressor([[0, 1], [3, 2], [4, 5]]).fit(X, Y[:, :1])),
         "wide": (wide(), lambda: AnytimeRegressor(max_groups=3).fit(wide(), y)),
