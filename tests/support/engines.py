@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from budgetline import open_source
+from budgetline.statistics.samples import RowSample
 
 ENGINES = ["memory", "source", *(["dask"] if find_spec("dask") else [])]
 
@@ -45,6 +46,10 @@ class PlainEngine:
 
     def covariance(self, groups):
         return np.array([(self.Z[:, g].T * self.weight) @ self.Z[:, g] for g in groups])
+
+    def sample(self, columns, most):
+        rows = self.weight[:most] / self.weight[:most].sum()
+        return RowSample(np.arange(rows.size, dtype=np.uint64), self.Z[:most, columns], rows, most)
 
     def at(self, columns, theta):
         return PlainPoint(self, self.Z[:, columns] @ theta)

@@ -37,10 +37,10 @@ class RawColumn:
         """Which entries are missing, a mask of shape (n,)."""
         return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
 
-    def as_numbers(self) -> Float:
-        """Return the entries as numbers; levels are an error, unless all are missing."""
+    def as_numbers(self, largest: float = np.finfo(float).max) -> Float:
+        """Return the entries as numbers; larger ones are an error, and so are levels, unless all are missing."""
         if self.numbers is not None:
-            wrong = np.abs(self.numbers) > LARGEST
+            wrong = np.abs(self.numbers) > largest
             if wrong.any():
                 row = int(wrong.argmax())
                 value = float(self.numbers[row])

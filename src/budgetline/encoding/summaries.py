@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.raw import RawColumn
+from budgetline.encoding.raw import LARGEST, RawColumn
 from budgetline.messages import shown
 
 MOST_VALUES = 1 << 14
@@ -128,7 +128,7 @@ class ColumnSummary:
         if column.numbers is None or as_levels:
             counted = LevelSummary.of(column, weight)
             return cls(column.name, counted, counted.missing)
-        sketched = NumberSummary.of(column.as_numbers(), weight)
+        sketched = NumberSummary.of(column.as_numbers(LARGEST), weight)
         return cls(column.name, sketched, sketched.missing)
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
