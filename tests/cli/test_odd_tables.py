@@ -96,6 +96,7 @@ def shares_of(text):
     return pd.read_csv(io.StringIO(text)).rename(columns=lambda name: name[2:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_answers(name, run):

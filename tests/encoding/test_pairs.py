@@ -134,6 +134,7 @@ def test_columns_of_one_group_can_be_a_pair():
     assert found.predict(X[["c", "a"]], budget=1).shape == (len(X),)
 
 
+@pytest.mark.slow
 def test_there_are_never_more_products_than_stated():
     rng = np.random.default_rng(SEED)
     X = pd.DataFrame({f"t{k}": rng.choice(list("abcdefghijkl"), 3000) for k in range(12)})

@@ -65,7 +65,7 @@ def assert_close(found, truth, digits=1e-8):
 # -- the brute-force reference --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("schedule", ["greedy", "doubling"])
+@pytest.mark.parametrize("schedule", ["greedy", pytest.param("doubling", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("portion", seeds(6, 24))
@@ -88,7 +88,7 @@ def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedul
             np.testing.assert_allclose(model.sequence_.explained, totals / truth["null"], rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("schedule", ["greedy", "doubling"])
+@pytest.mark.parametrize("schedule", ["greedy", pytest.param("doubling", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
 def test_squared_error_as_a_family_equals_the_brute_force_reference(rule, schedule):
     """There ``score`` is ``fr``."""
@@ -347,6 +347,7 @@ def test_single_precision_is_close(family):
         assert_close(single.coef_path_, double.coef_path_, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_wide_data(family, rule):
