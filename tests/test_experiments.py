@@ -25,6 +25,8 @@ def run(script, *options):
         "error",
         "-W",
         "ignore::DeprecationWarning",
+        "-W",
+        "ignore:alpha=1e-05 fits the noise:UserWarning",  # of tiny data
         str(EXPERIMENTS / f"{script}.py"),
         "--quick",
         *map(str, options),
@@ -213,6 +215,13 @@ def check_certificates(text):
     assert min(gains) >= 0
 
 
+def check_data(text):
+    """A row per data set has numbers."""
+    rows = rows_of(text, "data")
+    assert rows
+    assert all(re.search(r"\d\.\d", " ".join(row)) for row in rows)
+
+
 CHECKS = {
     "certificates": check_certificates,
     "correlation": check_correlation,
@@ -224,6 +233,7 @@ CHECKS = {
     "hard_instance": check_hard_instance,
     "real": check_real,
     "tables": check_tables,
+    **dict.fromkeys(("alpha", "raw_tables", "subsets"), check_data),
 }
 
 
