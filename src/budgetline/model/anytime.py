@@ -53,6 +53,8 @@ class AnytimeModel:
     encoding : TableEncoding, or None
         What the columns of the user's table become. With an encoding, ``layout`` and ``stages`` speak of design
         columns.
+    penalties : array of shape (J,), or None
+        What was subtracted from the gain of every group when the order was chosen, in units of F; None: nothing.
 
     Examples
     --------
@@ -75,6 +77,7 @@ class AnytimeModel:
     settings: Mapping[str, Any] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
     encoding: TableEncoding | None = None
+    penalties: Float | None = None
 
     @property
     def groups(self) -> FeatureGroups:
