@@ -40,12 +40,13 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-LATER_SETTINGS = {name: {"encoding"} for name in ESTIMATORS} | {
-    "AnytimeRegressorCV": {"encoding", "loss", "tol"},
+LATER_SETTINGS = {name: {"encoding", "start", "correction"} for name in ESTIMATORS} | {
+    "AnytimeRegressorCV": {"encoding", "loss", "tol", "start", "corrections"},
+    "AnytimeClassifierCV": {"encoding", "start", "corrections"},
     "GroupLassoPath": {"encoding", "max_groups"},
 }
-"""Settings that files of version 0.1 do not have; their defaults are what that version did."""
-SEARCH = ("alpha", "cv_scores")
+"""Settings that the first files do not have. Their defaults are what was done then, but for corrections."""
+SEARCH = ("alpha", "cv_scores", "correction", "correction_scores")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
 LEARNED = (*SEARCH, "n_passes", *PATH)
 """Fitted attributes that only some estimators have, without their underscore."""
@@ -104,6 +105,9 @@ class ModelRecord:
     moments: Annotated[Bytes | None, Shape("*")] = None
     fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
     cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
+    correction: Annotated[float | None, AtLeast(0)] = None
+    correction_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
+    group_penalties: Annotated[Float | None, Shape("*"), AtLeast(0)] = None
     lambdas: Annotated[Float | None, Shape("lambdas")] = None
     path_coef: Annotated[Float | None, Shape("lambdas targets read")] = None
     path_intercept: Annotated[Float | None, Shape("lambdas targets")] = None
@@ -159,6 +163,7 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         null_intercept=stages.null_intercept,
         mean=stages.mean[read],
         scale=stages.scale[read],
+        group_penalties=model.penalties,
         encoding=encoding,
         pairs=() if model.encoding is None else tuple(pair.columns for pair in model.encoding.pairs),
         **vars(arrays),
@@ -233,19 +238,21 @@ def estimator_of(record: ModelRecord) -> Model:
         raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
     defaults = DEFAULTS[name]
     given, left_out = set(record.settings), set(record.left_out)
-    missing = set(defaults) - given - left_out - LATER_SETTINGS.get(name, set())
-    if missing or given & left_out or not given | left_out <= set(defaults):
+    missing = set(defaults) - given - left_out
+    if missing - LATER_SETTINGS.get(name, set()) or given & left_out or not given | left_out <= set(defaults):
         raise ValueError(f"the settings are not those of {name}")
-    settings = defaults | record.settings
+    earlier = {"corrections": (0.0,)} if "corrections" in missing else {}
+    settings = defaults | earlier | record.settings
     encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
     layout = _source(record) if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
-    learned = _learned(record, layout, _chosen_by(settings, encoding))
+    learned = _learned(record, layout, _chosen_by(settings, encoding, corrected=not earlier))
     learned |= {"fold_moments_": tuple(folds)} if folds else {}
     fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
     alpha = float(fixed) if record.alpha is None else record.alpha
     stages, shape, classes = _stages(record, layout, family, alpha), record.target_shape, record.classes
-    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned, encoding)
+    about = (classes, total, name, settings, learned, encoding, _penalties(record, layout))
+    model = AnytimeModel(layout, stages, family, shape, alpha, *about)
     return cast(Model, ESTIMATORS[name].from_model(model))
 
 
@@ -360,10 +367,18 @@ def _recalibration(record: ModelRecord, n_columns: int, family: Family, alpha: f
     return Recalibration(rows, weight, alpha)
 
 
-def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None) -> tuple[str, ...]:
-    """Return the parts that an estimator with these settings has because it chooses alpha."""
+def _penalties(record: ModelRecord, layout: Layout) -> Float | None:
+    """Return what was subtracted from the gains of the groups, if anything was."""
+    found = record.group_penalties
+    if found is not None and found.size != len(layout.groups):
+        raise ValueError(f"group_penalties has {found.size} entries, not one per group")
+    return None if found is None else found.copy()
+
+
+def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None, *, corrected: bool) -> tuple[str, ...]:
+    """Return the parts that an estimator with these settings has because it chooses alpha, and a correction."""
     if "alphas" in settings:
-        return SEARCH
+        return SEARCH if corrected else SEARCH[:2]
     auto = settings["alpha"] == "auto" or (settings["alpha"] is None and encoding is not None)
     return SEARCH[:1] if auto else ()
 
