@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines import GroupLassoPath
+from budgetline.budgets import floats_of
 from budgetline.codec import AtLeast, Shape, arrays_of
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
@@ -46,7 +47,7 @@ LATER_SETTINGS = {name: {"encoding", "start", "correction"} for name in ESTIMATO
     "GroupLassoPath": {"encoding", "max_groups"},
 }
 """Settings that the first files do not have. Their defaults are what was done then, but for corrections."""
-SEARCH = ("alpha", "cv_scores", "correction", "correction_scores")
+SEARCH = ("alpha", "cv_scores", "correction_scores")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
 LEARNED = (*SEARCH, "n_passes", *PATH)
 """Fitted attributes that only some estimators have, without their underscore."""
@@ -105,7 +106,6 @@ class ModelRecord:
     moments: Annotated[Bytes | None, Shape("*")] = None
     fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
     cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
-    correction: Annotated[float | None, AtLeast(0)] = None
     correction_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
     group_penalties: Annotated[Float | None, Shape("*"), AtLeast(0)] = None
     lambdas: Annotated[Float | None, Shape("lambdas")] = None
@@ -213,6 +213,7 @@ def _learned_parts(model: AnytimeModel) -> dict[str, Any]:
     """Return what only some estimators have: moments, what a search found, the path of the lasso."""
     found = {name.removesuffix("_"): value for name, value in model.learned.items()}
     parts = {name: found.pop(name, None) for name in LEARNED}
+    found.pop("correction", None)  # it follows from its scores
     folds = found.pop("fold_moments", ())
     if found:
         raise TypeError(f"{min(found)}_ of {model.estimator} cannot be saved: it is not known here")
@@ -243,10 +244,15 @@ def estimator_of(record: ModelRecord) -> Model:
         raise ValueError(f"the settings are not those of {name}")
     earlier = {"corrections": (0.0,)} if "corrections" in missing else {}
     settings = defaults | earlier | record.settings
+    if earlier and record.cv_scores is not None and record.alpha is not None:
+        best = np.argmin(np.abs(np.asarray(settings["alphas"], dtype=np.float64) - record.alpha))
+        record = replace(record, correction_scores=record.cv_scores[best : best + 1])
     encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
     layout = _source(record) if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
-    learned = _learned(record, layout, _chosen_by(settings, encoding, corrected=not earlier))
+    learned = _learned(record, layout, _chosen_by(settings, encoding))
+    if "alphas" in settings:
+        learned["correction_"] = _correction(learned["correction_scores_"], settings["corrections"])
     learned |= {"fold_moments_": tuple(folds)} if folds else {}
     fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
     alpha = float(fixed) if record.alpha is None else record.alpha
@@ -375,10 +381,18 @@ def _penalties(record: ModelRecord, layout: Layout) -> Float | None:
     return None if found is None else found.copy()
 
 
-def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None, *, corrected: bool) -> tuple[str, ...]:
+def _correction(scores: Float, corrections: object) -> float:
+    """Return the correction with the best mean score."""
+    values = floats_of(corrections)
+    if values.shape != scores.shape[:1] or not scores.size:
+        raise ValueError(f"correction_scores has {len(scores)} rows, corrections are {shown(corrections)}")
+    return float(values[np.argmax(scores.mean(axis=1))])
+
+
+def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None) -> tuple[str, ...]:
     """Return the parts that an estimator with these settings has because it chooses alpha, and a correction."""
     if "alphas" in settings:
-        return SEARCH if corrected else SEARCH[:2]
+        return SEARCH
     auto = settings["alpha"] == "auto" or (settings["alpha"] is None and encoding is not None)
     return SEARCH[:1] if auto else ()
 

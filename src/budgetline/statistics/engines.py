@@ -86,8 +86,6 @@ class Engine(Protocol):
     eager : bool
         Whether every point comes with its Hessian; otherwise computing a Hessian takes extra time.
     n_rows : int
-    sample_size : float
-        The effective number of rows, (Σ w)² / Σ w².
     x_mean, x_scale : arrays of shape (D,)
         Standardisation of X, in the order of the table.
     y_mean, y_spread : array of shape (Q,), float
@@ -96,11 +94,14 @@ class Engine(Protocol):
 
     eager: bool
     n_rows: int
-    sample_size: float
     x_mean: Float
     x_scale: Float
     y_mean: Float
     y_spread: float
+
+    @property
+    def sample_size(self) -> float:
+        """The effective number of rows, (Σ w)² / Σ w²."""
 
     @property
     def saturated(self) -> float:

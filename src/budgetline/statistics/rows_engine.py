@@ -60,7 +60,6 @@ class RowsEngine:
     ) -> None:
         self.A, self.targets, self.order, self.loss = A, np.ascontiguousarray(targets.T), order, loss
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
-        self.sample_size = float(self.weight.sum() ** 2 / (self.weight @ self.weight))
         self.y_mean, counted = np.asarray(self.weight @ targets), targets[self.weight > 0]
         varies = bool(np.any(counted != counted[:1]))
         self.y_spread = float(np.sqrt(self.weight @ (targets - self.y_mean) ** 2).max()) if varies else 0.0
@@ -82,6 +81,11 @@ class RowsEngine:
         A, _, _ = standardised_columns(rows, names, weights)
         loss.check(rows.Y, A.root**2)
         return cls(A, loss.internal(rows.Y), order, loss)
+
+    @property
+    def sample_size(self) -> float:
+        """The effective number of rows, (Σ w)² / Σ w²."""
+        return float(self.weight.sum() ** 2 / (self.weight @ self.weight))
 
     @property
     def saturated(self) -> float:
