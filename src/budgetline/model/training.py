@@ -288,8 +288,7 @@ class SourceTraining:
         engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes, recipe.weights)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
         stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=self.fold is None)
-        learned = {"n_passes_": self.passes.count}
-        return Fitted(stages, found, recipe.alpha, learned=learned, penalties=recipe.penalties)
+        return Fitted(stages, found, recipe.alpha, None, 0.0, {"n_passes_": self.passes.count}, recipe.penalties)
 
     def fixed(self, cv: object) -> object:
         """Return cv, a number of folds: the values of a row decide on its fold."""
