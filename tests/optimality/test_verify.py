@@ -14,6 +14,7 @@ from budgetline.budgets import SLACK
 from budgetline.optimality import verifier
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certified_budgets
+from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS, Quadratic
 from budgetline.optimality.relaxation import WORST_BLOCK, separate
@@ -28,9 +29,9 @@ MORE = Moments.of(np.hstack([PROBLEM.X, PROBLEM.X[:, :1] ** 2]), PROBLEM.Y)  # a
 def unbranched():
     """A certificate of the models of the prefixes alone, so that no bound is exact."""
     problem = Quadratic.of_moments(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, PROBLEM.alpha)
-    none = np.zeros(PROBLEM.J, dtype=bool)
+    every = Conditions.none(problem.prices)
     order = certify(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, alpha=PROBLEM.alpha, time_limit=0).order.tolist()
-    search = Search(problem, certified_budgets(problem.groups, order, None), none, none, separate(problem, np.inf))
+    search = Search(problem, certified_budgets(problem.groups, order, None), every, separate(problem, np.inf))
     search.follow(order, np.inf)
     return search.certificate(order)
 
