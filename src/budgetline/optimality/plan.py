@@ -42,7 +42,8 @@ class Plan:
         The proof of ``bound``. What it certifies is F less the correction.
     refitted : bool
         Whether the models are the minimisers of the loss on their groups: always for squared error, for other losses if
-        the data were given. Otherwise they are those of ``predict(available=...)``: approximations.
+        the data were given or the groups are a prefix of the sequence. Otherwise they are those of
+        ``predict(available=...)``: approximations.
     model_ : AnytimeModel
         The sequence of the groups of the plan; its last stage is the model of the plan.
 

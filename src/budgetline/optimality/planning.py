@@ -112,8 +112,9 @@ def _plan(model: AnytimeModel, about: Conditions, chosen: Mask, refit: Refit | N
     own = planned_approximately(model, steps) if refit is None else refit(groups)
     explained = _explained(own)
     lost = 0.0 if model.penalties is None else float(model.penalties[chosen].sum()) / (own.sequence.null_value or 1.0)
+    exact = refit is not None or bool(steps[: len(groups)].all())  # prefixes of the sequence have been fitted
     cost = about.prices.cost(chosen)
-    return Plan(groups, cost, explained, explained - lost, None, False, None, refit is not None, own)
+    return Plan(groups, cost, explained, explained - lost, None, False, None, exact, own)
 
 
 def _explained(model: AnytimeModel) -> float:
