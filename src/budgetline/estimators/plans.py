@@ -56,6 +56,7 @@ class MakesPlans:
         budget : float
         include, exclude : names of groups
             Groups that must be in the set (with those that they require), or must not be (nor those that require them).
+            The groups of ``start`` are always in.
         at_most_one : lists of names of groups
             Of each list at most one group may be in the set: ``[["mri", "ct"]]``.
         time_limit : float
@@ -99,7 +100,8 @@ class MakesPlans:
         if X is None and (y is not None or sample_weight is not None):
             raise ValueError("y and sample_weight are for a plan that is refitted: give X as well")
         refit = None if X is None else self._refit(X, y, sample_weight)
-        about = Conditions.of(self.model_.groups, include, exclude, at_most_one)
+        always = self.model_.settings.get("start", ())
+        about = Conditions.of(self.model_.groups, include, exclude, at_most_one, always)
         return plans_of(self.model_, budgets, about, time_limit=time_limit, progress=progress, refit=refit)
 
     def _refit(self, X: object, y: object, sample_weight: object) -> Refit:
@@ -116,9 +118,9 @@ class MakesPlans:
             raise ValueError(f"y has other classes than the model, which knows {some(map(str, model.classes))}")
 
         def refitted(groups: tuple[str, ...]) -> AnytimeModel:
-            order = FixedOrder(groups).positions(recipe.names, recipe.prices)
-            own = replace(recipe, schedule=FixedOrder(order), limits=Limits()).with_alpha(model.alpha)
-            fitted = training.fit(own)
+            order = FixedOrder(FixedOrder(groups).positions(recipe.names, recipe.prices))
+            how = (recipe.rule, order, Limits(), recipe.cost_sensitive, model.alpha, recipe.weights)
+            fitted = training.fit(Recipe(recipe.columns, recipe.names, recipe.prices, *how))
             stages = fitted.stages.embedded(model.layout.read, model.layout.n_features)
             return replace(with_stages(model, stages), moments=fitted.moments)
 

@@ -20,7 +20,8 @@ from budgetline.sequencing.sequence import GroupSequence
 
 def with_stages(model: AnytimeModel, stages: StagedModel) -> AnytimeModel:
     """Return the model with the stages of a set of its groups; its settings say that the order is given."""
-    given = {"schedule": FixedOrder(stages.sequence.groups), "max_cost": None, "max_groups": None, "min_gain": 0.0}
+    limits = {"max_cost": None, "max_groups": None, "min_gain": 0.0, "start": ()}
+    given = limits | {"schedule": FixedOrder(stages.sequence.groups)}
     settings = {name: given.get(name, value) for name, value in model.settings.items()}
     return replace(model, stages=stages, settings=settings)
 

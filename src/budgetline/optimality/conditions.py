@@ -38,14 +38,26 @@ class Conditions:
         return cls(prices, nothing, nothing)
 
     @classmethod
-    def of(cls, groups: FeatureGroups, include: Names, exclude: Names, at_most_one: Iterable[Names]) -> Conditions:
-        """Return the conditions that a user gives by names, with all that follows from them."""
+    def of(
+        cls,
+        groups: FeatureGroups,
+        include: Names,
+        exclude: Names,
+        at_most_one: Iterable[Names],
+        always: Names = (),
+    ) -> Conditions:
+        """Return the conditions that a user gives by names, with all that follows from them.
+
+        The groups ``always`` are in, too.
+        """
         names, prices = groups.names, groups.prices
         place = places_of(names)
-        if isinstance(at_most_one, str):
+        several = list(at_most_one) if isinstance(at_most_one, Iterable) else [""]
+        if any(isinstance(each, str) for each in several):
             raise TypeError(f"at_most_one must be a list of lists of groups, got {shown(at_most_one)}")
-        rivals = tuple(positions_of("at_most_one", each, place) for each in at_most_one)
-        included = prices.closure(positions_of("include", include, place))
+        rivals = tuple(positions_of("at_most_one", each, place) for each in several)
+        given = (*positions_of("include", include, place), *positions_of("start", always, place))
+        included = prices.closure(given)
         excluded = np.zeros(len(names), dtype=bool)
         for g in positions_of("exclude", exclude, place):
             excluded[[g, *prices.dependents.get(g, ())]] = True
@@ -59,8 +71,8 @@ class Conditions:
                     f"groups {two[0]} and {two[1]} must both be in, but at most one of them may: see include, "
                     "at_most_one and requires"
                 )
-        given = cls(prices, included, excluded, rivals)
-        return cls(prices, included, excluded | given.barred(included) | given._contradictory, rivals)
+        found = cls(prices, included, excluded, rivals)
+        return cls(prices, included, excluded | found.barred(included) | np.diag(found.conflicts), rivals)
 
     @cached_property
     def conflicts(self) -> Mask:
@@ -76,10 +88,6 @@ class Conditions:
             count = needed.sum(axis=1)
             found |= count[:, None] + count - needed @ needed.T > 1
         return found
-
-    @property
-    def _contradictory(self) -> Mask:
-        return np.diag(self.conflicts)
 
     def barred(self, chosen: Mask) -> Mask:
         """Return the groups (J,) that cannot be in a set with any of these, because of rivals."""
