@@ -32,6 +32,7 @@ from budgetline import (
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural
 from budgetline.optimality.certify import CLOSED, SEPARATING, certified_budgets
+from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.exact import MOST_GROUPS
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import separate
@@ -133,10 +134,9 @@ def certified(data: Data, seconds: float) -> Certified:
     start = time.monotonic()
     problem, order = Quadratic.of_moments(moments, data.groups, None, data.alpha), model.order_.tolist()
     grid = certified_budgets(data.groups, order, [share * data.groups.prices.total for share in SHARES])
-    none = np.zeros(len(data.groups), dtype=bool)
     with one_blas_thread():
         separation = separate(problem, start + SEPARATING * seconds)
-        search = Search(problem, grid, none, none, separation)
+        search = Search(problem, grid, Conditions.none(problem.prices), separation)
         separating = time.monotonic() - start
         search.follow(order, start + seconds)
         free = search.bounds()

@@ -14,10 +14,12 @@ from budgetline.budgets import SLACK
 from budgetline.optimality import verifier
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certified_budgets
+from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS, Quadratic
 from budgetline.optimality.relaxation import WORST_BLOCK, separate
 from budgetline.optimality.search import Search
+from budgetline.optimality.sets import best_sets
 from budgetline.statistics.columns import scale_of
 
 PROBLEM = make(16, "correlated", J=5, alpha=1e-2)
@@ -28,15 +30,25 @@ MORE = Moments.of(np.hstack([PROBLEM.X, PROBLEM.X[:, :1] ** 2]), PROBLEM.Y)  # a
 def unbranched():
     """A certificate of the models of the prefixes alone, so that no bound is exact."""
     problem = Quadratic.of_moments(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, PROBLEM.alpha)
-    none = np.zeros(PROBLEM.J, dtype=bool)
+    every = Conditions.none(problem.prices)
     order = certify(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, alpha=PROBLEM.alpha, time_limit=0).order.tolist()
-    search = Search(problem, certified_budgets(problem.groups, order, None), none, none, separate(problem, np.inf))
+    search = Search(problem, certified_budgets(problem.groups, order, None), every, separate(problem, np.inf))
     search.follow(order, np.inf)
     return search.certificate(order)
 
 
+def planned():
+    """A certificate about F less penalties, of sets with at most one of three groups, with several leaves."""
+    problem = Quadratic.of_moments(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, PROBLEM.alpha)
+    penalties = 0.01 * problem.gram.null_value * np.arange(1, PROBLEM.J + 1)
+    about = Conditions.of(problem.groups, (), (), [["g0", "g2", "g3"]])
+    budget = 0.6 * float(PROBLEM.costs.sum())
+    return best_sets(replace(problem, penalties=penalties), about, [budget], 60.0, False)[0].certificate
+
+
 # And one with many leaves.
 CERTIFICATE = unbranched()
+PLANNED = planned()
 SOLVED = certify(MOMENTS, PROBLEM.feature_groups, PROBLEM.priced, alpha=PROBLEM.alpha, time_limit=60.0)
 J, B = PROBLEM.J, CERTIFICATE.budgets.size
 WIDTH = CERTIFICATE.proof.duals.shape[1]
@@ -293,6 +305,20 @@ TAMPERED = {
     "weights negative": (replace(CERTIFICATE, weights=-np.ones(WIDTH)), "weights"),
     "weights shape": (replace(CERTIFICATE, weights=np.ones(WIDTH + 1)), "weights"),
     "weights nan": (replace(CERTIFICATE, weights=np.full(WIDTH, np.nan)), "weights"),
+    "penalties": (replace(CERTIFICATE, penalties=np.full(J, 1e-3 * PROBLEM.null_value)), "values|bound|everything"),
+    "penalties of the last": (replace(CERTIFICATE, penalties=changed(np.zeros(J), CERTIFICATE.order[-1], 1.0)),
+                              "values|bound"),
+    "penalties negative": (replace(CERTIFICATE, penalties=-np.ones(J)), "penalties"),
+    "penalties shape": (replace(CERTIFICATE, penalties=np.zeros(J + 1)), "penalties"),
+    "penalties nan": (replace(CERTIFICATE, penalties=np.full(J, np.nan)), "penalties"),
+    "penalties forgotten": (replace(PLANNED, penalties=None), "values"),
+    "penalties halved": (replace(PLANNED, penalties=PLANNED.penalties / 2), "values"),
+    "rivals": (replace(CERTIFICATE, rivals=((0, 1),)), "rivals"),
+    "rivals unknown": (replace(CERTIFICATE, rivals=((0, J),)), "rivals"),
+    "rivals negative": (replace(CERTIFICATE, rivals=((0, -1),)), "rivals"),
+    "rivals twice": (replace(CERTIFICATE, rivals=((0, 0),)), "rivals"),
+    "rivals forgotten": (replace(PLANNED, rivals=()), "leaves"),
+    "rivals fewer": (replace(PLANNED, rivals=(PLANNED.rivals[0][:2],)), "leaves"),
     "proof trivial": (replace(CERTIFICATE, proof=Proof.trivial(J)), "bounds"),
 }  # fmt: skip
 
@@ -302,6 +328,11 @@ def test_tampering_is_refused(name):
     certificate, pattern = TAMPERED[name]
     message = refused(certificate, pattern)
     assert re.match("the certificate does not hold: |loss: ", message), message
+
+
+def test_the_certificate_of_a_plan_holds_and_has_several_leaves():
+    PLANNED.verify(MOMENTS)
+    assert len(PLANNED.proof.leaf_dual) > 1
 
 
 def test_every_field_is_tampered_with():

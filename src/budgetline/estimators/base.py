@@ -26,6 +26,7 @@ from budgetline.encoding.pairs import Bins, bins_of
 from budgetline.encoding.raw import known_table, raw_table
 from budgetline.encoding.settings import as_encoding
 from budgetline.encoding.table import TableEncoding
+from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
@@ -52,7 +53,7 @@ Constraints: TypeAlias = dict[str, list[Any]]
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
+class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     """Checks settings and data, learns a model, and answers with it. The fields are the parameters."""
 
     feature_groups: object = None

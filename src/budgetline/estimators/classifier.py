@@ -17,9 +17,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.data.rows import Rows
+from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
+from budgetline.model.recipe import Recipe
 from budgetline.model.stages import Available
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
@@ -115,9 +117,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         source = self._source_of(X, y, sample_weight, client, None)
         if source is not None:
             return self._fit_source(Passes(source, client, progress))
-        rows, recipe, layout, shape = self._check(X, y, sample_weight)
-        classes, rows = self._weighted(rows, y)
-        return self._learn(RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe)
+        return self._learn(*self._in_memory(X, y, sample_weight))
 
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
@@ -178,6 +178,13 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     ) -> float:
         """Return the share of labels predicted correctly; keywords as in :meth:`decision_function`."""
         return float(accuracy_score(y, self._predicted(X, budget, stage, available), sample_weight=sample_weight))
+
+    def _in_memory(
+        self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
+    ) -> tuple[RowsTraining, Recipe]:
+        rows, recipe, layout, shape = self._check(X, y, sample_weight, known)
+        classes, rows = self._weighted(rows, y)
+        return RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe
 
     def _fit_source(self, passes: Passes) -> Self:
         source = passes.source

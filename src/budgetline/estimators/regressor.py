@@ -16,10 +16,12 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetline.arrays import Float
 from budgetline.data.rows import Rows
+from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
+from budgetline.model.recipe import Recipe
 from budgetline.model.stages import Available
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, no_empty_fold, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
@@ -171,8 +173,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         source = self._source_of(X, y, sample_weight, client, checkpoint)
         if source is not None:
             return self._fit_source(family, tol, Passes(source, client, progress), checkpoint)
-        rows, recipe, layout, shape = self._check(X, y, sample_weight)
-        return self._learn(RowsTraining(rows, layout, family, tol, shape), recipe)
+        return self._learn(*self._in_memory(X, y, sample_weight))
 
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments alone, which may have been merged from many places.
@@ -286,6 +287,12 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
             raise ValueError(f"loss={shown(self.loss)} takes many passes: a checkpoint is for squared error")
         shape = () if source.target_shape == (1,) else source.target_shape  # one target may come as a matrix
         return self._learn(SourceTraining(passes, layout, family, tol, shape), recipe)
+
+    def _in_memory(
+        self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
+    ) -> tuple[RowsTraining, Recipe]:
+        rows, recipe, layout, shape = self._check(X, y, sample_weight, known)
+        return RowsTraining(rows, layout, self._family(), self._tol(), shape), recipe
 
     def _parts_of(self, moments: Moments) -> tuple[Moments, ...]:
         """Return the moments that a user gives, as parts."""

@@ -94,10 +94,14 @@ def _fit_rescaled(
 
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
     """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
-    mean, scale, y_mean = moments.standardisation(recipe.weights)
-    run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
-    model = _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean)
-    return model, _doubt(run, moments.eps)
+    gram = Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)
+    return fit_gram(gram, recipe, *moments.standardisation(recipe.weights))
+
+
+def fit_gram(gram: Gram, recipe: Recipe, mean: Float, scale: Float, y_mean: Float) -> tuple[StagedModel, float]:
+    """Fit from C and b of the columns of the recipe, group after group; return what :func:`fit_moments` does."""
+    run = _run(BlockCholesky(gram), recipe)
+    return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), _doubt(run, gram.eps)
 
 
 def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -84,17 +84,45 @@ class QuadraticSubset:
     def _nearest(
         self, steps: Mask, widths: Positions, minimum: Callable[[Expansion, Mask], Float]
     ) -> tuple[Float, Float]:
-        """Return the model around the nearer stage, recalibrated."""
-        free = np.repeat(np.concatenate([[True], np.repeat(steps, widths)]), self.n_scores)
+        """Return the model around the nearer stage, recalibrated, in the scores of the user."""
+        around, theta = self._around(self._free(steps, widths), steps, minimum)
+        external = self.family.external(self._recalibrated(around, theta))
+        return external[1:].T, external[0]
+
+    def change(self, steps: Mask, widths: Positions) -> tuple[int, float]:
+        """Return the nearer stage, and how much the risk of the groups at these steps is above its own, by the model.
+
+        The model is the quadratic one, without recalibration.
+        """
+        around, theta = self._around(self._free(steps, widths), steps, _minimum)
+        return around.stage, float(around.gradient @ (theta - around.theta)) + _distance(around, theta)
+
+    def restricted(self, steps: Mask, widths: Positions) -> QuadraticSubset:
+        """Return the solver for subsets of the groups at these steps: around their model, as if it had been fitted."""
+        free = self._free(steps, widths)
+        around, theta = self._around(free, steps, _minimum)
+        own = self._recalibrated(around, theta).ravel()[free]
+        expansion = Expansion(int(steps.sum()), around.H[np.ix_(free, free)], own, np.zeros(own.size))
+        sample = self.recalibration if expansion.stage > 1 else None
+        if sample is not None:
+            sample = replace(sample, rows=sample.rows[:, np.repeat(steps, widths)])
+        return QuadraticSubset((expansion,), self.n_scores, self.family, sample)
+
+    def _free(self, steps: Mask, widths: Positions) -> Mask:
+        """Return the parameters of the groups at these steps, and of the intercepts."""
+        return np.repeat(np.concatenate([[True], np.repeat(steps, widths)]), self.n_scores)
+
+    def _around(self, free: Mask, steps: Mask, minimum: Callable[[Expansion, Mask], Float]) -> tuple[Expansion, Float]:
+        """Return the nearer stage, and the minimiser of the quadratic model around it."""
         *prefixes, last = self.expansions
         contained = [e for e in prefixes if steps[: e.stage].all()]
         found = [(e, minimum(e, free)) for e in (last, *contained[-1:])]
-        around, theta = min(found, key=lambda pair: _distance(*pair))
+        return min(found, key=lambda pair: _distance(*pair))
+
+    def _recalibrated(self, around: Expansion, theta: Float) -> Float:
+        """Return θ (1 + T, Q) with the level and scale that the sample asks for."""
         theta = theta.reshape(-1, self.n_scores)
-        if self.recalibration is not None:
-            theta = self.recalibration.corrected(theta, around, self.family)
-        external = self.family.external(theta)
-        return external[1:].T, external[0]
+        return theta if self.recalibration is None else self.recalibration.corrected(theta, around, self.family)
 
 
 Subset = LinearSubset | QuadraticSubset

@@ -1,7 +1,9 @@
 """Proofs of how close a sequence is to optimal; best sets for known budgets; the best order of a few groups."""
 
 from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.certify import BestSet, best_set, certify
+from budgetline.optimality.certify import certify
 from budgetline.optimality.exact import best_sequence
+from budgetline.optimality.plan import Plan
+from budgetline.optimality.sets import BestSet, best_set
 
-__all__ = ["BestSet", "Certificate", "best_sequence", "best_set", "certify"]
+__all__ = ["BestSet", "Certificate", "Plan", "best_sequence", "best_set", "certify"]

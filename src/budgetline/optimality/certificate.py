@@ -46,16 +46,18 @@ class Certificate(Claims, Tabular):
     ----------
     feature_groups : FeatureGroups
     order, values : int array and float array
-        The sequence, as positions of groups, and F of each of its prefixes.
+        The sequence, as positions of groups, and the value of each of its prefixes: F, less the penalties if there
+        are any.
     alpha : float
         The ridge constant.
     loss : str
         "squared_error", "log_loss", "poisson", or "convex" for a :class:`budgetline.objectives.ConvexLoss`. For losses
         other than squared error the only bound is that of all groups.
     budgets, achieved, bounds : float arrays of shape (B,)
-        Increasing budgets; F of the longest affordable prefix at each; the bound on F of any affordable set.
+        Increasing budgets; the value of the longest affordable prefix at each; the bound on that of any affordable set.
     everything : float
-        F of all groups that are not excluded; R(∅) if the columns are too nearly dependent to compute it.
+        F of all groups that are not excluded, less the penalties of those included; R(∅) takes the place of F if the
+        columns are too nearly dependent to compute it.
     null_value, gamma : float
         R(∅), the risk without any group; γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
@@ -64,6 +66,11 @@ class Certificate(Claims, Tabular):
     proof : Proof
     weights : array, or None
         Penalty weights of the columns, group after group: the ridge is alpha/2 Σ ω_d w_d². None: all 1.
+    penalties : array of shape (J,), or None
+        What is subtracted from F of every set that holds the group. All bounds are then about F less the penalties, and
+        say nothing about F itself. None: nothing is subtracted.
+    rivals : tuple of tuples of int
+        Positions of groups of which a set may hold at most one. If there are any, all bounds are about such sets.
 
     Examples
     --------
@@ -167,14 +174,18 @@ class Certificate(Claims, Tabular):
         found = []
         if self.condition:
             found.append(f"The bounds are about sets {self.condition}: other sets may explain more.")
+        if self.penalties is not None:
+            found.append(
+                "The bounds are about what sets explain less a correction for noise, not about what they explain."
+            )
         if not self.proof.blocks:
             most = "what all groups that are not excluded explain" if self.excluded.any() else "what all groups explain"
             found.append(
                 f"The columns are too nearly dependent (alpha={self.alpha:g}) for the precision of the moments: the "
                 f"only bound is {most}, or the whole risk. Raise alpha, or use moments of float64 data."
             )
-        if self.condition:
-            return tuple(found)  # the theorems are about all sets
+        if self.condition or self.penalties is not None:
+            return tuple(found)  # the theorems are about all sets, and about F
         if not self.feature_groups.prices.additive:
             found.append("Costs are shared or groups required: Theorem 3.2 and the doubling bound do not apply.")
         else:
@@ -239,6 +250,11 @@ class Certificate(Claims, Tabular):
                 names = [name_of(self.feature_groups.names[g]) for g in np.flatnonzero(mask).tolist()]
                 more = len(names) - len(names[:most])
                 parts.append(f"{word} {', '.join(names[:most])}" + (f" and {more} more" if more else ""))
+        for each in self.rivals:
+            names = [name_of(self.feature_groups.names[g]) for g in each if not self.excluded[g]]
+            if len(names) > 1:
+                more = len(names) - len(names[:most])
+                parts.append(f"with at most one of {', '.join(names[:most])}" + (f" and {more} more" if more else ""))
         return " and ".join(parts)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
@@ -278,6 +294,7 @@ def _concave(curve: BudgetCurve) -> BudgetCurve:
 
 
 def _ratios(achieved: ArrayLike, bounds: ArrayLike) -> Float:
-    """Return achieved/bounds, 1 where the bound is 0, and no more than 1."""
+    """Return achieved/bounds, no more than 1. Where the bound is not positive: 1 if it is achieved, otherwise 0."""
     most = np.asarray(bounds, dtype=np.float64)
-    return np.clip(np.divide(achieved, most, out=np.ones(most.shape), where=most > 0), 0.0, 1.0)
+    reached = np.asarray(np.asarray(achieved) >= most, dtype=np.float64)
+    return np.clip(np.divide(achieved, most, out=reached, where=most > 0), 0.0, 1.0)

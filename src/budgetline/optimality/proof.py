@@ -17,6 +17,7 @@ from budgetline.groups.record import StoredGroups, check_order
 
 KIND = "certificate"
 Number = Annotated[float, AtLeast(0)]
+Position = Annotated[int, AtLeast(0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,18 +26,20 @@ class Claims:
 
     feature_groups: StoredGroups
     order: Annotated[Positions, Shape("stages")]
-    values: Annotated[Float, Shape("stages"), AtLeast(0)]
+    values: Annotated[Float, Shape("stages")]
     alpha: Number
     loss: str
     budgets: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    achieved: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    bounds: Annotated[Float, Shape("budgets"), AtLeast(0)]
-    everything: Number
+    achieved: Annotated[Float, Shape("budgets")]
+    bounds: Annotated[Float, Shape("budgets")]
+    everything: float
     null_value: Number
     gamma: Number
     included: Annotated[Mask, Shape("groups")]
     excluded: Annotated[Mask, Shape("groups")]
     weights: Annotated[Float | None, Shape("columns")] = field(default=None, kw_only=True)
+    penalties: Annotated[Float | None, Shape("groups"), AtLeast(0)] = field(default=None, kw_only=True)
+    rivals: tuple[tuple[Position, ...], ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,10 @@ class CertificateRecord(Proof, Claims):
         check_order(self.order, groups)
         if self.included.size != len(groups):
             raise ValueError(f"included and excluded have {self.included.size} entries for {len(groups)} groups")
+        if self.penalties is None and min(self.everything, *(part.min(initial=0.0) for part in self._of_sets)) < 0:
+            raise ValueError("values, achieved, bounds and everything must not be negative without penalties")
+        if any(len(set(each)) < len(each) or max(each, default=0) >= len(groups) for each in self.rivals):
+            raise ValueError("rivals must be different positions of groups")
         if not self.budgets.size or np.any(np.diff(self.budgets) <= 0):
             raise ValueError("budgets must increase from 0 on")
         for name, count in (("leaf_budget", self.budgets.size), ("leaf_dual", len(self.duals))):
@@ -83,6 +90,10 @@ class CertificateRecord(Proof, Claims):
             raise ValueError("duals must have one row per column of the groups")
         if self.blocks.size != sum(len(columns) ** 2 for columns in groups.columns) and (leaves or self.blocks.size):
             raise ValueError("blocks do not belong to the groups, or are missing though there are leaves")
+
+    @property
+    def _of_sets(self) -> tuple[Float, Float, Float]:
+        return self.values, self.achieved, self.bounds
 
 
 OF_PROOF, OF_CERTIFICATE = ([part.name for part in fields(record)] for record in (Proof, Claims))

@@ -37,7 +37,8 @@ LEAST_ROUNDING, MOST_ROUNDING = 1e-9, 1e-2
 class Quadratic:
     """F of every set of groups, and what it costs: C and b, group after group, and the columns of each group (J,).
 
-    ``weights`` (D,) are penalty weights, group after group; None: all 1.
+    ``weights`` (D,) are penalty weights of columns, group after group; None: all 1. ``penalties`` (J,) ≥ 0 are
+    subtracted from F: the *value* of a set is F(S) − Σ_{g ∈ S} penalties_g; None: nothing is.
     """
 
     gram: Gram
@@ -45,6 +46,7 @@ class Quadratic:
     groups: FeatureGroups
     alpha: float
     weights: Float | None = None
+    penalties: Float | None = None
 
     @classmethod
     def of(cls, subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
@@ -79,7 +81,7 @@ class Quadratic:
                 "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
-        sizes = _sizes(layout.columns)
+        sizes = sizes_of(layout.columns)
         U = subset.U[:, np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]]
         gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
         return cls(gram, sizes, model.groups, model.alpha, _ordered(model.weights, layout.position))
@@ -94,7 +96,7 @@ class Quadratic:
         weights: Float | None = None,
     ) -> Quadratic:
         """Return the problem of columns of moments; warn if these do not determine the coefficients."""
-        sizes = _sizes(columns)
+        sizes = sizes_of(columns)
         gram = Gram.of(moments, np.concatenate(columns), alpha, weights)
         problem = cls(gram, sizes, groups, alpha, _ordered(weights, columns))
         least, largest = problem.spectrum[[0, -1]]
@@ -138,24 +140,33 @@ class Quadratic:
             w[columns] = _solve(self.gram.C[np.ix_(columns, columns)], self.gram.b[columns])
         return w
 
-    def value(self, mask: Mask) -> float:
+    def explained(self, mask: Mask) -> float:
         """Return F(S) of the groups of a mask (J,)."""
         return float(np.sum(self.gram.b * self.solution(mask)) / 2)
 
-    def greedy(self, schedule: Schedule, max_cost: float | None = None, *, cost_sensitive: bool = True) -> list[int]:
-        """Return the groups that greedy ``fr`` buys, in order."""
+    def value(self, mask: Mask) -> float:
+        """Return F(S) less the penalties of the groups of a mask (J,)."""
+        return self.explained(mask) - self.penalty(mask)
+
+    def penalty(self, mask: Mask) -> float:
+        """Return the sum of the penalties of the groups of a mask (J,)."""
+        return 0.0 if self.penalties is None else float(self.penalties[mask].sum())
+
+    def greedy(self, schedule: Schedule, *, cost_sensitive: bool = True) -> list[int]:
+        """Return the groups that greedy ``fr`` buys, in order; penalties do not count."""
         objective = LeastSquares(BlockCholesky(self.gram), self.sizes, "fr")
-        order, _ = greedy_order(objective, self.prices, schedule, Limits(max_cost), cost_sensitive=cost_sensitive)
+        order, _ = greedy_order(objective, self.prices, schedule, Limits(), cost_sensitive=cost_sensitive)
         return [int(g) for g in order]
 
     def prefix_values(self, order: list[int]) -> Float:
-        """Return F of every prefix of an order, without the empty one, from one factorisation."""
+        """Return the value of every prefix of an order, without the empty one, from one factorisation."""
+        lost = 0.0 if self.penalties is None else np.cumsum(self.penalties[order])
         try:
             _, z, _, ends = self._factored(order)
         except np.linalg.LinAlgError:
             masks = np.tri(len(order), dtype=bool)
             return np.array([self.value(np.isin(np.arange(self.sizes.size), np.array(order)[m])) for m in masks])
-        return np.asarray(np.cumsum((z**2).sum(axis=1))[ends - 1] / 2)
+        return np.asarray(np.cumsum((z**2).sum(axis=1))[ends - 1] / 2 - lost)
 
     def prefix_solutions(self, order: list[int], stages: list[int]) -> Iterator[Float]:
         """Yield w(G_j), shape (D, P), for some stages of an order, from one factorisation; C must not be singular."""
@@ -187,7 +198,7 @@ def _ordered(weights: Float | None, columns: Sequence[Positions]) -> Float | Non
     return None if weights is None else weights[np.concatenate(columns)]
 
 
-def _sizes(columns: Sequence[Positions]) -> Positions:
+def sizes_of(columns: Sequence[Positions]) -> Positions:
     """Return the number of columns of each group; all of them must fit into a matrix."""
     sizes = np.array([own.size for own in columns], dtype=np.intp)
     if (n_columns := sizes.sum()) > LARGEST_GRAM:

@@ -4,9 +4,10 @@ For any u (D, P), and any Δ = blockdiag(Δ_g) ≻ 0 with M = C − Δ ⪰ 0,
 
     max_{c(S) ≤ K} F(S)  ≤  ½ tr u'Mu + max_{c(S) ≤ K} Σ_{g ∈ S} v_g,    v_g = ½ tr q_g' Δ_g⁻¹ q_g,   q = b − Mu,
 
-because −½ w'Mw ≤ ½ u'Mu − u'Mw. The best u solves a concave problem, the perspective relaxation: with weights
-z ∈ [0, 1]^J that a budget can buy, φ(z) = ½ tr b'w, w = (M + Δ/z)⁻¹ b, has the gradient v at u = w. It is climbed by
-z_g ← z_g (v_g / (μ c_g))^p, with μ such that the budget is spent. Every u on the way gives a valid bound.
+because −½ w'Mw ≤ ½ u'Mu − u'Mw. If penalties p_g are subtracted from F, v_g − p_g takes the place of v_g. The best u
+solves a concave problem, the perspective relaxation: with weights z ∈ [0, 1]^J that a budget can buy, φ(z) = ½ tr b'w,
+w = (M + Δ/z)⁻¹ b, has the gradient v at u = w. φ(z) − p'z is climbed by z_g ← z_g (v_g / (p_g + μ c_g))^0.85, with μ
+such that the budget is spent, or 0 where it is not. Every u on the way gives a valid bound.
 
 Coordinates are those in which Δ = I.
 """
@@ -40,6 +41,8 @@ LEAST_WEIGHT = 1e-3
 """Weights start at least at this: zero weights stay zero, and small ones grow slowly."""
 POWER = 0.85
 """½ climbs at every step; powers up to 1 are faster and, as the best dual is kept, as safe."""
+SECTIONS, SECTIONS_OF = 3, 64
+"""A price is found by cutting an interval this often into this many parts."""
 
 
 class Separation(NamedTuple):
@@ -155,11 +158,14 @@ class Knapsack:
         return np.asarray(self.free & (self.single <= self.left(np.array([budget]))[0]))
 
     def most(self, v: Float, budgets: Float) -> Float:
-        """Return the largest value at every budget (B,), for v (J,) ≥ 0; −inf if the included groups cost more."""
+        """Return the largest value at every budget (B,), for v (J,); −inf if the included groups cost more.
+
+        Free groups of negative value are not bought, also if others require them: that only raises the value.
+        """
         left = self.left(budgets)
         result = np.full(budgets.shape, -np.inf)
         affordable = left >= -SLACK * budgets
-        base = float(v[self.included].sum())
+        base, v = float(v[self.included].sum()), np.maximum(v, 0.0)
         groups = np.flatnonzero(self.free)
         groups = groups[np.argsort(self.single[groups], kind="stable")]
         # Budgets that can pay for the same groups share one sort.
@@ -200,22 +206,26 @@ def _bought(costs: Float, values: Float, left: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """One u, and its bound for all budgets: ``constant`` + the knapsack of v (J,); w (D, P) is u where Δ = I."""
+    """One u, and its bound for all budgets: ``constant`` + the knapsack of what groups are worth.
+
+    w (D, P) is u where Δ = I; v (J,) is as above, and ``worth`` (J,) is v less the penalties.
+    """
 
     w: Float
     constant: float
     v: Float
+    worth: Float
 
     def bounds(self, knapsack: Knapsack, budgets: Float) -> Float:
         """Return the bound at every budget for the sets of a knapsack."""
-        return self.constant + knapsack.most(self.v, budgets)
+        return self.constant + knapsack.most(self.worth, budgets)
 
 
 class Relaxation:
     """The perspective relaxation for one Δ."""
 
     def __init__(self, problem: Quadratic, blocks: tuple[Float, ...]) -> None:
-        self._parts, self._labels = problem.parts, problem.labels
+        self._parts, self._labels, self._penalties = problem.parts, problem.labels, problem.penalties
         self._starts = [part.start for part in self._parts]
         self._roots = [np.linalg.cholesky(block) for block in blocks]
         self.M = self._by_group(_solved, self._by_group(_solved, problem.gram.C - block_diag(*blocks)).T)
@@ -232,7 +242,7 @@ class Relaxation:
         """Return the dual of u = w, in the coordinates in which Δ = I."""
         Mw = self.M @ w
         v = np.add.reduceat(((self.b - Mw) ** 2).sum(axis=1), self._starts) / 2
-        return Dual(w, float(np.sum(w * Mw) / 2), v)
+        return Dual(w, float(np.sum(w * Mw) / 2), v, v if self._penalties is None else v - self._penalties)
 
     def outside(self, dual: Dual) -> Float:
         """Return u in the coordinates of C and b."""
@@ -266,16 +276,17 @@ class Relaxation:
         left, may = float(knapsack.left(grid)[0]), knapsack.fitting(budget)
         z = np.where(may, 0.5 if start is None else np.clip(start, LEAST_WEIGHT, 1.0), 0.0)
         z[knapsack.included] = 1.0
-        z = _spend(z, z, knapsack, may, left)
+        z, lost = _spend(z, z, knapsack, may, left), self._penalties
         tried = []
         for _ in range(rounds):
             w, value = self.weighted(z)
             dual = self.dual_at(w)
+            value -= 0.0 if lost is None else float(lost @ z)
             bound = float(dual.bounds(knapsack, grid)[0])
             tried.append((bound, dual, z))
             if bound <= enough or bound - value <= gap:
                 break
-            z = _spend(z, dual.v, knapsack, may, left)
+            z = _spend(z, dual.v, knapsack, may, left, lost)
         _, best, weights = min(tried, key=lambda each: each[0])
         return best, weights
 
@@ -285,19 +296,25 @@ def _solved(L: Array, a: Float) -> Float:
     return np.asarray(solve_triangular(L, a, lower=True, check_finite=False))
 
 
-def _spend(z: Float, v: Float, knapsack: Knapsack, may: Mask, left: float) -> Float:
-    """Return z (v/μc)^p, at most 1, with μ such that the budget is spent; hubs are split among their members."""
+def _spend(z: Float, v: Float, knapsack: Knapsack, may: Mask, left: float, penalties: Float | None = None) -> Float:
+    """Return z (v/(p + μc))^0.85, at most 1, with μ ≥ 0 such that no more than the budget is spent.
+
+    Hubs are split among their members.
+    """
     cost = knapsack.rest.copy()
     weight = np.where(may, z * v, 0.0)
     for k, hub in enumerate(knapsack.hub_costs):
         members = may & (knapsack.hub == k)
         if total := weight[members].sum():
             cost[members] += hub * (weight[members] / total)
-    result = z.copy()
-    priced = may & (cost > 0)
-    result[may & ~priced] = 1.0
-    if not priced.any() or cost[priced].sum() <= left:
-        result[priced] = 1.0
+    result, priced = z.copy(), may & (cost > 0)
+    free = np.full_like(z, np.inf)  # the weights at μ = 0
+    if penalties is not None:
+        lossy = penalties > 0
+        with np.errstate(over="ignore"):
+            free[lossy] = z[lossy] * (v[lossy] / penalties[lossy]) ** POWER
+    result[may] = np.minimum(1.0, free[may])
+    if not priced.any() or cost[priced] @ result[priced] <= left:
         return result
     # Σ c min(1, t·base) = left: sorted by when they reach 1, the first k groups are at 1
     unit = unit_of(float(cost[priced].max()))
@@ -309,5 +326,22 @@ def _spend(z: Float, v: Float, knapsack: Knapsack, may: Mask, left: float) -> Fl
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         t = (left - at_one[:-1]) / others[:-1]
     k = int(np.argmax(t * base[order] <= 1 + 1e-9))
-    result[priced] = np.minimum(1.0, np.maximum(t[k], 0.0) * base)
+    spent = np.maximum(t[k], 0.0) * base
+    result[priced] = np.minimum(1.0, spent if penalties is None else _between(free[priced], spent, c, left))
     return result
+
+
+def _between(free: Float, spent: Float, costs: Float, left: float) -> Float:
+    """Return weights z (v/(p + μc))^q that spend what is left, from those at μ = 0 and those that spend it if p = 0.
+
+    With 1/q-th powers these are 1/(1/free + s/spent), 0 < s ≤ 1.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        a, b = free ** (-1 / POWER), spent ** (-1 / POWER)
+        low, high = 0.0, 1.0
+        for _ in range(SECTIONS):
+            s = np.linspace(low, high, SECTIONS_OF + 1)[1:]
+            enough = np.minimum(1.0, (a + s[:-1, None] * b) ** -POWER) @ costs <= left
+            k = int(np.argmax(np.append(enough, True)))
+            low, high = float(s[k - 1]) if k else low, float(s[k])
+        return np.asarray((a + high * b) ** -POWER)

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, affordable
-from budgetline.groups.prices import Prices
 from budgetline.optimality.certificate import Certificate
+from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import Dual, Knapsack, Relaxation, Separation
@@ -43,18 +44,18 @@ class Leaf:
 
 
 class Search:
-    """Bounds at increasing budgets (B,), for sets that contain ``included`` (J,) and nothing of ``excluded`` (J,).
+    """Bounds at increasing budgets (B,) on the value of sets that meet the conditions.
 
-    Whatever the included groups require must be included too, and whatever requires an excluded one excluded. No bound
-    is above ``everything``, F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it;
-    without blocks it is the only bound. ``sets`` are the best masks known at every budget, ``values`` their F.
+    ``most`` is F of all groups that are not excluded, or R(∅) if C is too nearly singular to compute it. No bound is
+    above ``everything``, which is ``most`` less the penalties of the included groups; without blocks it is the only
+    bound. ``sets`` are the best masks known at every budget, ``values`` their values: F less the penalties.
     """
 
-    def __init__(
-        self, problem: Quadratic, budgets: Float, included: Mask, excluded: Mask, separation: Separation
-    ) -> None:
-        self._problem, self._grid, self._root, self._separation = problem, budgets, (included, excluded), separation
-        self.everything = problem.gram.null_value if problem.rounding is None else problem.value(~excluded)
+    def __init__(self, problem: Quadratic, budgets: Float, conditions: Conditions, separation: Separation) -> None:
+        self._problem, self._grid, self._conditions, self._separation = problem, budgets, conditions, separation
+        included, excluded = conditions.included, conditions.excluded
+        self.most = problem.gram.null_value if problem.rounding is None else problem.explained(~excluded)
+        self.everything = self.most - problem.penalty(included)
         self.sets = [included] * budgets.size
         self.values = np.full(budgets.size, -np.inf)
         self.know(included)
@@ -117,12 +118,19 @@ class Search:
         problem, grid = self._problem, self._grid
         values, spent = problem.prefix_values(order), np.cumsum(problem.prices.steps(order))
         achieved = np.concatenate([[0.0], values])[affordable(spent, grid)]
-        null_value, scale = problem.gram.null_value, 1 + (problem.rounding or 0.0)
+        null_value, about = problem.gram.null_value, self._conditions
         return Certificate(
             problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, "squared_error", grid, achieved,
-            scale * self.bounds(), scale * self.everything, null_value, self._separation.gamma, *self._root,
-            self._proof(), weights=problem.weights,
+            self._raised(self.bounds()), float(self._raised(self.everything)), null_value, self._separation.gamma,
+            about.included, about.excluded, self._proof(), weights=problem.weights, penalties=problem.penalties,
+            rivals=about.rivals,
         )  # fmt: skip
+
+    def _raised(self, bounds: ArrayLike) -> Float:
+        """Return bounds that hold in spite of rounding, which may change F of any set by a share."""
+        found = np.asarray(bounds, dtype=np.float64)
+        F = np.minimum(found + self._problem.penalty(~self._conditions.excluded), self.most)
+        return found + (self._problem.rounding or 0.0) * F
 
     def _proof(self) -> Proof:
         """Return Δ, the leaves of all budgets, and the duals that they use."""
@@ -165,7 +173,7 @@ class Search:
         self._offer(dual)
         bound, turn, leaf = self._leaves[k][0]
         self._leaves[k][0] = (bound, turn, replace(leaf, z=z))
-        self._round(z, amount, *self._root)
+        self._round(dual, z, amount, self._conditions.included, self._conditions.excluded)
 
     def _split(self, k: int, gap: float) -> bool:
         """Split the worst leaf of a budget; return whether that was possible."""
@@ -174,12 +182,9 @@ class Search:
         if g is None:
             return False
         heapq.heappop(self._leaves[k])
-        prices = self._problem.prices
-        inside = leaf.included | prices.closure([g])
-        outside = leaf.excluded.copy()
-        outside[[g, *prices.dependents.get(g, ())]] = True
-        for included, excluded in ((inside, leaf.excluded), (leaf.included, outside)):
-            knapsack = Knapsack(prices, included, excluded)
+        for part in (self._conditions.including, self._conditions.excluding):
+            included, excluded = part(g, leaf.included, leaf.excluded)
+            knapsack = Knapsack(self._problem.prices, included, excluded)
             if (included & excluded).any() or knapsack.spent > amount * (1 + SLACK):
                 continue
             enough = float(self.values[k]) + gap / 2
@@ -189,28 +194,37 @@ class Search:
                 dual, bound = leaf.dual, inherited
             self._push(k, Leaf(included, excluded, dual, bound, z))
             if bound > self.values[k]:
-                self._round(z, amount, included, excluded)
+                self._round(dual, z, amount, included, excluded)
         return True
 
     def _group_to_split(self, leaf: Leaf, amount: float) -> int | None:
-        """Return the affordable free group that matters most and is bought in part, else any; None if there is none."""
+        """Return the affordable free group that matters most and is undecided, else any; None if there is none.
+
+        A group is undecided if it is bought in part, or together with a rival.
+        """
         free = np.flatnonzero(Knapsack(self._problem.prices, leaf.included, leaf.excluded).fitting(amount))
         if not free.size:
             return None
-        undecided = leaf.dual.v[free] * np.minimum(leaf.z[free], 1 - leaf.z[free])
+        rest = 1 - leaf.z[free]
+        if self._conditions.rivals:
+            others = self._conditions.conflicts[np.ix_(free, free)] & ~np.eye(free.size, dtype=bool)
+            rest = np.maximum(rest, (others * leaf.z[free]).max(axis=1))
+        undecided = leaf.dual.v[free] * np.minimum(leaf.z[free], rest)
         return int(free[np.argmax(undecided if undecided.max() > 0 else leaf.dual.v[free])])
 
-    def _round(self, z: Float, amount: float, included: Mask, excluded: Mask) -> None:
-        """Buy groups in the order of their weights while they fit, and remember the set."""
-        order = np.argsort(-z, kind="stable").tolist()
-        self.know(filled(self._problem.prices, included, excluded, amount, order))
+    def _round(self, dual: Dual, z: Float, amount: float, included: Mask, excluded: Mask) -> None:
+        """Buy groups that are worth their penalty, in the order of their weights, while they fit; remember the set."""
+        order = [g for g in np.argsort(-z, kind="stable").tolist() if dual.worth[g] >= 0]
+        self.know(filled(self._conditions, included, excluded, amount, order))
 
 
-def filled(prices: Prices, chosen: Mask, excluded: Mask, budget: float, order: Iterable[int]) -> Mask:
+def filled(conditions: Conditions, chosen: Mask, excluded: Mask, budget: float, order: Iterable[int]) -> Mask:
     """Add groups to a set, in the order given, each with what it requires, as long as they fit the budget."""
+    prices = conditions.prices
     for g in order:
         if not (chosen[g] or excluded[g]):
             tried = chosen | prices.closure([g])
-            if not (tried & excluded).any() and prices.cost(tried) <= budget * (1 + SLACK):
+            fits = not (tried & excluded).any() and prices.cost(tried) <= budget * (1 + SLACK)
+            if fits and conditions.agree(tried):
                 chosen = tried
     return chosen

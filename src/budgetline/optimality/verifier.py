@@ -5,7 +5,8 @@ For S with c(S) ≤ K, u and Δ = blockdiag(Δ_g) ≻ 0 with M = C − Δ ⪰ 0,
     F(S) = max_{w on S} tr b'w − ½ tr w'Cw  ≤  ½ tr u'Mu + Σ_{g ∈ S} ½ tr q_g' Δ_g⁻¹ q_g,    q = b − Mu.
 
 So a bound holds for all sets of a leaf if it is at least the right side for the best S, bought in fractions; and for
-all sets if every affordable set is in a leaf.
+all sets if every affordable set is in a leaf. Penalties of the groups of S may be subtracted on both sides; sets with
+two rivals need not be in a leaf.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ def verify(certificate: Any, moments: Any) -> None:
         sum(map(len, certificate.feature_groups.columns)),
     )
     _need(sized, "weights must have one entry per column")
+    J = len(certificate.feature_groups.columns)
+    lost = np.zeros(J) if certificate.penalties is None else certificate.penalties
+    _need(lost.shape == (J,), "penalties must have one entry per group")
+    for each in certificate.rivals:
+        known = all(isinstance(g, int) and 0 <= g < J for g in each)
+        _need(known and len(set(each)) == len(each), "rivals must be different positions of groups")
     C, b, null_value, sizes = _covariance(certificate, moments)
     _check_shapes(certificate, len(sizes), b.shape)
     # An error of E in C changes F by at most ‖E‖ F/λ_min(C): what is computed twice agrees to that share of R(∅).
@@ -50,15 +57,16 @@ def verify(certificate: Any, moments: Any) -> None:
     _need(least * MOST_ROUNDING > noise, why)
     near = max(TOLERANCE, 2 * noise / least) * max(null_value, 1e-300)
     _need(abs(certificate.null_value - null_value) <= near, "null_value is not that of the moments")
-    price = _Price(certificate.feature_groups)
+    price = _Price(certificate.feature_groups, certificate.rivals)
     label = np.repeat(np.arange(len(sizes)), sizes)
-    _check_values(certificate, C, b, label, price, near)
+    _check_values(certificate, C, b, label, price, lost, near)
     if not certificate.proof.blocks:
         _need(not certificate.proof.duals.size and not certificate.proof.leaf_dual.size, "proof has leaves without Δ")
         trivial = np.all(np.abs(certificate.bounds - certificate.everything) <= near)
         _need(trivial, "bounds without a proof must be F of all groups")
         return
-    _check_bounds(certificate, _dual_terms(certificate.proof, C, b, label, largest), price, near)
+    terms = [(c, v - lost) for c, v in _dual_terms(certificate.proof, C, b, label, largest)]
+    _check_bounds(certificate, terms, price, near)
 
 
 def _need(holds: object, why: str) -> None:
@@ -89,9 +97,15 @@ def _check_types(certificate: Any) -> None:
         weights = certificate.weights
         positive = isinstance(weights, np.ndarray) and np.all(np.isfinite(weights) & (weights > 0))
         _need(positive, "weights are not positive")
+    if certificate.penalties is not None:
+        lost = certificate.penalties
+        positive = isinstance(lost, np.ndarray) and np.all(np.isfinite(lost) & (lost >= 0))
+        _need(positive, "penalties are negative or not finite")
     for name in ("alpha", "everything", "null_value", "gamma"):
         value = found[name]
-        _need(isinstance(value, float) and np.isfinite(value) and value >= 0, f"{name} is not a finite number ≥ 0")
+        least = -np.inf if name == "everything" and certificate.penalties is not None else 0.0
+        finite = isinstance(value, float) and np.isfinite(value)
+        _need(finite and value >= least, f"{name} is not a finite number ≥ {least:g}")
 
 
 def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, list[int]]:
@@ -117,9 +131,12 @@ def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, li
 
 
 class _Price:
-    """c(S), and additive lower bounds on it: the rests of groups, and the hubs that they need."""
+    """c(S), additive lower bounds on it (the rests of groups, and the hubs that they need), and which sets there are.
 
-    def __init__(self, groups: Any) -> None:
+    A set holds all that its groups require, and at most one group of each of the ``rivals``.
+    """
+
+    def __init__(self, groups: Any, rivals: Any = ()) -> None:
         names = list(groups.names)
         self.own = np.array(groups.costs, dtype=float)
         self.shared = [(float(c), [names.index(m) for m in members]) for c, members in groups.shared.values()]
@@ -128,6 +145,15 @@ class _Price:
             self.needs[names.index(g), [names.index(r) for r in needed]] = True
         for _ in names:
             self.needs |= (self.needs.astype(int) @ self.needs.astype(int)) > 0
+        self.rivals = [np.isin(np.arange(len(names)), each) for each in rivals]
+
+    def ruled_out(self, inside: Mask) -> Mask:
+        """Return the groups that are in no set with ``inside``, which is closed, because of rivals."""
+        barred = np.zeros_like(inside)
+        for each in self.rivals:
+            held = (self.needs | np.eye(inside.size, dtype=bool)) & each
+            barred |= (held | (inside & each)).sum(axis=1) > 1
+        return barred
 
     def closed(self, S: Mask) -> Mask:
         return np.asarray(S | self.needs[S].any(axis=0))
@@ -137,14 +163,17 @@ class _Price:
         return float(self.own[all_of_it].sum() + sum(c for c, members in self.shared if all_of_it[members].any()))
 
     def best(self, v: Float, budget: float, inside: Mask, outside: Mask) -> float:
-        """Return the largest value of sets with ``inside`` and without ``outside``, bought in fractions."""
+        """Return the largest value of sets with ``inside`` and without ``outside``, bought in fractions.
+
+        Other groups of negative value are left out, also where a set would need them.
+        """
         left = budget * (1 + SLACK) - self.of(inside)
         if left < -SLACK * budget:
             return -np.inf
         alone = self.own
         if self.shared or self.needs.any():
             alone = np.array([self.of(inside | (np.arange(v.size) == g)) for g in range(v.size)]) - self.of(inside)
-        may = ~inside & ~outside & (alone <= left)
+        may, fixed, v = ~inside & ~outside & (alone <= left), v[inside].sum(), np.maximum(v, 0.0)
         hubs = [(c, members) for c, members in self.shared if not inside[members].any()]
         rest = self.own.copy()
         for h in np.flatnonzero(~inside & ~outside & self.needs.any(axis=0)):
@@ -161,7 +190,7 @@ class _Price:
             if sums:
                 opening = max(range(len(sums)), key=lambda i: _rate(*sums[i]))
                 items += [sums[opening], *((rest[g], v[g]) for g in members[opening + 1 :])]
-        total = v[inside].sum()
+        total = fixed
         for cost, value in sorted(items, key=lambda item: _rate(*item), reverse=True):
             share = 1.0 if cost <= left else left / cost
             total, left = total + share * value, left - share * cost
@@ -195,19 +224,20 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has an unknown budget")
 
 
-def _check_values(certificate: Any, C: Float, b: Float, label: Labels, price: _Price, near: float) -> None:
-    """Check γ, F of all groups, and what the prefixes achieve at every budget."""
+def _check_values(certificate: Any, C: Float, b: Float, label: Labels, price: _Price, lost: Float, near: float) -> None:
+    """Check γ, F of all groups, and what the prefixes achieve at every budget, less their penalties."""
     inside, outside = certificate.included, certificate.excluded
     _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
     _need(not outside[certificate.order].any(), "order has an excluded group")
-    most = _prefix_values(np.flatnonzero(~outside), C, b, label)[-1]
+    most = _prefix_values(np.flatnonzero(~outside), C, b, label)[-1] - lost[inside].sum()
     _need(_raised(certificate.everything, most, near, certificate.null_value), "everything is not F of all groups")
     gamma, share = _gamma(C, label), near / max(certificate.null_value, 1e-300)
     _need(abs(certificate.gamma - gamma) <= 1e-6 * gamma + 1e-10 + share, "gamma is not the smallest eigenvalue")
     prefixes = [np.isin(np.arange(outside.size), certificate.order[:j]) for j in range(certificate.order.size + 1)]
     costs = [price.of(S) for S in prefixes]
     _need(all(np.array_equal(S, price.closed(S)) for S in prefixes), "order has a group before one that it requires")
-    values = _prefix_values(certificate.order, C, b, label)
+    values = [F - lost[S].sum() for F, S in zip(_prefix_values(certificate.order, C, b, label), prefixes, strict=True)]
+    _need(not price.ruled_out(prefixes[-1])[certificate.order].any() or not price.rivals, "order has two rivals")
     _need(np.all(np.abs(certificate.values - values[1:]) <= near), "values are not F of the prefixes")
     for k, budget in enumerate(certificate.budgets):
         j = [j for j, cost in enumerate(costs) if cost <= budget * (1 + SLACK)][-1]
@@ -272,6 +302,7 @@ def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Pr
 def _covered(inside: Mask, outside: Mask, leaves: list[tuple[Mask, Mask]], price: _Price, budget: float) -> bool:
     """Tell whether every affordable set with ``inside`` and without ``outside`` is in a leaf."""
     inside = price.closed(inside)
+    outside = outside | price.ruled_out(inside)
     outside = outside | price.needs[:, outside].any(axis=1)
     if (inside & outside).any() or price.of(inside) > budget * (1 + SLACK):
         return True  # there is no such set

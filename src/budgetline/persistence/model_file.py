@@ -10,6 +10,7 @@ from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of
 from budgetline.files import PathName, encode, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.optimality import Plan
 from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, record_of_model
 from budgetline.persistence.model_record import ModelRecord
 
@@ -17,7 +18,8 @@ KIND = "model"
 
 
 def check_model(model: Any, purpose: str) -> AnytimeModel:
-    """Return the model of a fitted estimator of ours, or raise an error."""
+    """Return the model of a fitted estimator of ours, or of a plan, or raise an error."""
+    model = model.model_ if isinstance(model, Plan) else model
     known = model.estimator in ESTIMATORS if isinstance(model, AnytimeModel) else type(model) in ESTIMATORS.values()
     if not known:
         what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__

@@ -1,0 +1,133 @@
+"""Plans of estimators: what to buy for a budget that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.data.dask import is_dask
+from budgetline.data.sources import Source
+from budgetline.encoding.table import TableEncoding
+from budgetline.inputs import check_table
+from budgetline.messages import some
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.planned import with_stages
+from budgetline.model.recipe import Recipe
+from budgetline.model.training import RowsTraining
+from budgetline.optimality import Plan
+from budgetline.optimality.conditions import Conditions, Names
+from budgetline.optimality.planning import Refit, plans_of
+from budgetline.progress import Progress
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import FixedOrder
+
+
+class MakesPlans:
+    """Finds the best sets of groups for known budgets."""
+
+    model_: AnytimeModel
+
+    def plan(
+        self,
+        budget: float,
+        *,
+        include: Names = (),
+        exclude: Names = (),
+        at_most_one: Iterable[Names] = (),
+        time_limit: float = 5.0,
+        X: object = None,
+        y: object = None,
+        sample_weight: object = None,
+        progress: Progress = None,
+    ) -> Plan:
+        """Find the best set of groups for a budget that is known.
+
+        A prefix of the order serves every budget and may leave money unspent; a plan serves one. For squared error the
+        set is the best on the training data, less the correction if there is one, and proven if the time suffices. For
+        other losses it comes from quadratic models of the risk around fitted stages, and nothing is certified; give the
+        data, and the plan is refitted exactly. If the sequence ended early, and the model holds no moments, the set is
+        chosen from the groups of the sequence.
+
+        Parameters
+        ----------
+        budget : float
+        include, exclude : names of groups
+            Groups that must be in the set (with those that they require), or must not be (nor those that require them).
+            The groups of ``start`` are always in.
+        at_most_one : lists of names of groups
+            Of each list at most one group may be in the set: ``[["mri", "ct"]]``.
+        time_limit : float
+            Seconds for the search. Fits to the data are not counted.
+        X, y, sample_weight
+            The training data, in memory: the models of the plan are fitted to them, with the ridge constant and the
+            encoding of this model.
+        progress : bool or None
+            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeClassifier
+        >>> from budgetline.datasets import load_heart
+        >>> heart = load_heart()
+        >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
+        >>> model.plan(100, exclude=["age"], time_limit=60)
+        Plan(cp, sex, trestbps, exercise: cost 92.3, explains about 41.3%, an approximation, not certified)
+        >>> model.plan(100, exclude=["age"], time_limit=60, X=heart.data, y=heart.target)
+        Plan(cp, sex, trestbps, exercise: cost 92.3, explains 38.3%, not certified)
+        """
+        settings = {"include": include, "exclude": exclude, "at_most_one": at_most_one, "time_limit": time_limit}
+        data = {"X": X, "y": y, "sample_weight": sample_weight}
+        return self.plans([budget], **settings, **data, progress=progress)[0]  # type: ignore[arg-type]
+
+    def plans(
+        self,
+        budgets: Iterable[float],
+        *,
+        include: Names = (),
+        exclude: Names = (),
+        at_most_one: Iterable[Names] = (),
+        time_limit: float = 5.0,
+        X: object = None,
+        y: object = None,
+        sample_weight: object = None,
+        progress: Progress = None,
+    ) -> tuple[Plan, ...]:
+        """Return the plan for each of several budgets; they share the time. Parameters as in :meth:`plan`."""
+        check_is_fitted(self)
+        if X is None and (y is not None or sample_weight is not None):
+            raise ValueError("y and sample_weight are for a plan that is refitted: give X as well")
+        refit = None if X is None else self._refit(X, y, sample_weight)
+        always = self.model_.settings.get("start", ())
+        about = Conditions.of(self.model_.groups, include, exclude, at_most_one, always)
+        return plans_of(self.model_, budgets, about, time_limit=time_limit, progress=progress, refit=refit)
+
+    def _refit(self, X: object, y: object, sample_weight: object) -> Refit:
+        """Return the function that fits groups of the model in a given order to the training data."""
+        model = self.model_
+        if isinstance(X, Source) or is_dask(X) or y is None:
+            raise ValueError("a plan is refitted to data in memory: give a table X and y")
+        if model.encoding is None:
+            check_table(X, model.columns)
+        training, recipe = self._in_memory(X, y, sample_weight, model.encoding)
+        if not np.array_equal(training.layout.read, model.layout.read) or training.family.loss != model.family.loss:
+            raise ValueError("groups or loss have been changed since the fit: fit again")
+        if model.classes is not None and not np.array_equal(np.asarray(training.classes), model.classes):
+            raise ValueError(f"y has other classes than the model, which knows {some(map(str, model.classes))}")
+
+        def refitted(groups: tuple[str, ...]) -> AnytimeModel:
+            order = FixedOrder(FixedOrder(groups).positions(recipe.names, recipe.prices))
+            how = (recipe.rule, order, Limits(), recipe.cost_sensitive, model.alpha, recipe.weights)
+            fitted = training.fit(Recipe(recipe.columns, recipe.names, recipe.prices, *how))
+            stages = fitted.stages.embedded(model.layout.read, model.layout.n_features)
+            return replace(with_stages(model, stages), moments=fitted.moments)
+
+        return refitted
+
+    def _in_memory(
+        self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
+    ) -> tuple[RowsTraining, Recipe]:
+        """Check data in memory; return them and what to learn from them."""
+        raise NotImplementedError

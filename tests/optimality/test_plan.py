@@ -1,0 +1,137 @@
+"""Plans of models of squared error, against all sets: with a correction, shared costs, requirements and conditions."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from reference_shared import Shop
+from truth import Problem, make
+
+from budgetline import AnytimeRegressor, FeatureGroups
+
+LONG = 120.0
+KINDS = ("plain", "targets", "weights", "equal costs", "wide costs", "free", "huge", "tiny", "unrelated", "explained",
+         "suppressors", "correlated", "xor")  # fmt: skip
+CLOSE = 1e-8
+
+
+@dataclass(frozen=True)
+class Question:
+    """A problem with penalties, a budget, and conditions; groups are numbers."""
+
+    problem: Problem
+    shop: Shop
+    penalties: np.ndarray | None
+    budget: float
+    included: tuple[int, ...]
+    excluded: tuple[int, ...]
+    rivals: tuple[tuple[int, ...], ...]
+
+    @property
+    def groups(self):
+        names = self.problem.names
+        return FeatureGroups(
+            self.problem.feature_groups,
+            costs=list(self.shop.own),
+            shared={f"s{k}": (cost, [names[g] for g in sorted(own)]) for k, (cost, own) in enumerate(self.shop.shared)},
+            requires={names[g]: [names[h] for h in sorted(needed)] for g, needed in self.shop.requires.items()},
+        )
+
+    def values(self):
+        """F less the penalties, of all sets."""
+        lost = 0.0 if self.penalties is None else self.problem.sets @ self.penalties
+        return self.problem.values - lost
+
+    def allowed(self):
+        """Which sets may be bought: they hold what they require, and meet the conditions."""
+        sets = self.problem.sets
+        found = self.problem.set_costs <= self.budget * (1 + 1e-12)
+        for g, needed in self.shop.requires.items():
+            found &= ~sets[:, g] | sets[:, sorted(needed)].all(axis=1)
+        for each in self.rivals:
+            found &= sets[:, list(each)].sum(axis=1) <= 1
+        return found & self.problem.between(self.included, self.excluded)
+
+
+def named(groups):
+    return [f"g{g}" for g in groups]
+
+
+def draw_shop(rng, own):
+    """Own costs, and for half of the problems shared costs and requirements."""
+    J, shared, requires = own.size, [], {}
+    if rng.random() < 0.5:
+        for _ in range(rng.integers(1, 3)):
+            members = rng.choice(J, size=rng.integers(2, max(3, J // 2 + 1)), replace=False)
+            shared.append((float(own.max() * rng.uniform(0.2, 2)), frozenset(members.tolist())))
+    if rng.random() < 0.5:
+        for g in rng.choice(np.arange(1, J), size=min(J - 1, int(rng.integers(1, 4))), replace=False).tolist():
+            requires[g] = frozenset(rng.choice(g, size=rng.integers(1, min(g, 2) + 1), replace=False).tolist())
+    return Shop(own.tolist(), shared, requires)
+
+
+def draw(seed, J=None):
+    """Return a random question that some set answers."""
+    rng = np.random.default_rng([seed, 7])
+    J = int(rng.integers(3, 9)) if J is None else J
+    plain = make(seed + 1000, KINDS[seed % len(KINDS)], J=J, alpha=(1e-5, 1e-3, 1e-1)[seed % 3])
+    shop = draw_shop(rng, plain.costs)
+    problem = replace(plain, cost=lambda mask: shop.cost(np.flatnonzero(mask).tolist()))
+    penalties = None
+    if seed % 4:  # from hardly any to more than most groups explain
+        penalties = problem.null_value * rng.uniform(0, 1, J) * 10 ** rng.uniform(-3, -0.5)
+        penalties[rng.random(J) < 0.2] = 0.0
+    state = rng.random(J)
+    included = tuple(np.flatnonzero(state < 0.12).tolist()) if rng.random() < 0.5 else ()
+    excluded = tuple(np.flatnonzero(state > 0.85).tolist()) if rng.random() < 0.5 else ()
+    rivals = ()
+    if rng.random() < 0.6:
+        sizes = rng.integers(2, min(J, 4) + 1, size=rng.integers(1, 4))
+        rivals = tuple(tuple(sorted(rng.choice(J, size=s, replace=False).tolist())) for s in sizes)
+    budget = float(problem.set_costs[-1] * rng.choice([0.1, 0.3, 0.6, 1.0, 2.0]))
+    question = Question(problem, shop, penalties, budget, included, excluded, rivals)
+    return question if question.allowed().any() else replace(question, included=(), excluded=(), budget=budget)
+
+
+def check(question):
+    problem = question.problem
+    y = problem.Y[:, 0] if problem.Y.shape[1] == 1 else problem.Y
+    model = AnytimeRegressor(question.groups, alpha=problem.alpha).fit(problem.X, y, problem.w)
+    model.model_ = replace(model.model_, penalties=question.penalties)
+    plan = model.plan(
+        question.budget, include=named(question.included), exclude=named(question.excluded),
+        at_most_one=[named(each) for each in question.rivals], time_limit=LONG,
+    )  # fmt: skip
+    chosen = np.isin(problem.names, plan.groups)
+    index = int(chosen @ 2 ** np.arange(problem.J))
+    values, allowed, unit = question.values(), question.allowed(), problem.null_value
+    best = values[allowed].max()
+    assert allowed[index]
+    assert plan.cost == pytest.approx(problem.set_costs[index], rel=1e-12)
+    assert plan.value * unit == pytest.approx(values[index], abs=CLOSE * unit)
+    assert plan.explained * unit == pytest.approx(problem.values[index], abs=CLOSE * unit)
+    assert values[index] >= best - CLOSE * unit
+    assert plan.bound * unit >= best - 1e-12 * unit
+    assert plan.optimal
+    plan.certificate.verify(model.moments_)
+    return model, plan
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_no_allowed_set_is_better(block):
+    for seed in range(10 * block, 10 * block + 10):
+        check(draw(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(48))
+def test_no_allowed_set_is_better_in_many_problems(block):
+    for seed in range(100 + 10 * block, 110 + 10 * block):
+        check(draw(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("J", [10, 11, 12, 13, 14])
+def test_no_allowed_set_of_many_groups_is_better(J):
+    for seed in range(4):
+        check(draw(7000 + 10 * J + seed, J))
