@@ -61,7 +61,7 @@ def curve(
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
     found = load(model)
-    source = _source_for(found.model_, files, target, printer, weight, qid)
+    source = source_for(found.model_, files, target, printer, weight, qid)
     measure, folds = _metric(metric, positive), None
     if cv is None:
         printer.note("evaluating the model on these rows: they should not be its training rows")
@@ -165,7 +165,7 @@ def report(
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, given = load(model), dict[str, Any]()
     if files is not None:
-        source = _source_for(found.model_, files, target, printer, weight)
+        source = source_for(found.model_, files, target, printer, weight)
         table = files.read_all(source, printer, "a report", found.model_.source.read)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target is not None or weight is not None:
@@ -186,7 +186,7 @@ def report(
     printer.document(summary.to_dict())
 
 
-def _source_for(
+def source_for(
     model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
 ) -> Source:
     """Open data with the columns of a model, and find the target."""

@@ -58,7 +58,9 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.say("\nExplained, against cost:\n")
     printer.curve(curve)
     printer.say()
-    printer.paragraph("Settings: " + ", ".join(f"{k} {v}" for k, v in settings_of(found).items() if v is not None))
+    printer.paragraph(
+        "Settings: " + ", ".join(f"{k} {v}" for k, v in settings_of(found).items() if v not in (None, "()"))
+    )
     if "alpha_" in found.learned:
         printer.say(how_chosen(found))
     printer.document({"model": str(model), **record, "budgets": bought_at(curve)})
@@ -109,9 +111,12 @@ def certify(
 
 
 def how_chosen(model: AnytimeModel) -> str:
-    """Return how the ridge constant of a model was chosen, in words."""
-    how = "by cross-validation" if "cv_scores_" in model.learned else "from the data"
-    return f"alpha {model.alpha:g} was chosen {how}"
+    """Return how the ridge constant of a model, and its correction, were chosen, in words."""
+    if "cv_scores_" not in model.learned:
+        return f"alpha {model.alpha:g} was chosen from the data"
+    correction = model.learned.get("correction_")
+    also = " was" if correction is None else f" and correction {correction:g} were"
+    return f"alpha {model.alpha:g}{also} chosen by cross-validation"
 
 
 def model_record(model: AnytimeModel) -> dict[str, object]:
@@ -129,7 +134,7 @@ def model_record(model: AnytimeModel) -> dict[str, object]:
         "requires": groups.requires,
         "not_in_sequence": [name for name in groups.names if name not in sequence.groups],
         "settings": settings_of(model),
-        **({"alpha_": model.alpha} if "alpha_" in model.learned else {}),
+        **{name: model.learned[name] for name in ("alpha_", "correction_") if name in model.learned},
     }
 
 
@@ -150,6 +155,9 @@ def predict(
     available: Annotated[
         list[str] | None, Option(metavar="A,B,…", help="Use exactly these groups; may be repeated.")
     ] = None,
+    plan: Annotated[
+        float | None, Option(metavar="B", min=0, help="Use the best groups for this budget, as 'budgetline plan' does.")
+    ] = None,
     proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help=".csv or .parquet. Default: CSV on stdout.")
@@ -166,16 +174,25 @@ def predict(
     For example:
     budgetline predict heart.budgetline new.csv --budget 20 --proba
     budgetline predict heart.budgetline new.csv --available age,sex -o out.csv
+    budgetline predict heart.budgetline new.csv --plan 50
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
     if output is not None:
         check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
-    found = load(model).model_
+    fitted = load(model)
+    found, total = fitted.model_, float(fitted.model_.sequence.costs.sum())
     if proba and found.classes is None:
         raise Refused(f"--proba is for classification, and {model} is a regression")
+    if plan is not None:
+        if budget is not None or stage is not None or available:
+            raise Refused("give at most one of --plan, --budget, --stage and --available")
+        with refusing():
+            planned = fitted.plan(plan, progress=printer.progress)
+        printer.note(repr(planned))
+        found = planned.model_
     chosen, names = _choose(found, budget, stage, available)
-    cost, total = found.groups.cost_of(names), float(found.sequence.costs.sum())
+    cost = found.groups.cost_of(names)
     printer.note(f"groups used: {listed(names) or 'none'}; cost {amount(cost)} of {amount(total)}")
     header = _header(found, proba)
     blocks = _blocks(found, chosen, files, "predict_proba" if proba else "predict", printer)
@@ -216,9 +233,7 @@ def _choose(
     model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
 ) -> tuple[LinearModel, list[str]]:
     """Return the model that the options ask for, and its groups; the name of a group may itself hold commas."""
-    known, wanted = model.groups.names, list[str]()
-    for text in available or ():
-        wanted += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
+    wanted = options.names_of(available, model.groups.names)
     with refusing():
         chosen = model.stages.choose(budget, stage, wanted if available else None)
     order = model.sequence
