@@ -58,9 +58,8 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.say("\nExplained, against cost:\n")
     printer.curve(curve)
     printer.say()
-    printer.paragraph(
-        "Settings: " + ", ".join(f"{k} {v}" for k, v in settings_of(found).items() if v not in (None, "()"))
-    )
+    given = {name: value for name, value in settings_of(found).items() if value not in (None, "()")}
+    printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in given.items()))
     if "alpha_" in found.learned:
         printer.say(how_chosen(found))
     printer.document({"model": str(model), **record, "budgets": bought_at(curve)})
@@ -189,7 +188,7 @@ def predict(
             raise Refused("give at most one of --plan, --budget, --stage and --available")
         with refusing():
             planned = fitted.plan(plan, progress=printer.progress)
-        printer.note(repr(planned))
+        printer.note(str(planned))
         found = planned.model_
     chosen, names = _choose(found, budget, stage, available)
     cost = found.groups.cost_of(names)

@@ -19,8 +19,8 @@ PROVEN = {
     "optimal": "no set within the budget explains more of the training data, with the ridge penalty.",
     "%": "the set explains at least this share of what the best one could; a longer --time-limit may prove more.",
     "exact fit": "nothing is proven for this loss; the models of the set are exact.",
-    "estimate": "nothing is proven for this loss, and what the set explains is an estimate; give DATA, the data that the "
-    "model learned from, to refit the plan.",
+    "estimate": "nothing is proven for this loss, and what the set explains is an estimate; give DATA, the data that "
+    "the model learned from, to refit the plan.",
 }
 """What is proven of a plan, and what that means."""
 CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
