@@ -3,7 +3,8 @@
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certify
 from budgetline.optimality.exact import best_sequence
+from budgetline.optimality.known_budgets import plan_curve
 from budgetline.optimality.plan import Plan
 from budgetline.optimality.sets import BestSet, best_set
 
-__all__ = ["BestSet", "Certificate", "Plan", "best_sequence", "best_set", "certify"]
+__all__ = ["BestSet", "Certificate", "Plan", "best_sequence", "best_set", "certify", "plan_curve"]
