@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
-from budgetline.budgets import affordable
+from budgetline.budgets import affordable, check_number
 from budgetline.data import Source
 from budgetline.estimators import AnytimeRegressor
-from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
+from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
+from budgetline.evaluation.comparison import Samples, compared
 from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
 from budgetline.inputs import check_weight
@@ -27,8 +29,9 @@ from budgetline.optimality import Certificate
 from budgetline.optimality.certificate import SHOWN
 from budgetline.progress import Progress
 from budgetline.report import content
-from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING
+from budgetline.report.content import BOUND, CROSS_VALIDATED, PLANS, TRAINING
 from budgetline.report.effects import effects_in_report, with_rugs
+from budgetline.report.plans import PlansOnFolds
 from budgetline.report.report import Report
 from budgetline.sequencing import RandomOrder
 from budgetline.statistics import Moments
@@ -60,6 +63,7 @@ def make_report(
     unit: str = "cost units",
     progress: Progress = None,
     certificate: Certificate | None = None,
+    plan_seconds: float = 5.0,
 ) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
@@ -83,6 +87,9 @@ def make_report(
     progress : as in :func:`cross_val_budget_curve`
     certificate : Certificate, optional
         The certificate of this model, ``model.certificate()``: the report then shows how close the order is to optimal.
+    plan_seconds : float
+        With data, the report also shows what budgets buy that are known in advance: sets of groups, found by a short
+        search in the model of each fold, within this time in all. 0: it does not. ``model.plan`` searches longer.
 
     Examples
     --------
@@ -96,13 +103,14 @@ def make_report(
     found = as_model(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
     _check(model, X, y, metric, sample_weight, title=title, unit=unit)
+    check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if certificate is not None:
         check_certificate(certificate, found)
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
         folds = make_folds(cv, found.classes is not None, random_state=random_state)
-        report = _with_data(report, model, orders, X, y, metric, folds, sample_weight, progress)
+        report = _with_data(report, model, orders, Samples(X, y, sample_weight), metric, folds, progress, plan_seconds)
     if certificate is not None:
         report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
     return report
@@ -156,14 +164,18 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
 
 
 def _with_data(
-    report: Report, model: Any, orders: Orders, X: Any, y: Any, metric: Any, cv: Any, weight: Any, progress: Progress
+    report: Report, model: Any, orders: Orders, rows: Samples, metric: Any, cv: Any, progress: Progress, seconds: float
 ) -> Report:
-    """Add the curves on the data, cross-validated, and other orders on the same folds."""
-    found = as_model(model)
+    """Add the curves on the data, cross-validated, and other orders and plans on the same folds."""
+    found, X, y, weight = as_model(model), rows.X, rows.y, rows.weight
     if metric is None:
         metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
-    judged = compare(methods, X, y, metric=metric, cv=cv, sample_weight=weight, progress=progress)
+    rows = Samples(indexable(X)[0], y, weight)
+    splits = rows.splits(cv, found.classes is not None)
+    plans = PlansOnFolds(OWN, metric, report.total_cost, seconds / (1 + len(splits)))
+    watch = plans.watch if seconds > 0 and report.total_cost > 0 else None
+    judged = compared(methods, rows, metric, splits, progress, (1.0, OWN, (), "step"), watch)
     training, own = budget_curve(model, X, y, metric=metric, sample_weight=weight), judged.curves[OWN]
     curves = (
         _curve(TRAINING, "this model on its training data", training),
@@ -178,7 +190,16 @@ def _with_data(
         curves=curves,
         comparison=_comparison(judged, orders, report.total_cost) if orders else None,
         effects=with_rugs(report.effects, model, X),
+        plans=_plans(plans, model) if plans.curves else None,
     )
+
+
+def _plans(found: PlansOnFolds, model: object) -> content.Plans | None:
+    """Return what known budgets buy; None if all sets are prefixes of the sequence."""
+    sets = found.sets(model)
+    label = "known in advance: the best set found for each budget"
+    mean = _curve(PLANS, label, BudgetCurve.mean(found.curves))
+    return content.Plans(found.budgets, tuple(content.Purchase(*each) for each in sets), mean) if sets else None
 
 
 def _labels(model: AnytimeModel) -> tuple[str, ...]:
