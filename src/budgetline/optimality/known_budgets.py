@@ -149,8 +149,8 @@ def _good_sets(model: AnytimeModel, budget: float, deadline: float) -> list[Mask
         for order in (model.sequence.order.tolist(), _best_alone_first(problem)):
             chosen = filled(about, about.included, about.excluded, budget, order)
             starts.append(_best_prefix(problem, chosen, about, order))
-        if problem.penalties is not None:  # many more exchanges are possible: one start must do
-            starts = [max(starts, key=problem.value)]
+        if problem.penalties is not None or np.array_equal(starts[0], starts[1]):
+            starts = [max(starts, key=problem.value)]  # with penalties many exchanges are possible: one start must do
         for left, start in zip((2, 1), starts, strict=False):
             share = (deadline - time.monotonic()) / left / (len(problems) - k)
             found.append(search.exchanged(start, time.monotonic() + share))

@@ -31,7 +31,7 @@ from budgetline.progress import Progress
 from budgetline.report import content
 from budgetline.report.content import BOUND, CROSS_VALIDATED, PLANS, TRAINING
 from budgetline.report.effects import effects_in_report, with_rugs
-from budgetline.report.plans import PlansOnFolds
+from budgetline.report.plans import PlansOnFolds, budgets_between
 from budgetline.report.report import Report
 from budgetline.sequencing import RandomOrder
 from budgetline.statistics import Moments
@@ -173,8 +173,8 @@ def _with_data(
     methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
     rows = Samples(indexable(X)[0], y, weight)
     splits = rows.splits(cv, found.classes is not None)
-    plans = PlansOnFolds(OWN, metric, report.total_cost, seconds / (1 + len(splits)))
-    watch = plans.watch if seconds > 0 and report.total_cost > 0 else None
+    plans = PlansOnFolds(OWN, metric, budgets_between(report.training_curve.costs), seconds / (1 + len(splits)))
+    watch = plans.watch if seconds > 0 and plans.budgets else None
     judged = compared(methods, rows, metric, splits, progress, (1.0, OWN, (), "step"), watch)
     training, own = budget_curve(model, X, y, metric=metric, sample_weight=weight), judged.curves[OWN]
     curves = (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,26 @@ from budgetline.evaluation.comparison import Samples
 from budgetline.model.anytime import as_model
 from budgetline.optimality.known_budgets import known_sets
 
-N_BUDGETS = 12
-"""Sets are searched for this many budgets, which are close to each other where budgets are small."""
+N_BUDGETS = 10
+"""Sets are searched for this many budgets."""
+BELOW = 1 - 1e-9
+
+
+def budgets_between(costs: Sequence[float]) -> tuple[float, ...]:
+    """Return budgets at which an order leaves much unspent, for the costs of its stages.
+
+    They are just below the costs at the upper ends of the widest gaps, and of the lower halves of such gaps. Gaps are
+    measured between square roots, so that small budgets count.
+    """
+    roots = np.sqrt(costs).tolist()
+    gaps = [(low - high, high) for low, high in pairwise([0.0, *roots]) if high > low]  # the widest first
+    heapify(gaps)
+    found = list[float]()
+    while gaps and len(found) < N_BUDGETS:
+        width, high = heappop(gaps)
+        found.append(BELOW * high**2)
+        heappush(gaps, (width / 2, high + width / 2))
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True)
@@ -22,15 +43,9 @@ class PlansOnFolds:
 
     method: str
     metric: Any
-    total: float
+    budgets: tuple[float, ...]
     seconds: float
     curves: list[BudgetCurve] = field(default_factory=list)
-
-    @property
-    def budgets(self) -> tuple[float, ...]:
-        """The budgets that are searched."""
-        shares = (np.arange(1, N_BUDGETS + 1) / (N_BUDGETS + 1)) ** 2
-        return tuple((self.total * shares).tolist())
 
     def watch(self, name: str, fitted: object, rows: Samples) -> None:
         """Look at a method that was fitted to a fold."""

@@ -135,7 +135,8 @@ def about_plans(content: Content) -> str:
     return (
         "The order serves every budget, so that it can end anywhere. A budget that is known before the first group is"
         " computed can buy a set of its own. These sets explain more of the training data than what the order buys for"
-        f" the same {content.unit}; the values are of the held-out folds. Between two rows the lower one holds."
+        f" the same {content.unit}; the values are of the held-out folds. A row holds up to the next one, unless"
+        " the order explains more from some budget between them."
     )
 
 
