@@ -85,10 +85,10 @@ def with_sets(
 ) -> AnytimeModel:
     """Return a model whose stages are the models of sets of groups, at increasing costs, to be judged on data.
 
-    The sets need not contain one another, so every stage reads the columns of all of them.
+    The sets need not contain one another, so every stage reads the columns of all of them, and of the model.
     """
     stages, count = model.stages, len(sets)
-    columns = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *(each.columns for each in sets)]))
+    columns = np.unique(np.concatenate([stages.columns, *(each.columns for each in sets)]))
     paid = np.diff(np.asarray(costs, dtype=np.float64), prepend=0.0)
     found = replace(
         stages,

@@ -11,7 +11,9 @@ import numpy as np
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, check_number
 from budgetline.evaluation import BudgetCurve, budget_curve
-from budgetline.model.anytime import AnytimeModel, model_and_table
+from budgetline.evaluation.budget_curves import curve_of_sets
+from budgetline.evaluation.held_out import HeldOut
+from budgetline.model.anytime import AnytimeModel
 from budgetline.model.planned import estimated_value, with_sets
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.plan import Plan
@@ -100,9 +102,8 @@ class KnownSets:
         """Return what the sets are worth on data; ``fitted`` is the estimator, or pipeline, that holds the model."""
         named = tuple(", ".join(groups) for groups in self.groups)
         judged = with_sets(self.model, list(self.model.stages.of_patterns(self.steps)), named, self.costs)
-        _, seen = model_and_table(fitted, X)
-        curve = budget_curve(judged, seen, y, metric=metric, sample_weight=sample_weight, qid=qid)
-        return replace(curve, label=KNOWN_BUDGET)
+        held = HeldOut.of(fitted, X, y, sample_weight, qid)
+        return replace(curve_of_sets(judged, held, metric), label=KNOWN_BUDGET)
 
 
 def known_sets(model: AnytimeModel, budgets: Iterable[float], time_limit: float) -> KnownSets:

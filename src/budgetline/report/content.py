@@ -217,8 +217,8 @@ class Purchase:
 class Plans:
     """What budgets buy that are known in advance: the best sets that were found for some of them.
 
-    ``sets`` are those of the model, among them prefixes of the sequence, the cheapest first; a budget buys the last one that it can pay for. ``curve`` is of
-    kind "plans": what to expect of them, cross-validated, each fold with sets of its own.
+    ``sets`` are those of the model, among them prefixes of the sequence, the cheapest first; a budget buys the last one
+    that it can pay for. ``curve`` is of kind "plans": what to expect of them, cross-validated, each fold with its own.
     """
 
     budgets: tuple[float, ...]
