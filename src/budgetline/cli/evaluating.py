@@ -145,6 +145,9 @@ def report(
     certify: Annotated[
         float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
     ] = None,
+    plan_seconds: Annotated[
+        float, Option(metavar="SECONDS", min=0, help="How long to search for what known budgets buy; 0: not at all.")
+    ] = 5.0,
     weight: options.Weight = None,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
@@ -175,7 +178,8 @@ def report(
         folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle)
         measure = metric if positive is None else _metric(metric, positive)
         given |= {"metric": measure, "cv": folds, "baselines": baselines, "title": title, "unit": unit}
-        summary = make_report(found, **given, progress=printer.progress, certificate=proven)
+        given |= {"plan_seconds": plan_seconds, "certificate": proven}
+        summary = make_report(found, **given, progress=printer.progress)
     if place is not None:
         with writing(place):
             summary.write(place)
