@@ -20,7 +20,7 @@ from budgetline.optimality.plan import Plan
 from budgetline.optimality.planning import conditions_of, problems_of
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.search import filled
-from budgetline.optimality.sets import SetSearch
+from budgetline.optimality.sets import SAME_VALUE, SetSearch
 from budgetline.threads import one_blas_thread
 
 KNOWN_BUDGET = "a known budget"
@@ -131,10 +131,10 @@ def known_sets(model: AnytimeModel, budgets: Iterable[float], time_limit: float)
 
 
 def undominated(costs: Float, values: Float) -> list[int]:
-    """Return the positions of sets that are worth more than all that cost no more, by cost."""
-    kept = list[int]()
+    """Return the positions of sets that are worth more than all that cost no more, by cost; rounding does not count."""
+    kept, rounding = list[int](), SAME_VALUE * np.abs(values).max(initial=0.0)
     for k in np.lexsort((-values, costs)).tolist():
-        if not kept or values[k] > values[kept[-1]]:
+        if not kept or values[k] > values[kept[-1]] + rounding:
             kept.append(k)
     return kept
 
