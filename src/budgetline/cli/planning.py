@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -65,18 +65,21 @@ def plan(
     check_output(output, inputs=[model, *(files.paths if files else ())])
     if output is not None and len(budget) > 1:
         raise Refused("a file holds one plan: give one --budget, or no --output")
-    found, given = load(model), dict[str, Any]()
+    found, X, y, sample_weight = load(model), None, None, None
     if files is not None:
         source = source_for(found.model_, files, target, printer, weight)
         table = files.read_all(source, printer, "a plan", found.model_.source.read)
-        given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
+        X, y, sample_weight = table.X, table.y, table.weight
     elif target is not None or weight is not None:
         raise Refused("--target and --weight are columns of DATA: give it, too")
     known = found.model_.groups.names
-    given |= {"include": options.names_of(include, known), "exclude": options.names_of(exclude, known)}
-    given["at_most_one"] = [options.names_of([text], known) for text in at_most_one or ()]
+    inside, outside = options.names_of(include, known), options.names_of(exclude, known)
+    rivals = [options.names_of([text], known) for text in at_most_one or ()]
     with refusing():
-        plans = found.plans(budget, **given, time_limit=time_limit, progress=printer.progress)
+        plans = found.plans(
+            budget, include=inside, exclude=outside, at_most_one=rivals, time_limit=time_limit, X=X, y=y,
+            sample_weight=sample_weight, progress=printer.progress,
+        )  # fmt: skip
     _print(budget, plans, printer)
     if output is not None:
         with writing(output):

@@ -60,7 +60,7 @@ def plan_curve(
     >>> plans = model.plans([10, 30, 100, 200], time_limit=60)
     >>> known = plan_curve(plans, heart.data[1::2], heart.target[1::2])
     >>> known.costs.round(2).tolist(), known.values.round(2).tolist()
-    ([0.0, 4.0, 29.87, 93.3, 197.2], [0.0, 0.33, 0.31, 0.44, 0.47])
+    ([0.0, 4.0, 29.87, 93.3, 197.2], [0.0, 0.31, 0.29, 0.42, 0.45])
     """
     found = tuple(plans)
     for plan in found:

@@ -77,8 +77,9 @@ def make_report(
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
         The rows of a number of folds are shuffled, classes in equal shares; for others give a splitter.
-    baselines : bool
-        Whether to compare with other rules and baselines on the same folds.
+    baselines, plan_seconds : bool, float
+        Whether to compare with other rules and baselines on the same folds, and how long to search in all for what
+        budgets buy that are known in advance (0: not at all).
     sample_weight : array of shape (n,), optional
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
@@ -87,9 +88,6 @@ def make_report(
     progress : as in :func:`cross_val_budget_curve`
     certificate : Certificate, optional
         The certificate of this model, ``model.certificate()``: the report then shows how close the order is to optimal.
-    plan_seconds : float
-        With data, the report also shows what budgets buy that are known in advance: sets of groups, found by a short
-        search in the model of each fold, within this time in all. 0: it does not. ``model.plan`` searches longer.
 
     Examples
     --------
@@ -102,10 +100,8 @@ def make_report(
     """
     found = as_model(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
-    _check(model, X, y, metric, sample_weight, title=title, unit=unit)
     check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
-    if certificate is not None:
-        check_certificate(certificate, found)
+    _check(model, X, y, metric, sample_weight, certificate, title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
@@ -116,7 +112,9 @@ def make_report(
     return report
 
 
-def _check(model: object, X: object, y: object, metric: object, sample_weight: object, **texts: object) -> None:
+def _check(
+    model: object, X: object, y: object, metric: object, sample_weight: object, certificate: object, **texts: object
+) -> None:
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(X).__name__}")
     if X is not None and isinstance(model, AnytimeModel):
@@ -130,6 +128,8 @@ def _check(model: object, X: object, y: object, metric: object, sample_weight: o
     for name, text in texts.items():
         if not (isinstance(text, str) and text.strip()):
             raise ValueError(f"{name} must be a non-empty string, got {shown(text)}")
+    if certificate is not None:
+        check_certificate(certificate, as_model(model))
 
 
 def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class PlansOnFolds:
     """Searches each fold's model of a method for good sets, and judges them on the held-out rows."""
 
     method: str
-    metric: Any
+    metric: object
     budgets: tuple[float, ...]
     seconds: float
     curves: list[BudgetCurve] = field(default_factory=list)
