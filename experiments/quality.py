@@ -361,9 +361,8 @@ def claim(result: Result, reading: str, own: str) -> list[str]:
 
 def short_claims(result: Result, reading: str, *names: str) -> list[str]:
     """Return the same counts for others of ours, without the exceptions."""
-    return [
-        line for name in names for line in (claim(result, reading, name)[0].removesuffix(":").rstrip(".") + ".", "")
-    ]
+    counts = [claim(result, reading, name)[0].rstrip(":.") for name in names]
+    return [line for count in counts for line in (f"{count}.", "")]
 
 
 def summary(results: list[Result]) -> list[str]:
