@@ -6,9 +6,12 @@ version.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import numpy as np
 from page import Page, run
@@ -133,30 +136,44 @@ class Result:
         return float(gaps.mean()), float(gaps.std(ddof=1) * self.factor)
 
 
-def measure(name: str, effort: Effort) -> Result:
-    """Choose on every training set, and judge on the rows held out."""
+def judged(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str, list[float]]]:
+    """Choose on the training rows; return mean over budgets, scores at budgets and of plans, by the way to choose."""
     load, alpha = TASKS[name]
     data = load()
     X, Y, groups = np.asarray(data.data, dtype=float), numbers_of(data.target), data.feature_groups
     total = groups.prices.total
     budgets = [share * total for share in SHARES]
-    means: dict[str, list[float]] = {}
-    at: dict[str, list[list[float]]] = {}
-    plans: dict[str, list[list[float]]] = {}
-    splits = RepeatedKFold(n_splits=effort.folds, n_repeats=effort.repeats, random_state=0).split(X)
-    for number, (rows, held) in enumerate(splits):
-        print(f"… {name}: fold {number + 1}", file=sys.stderr, flush=True)
-        for way, model in orders(X[rows], Y[rows], groups, alpha).items():
-            curve = budget_curve(model, X[held], Y[held], metric="explained")
-            means.setdefault(way, []).append(timeliness(curve, total))
-            at.setdefault(way, []).append([float(curve.at(b)) for b in budgets])
-            if way in (PAPER, "correction 1", CV):
-                found = model.plans(budgets, time_limit=4.0)
-                scores = [float(budget_curve(p, X[held], Y[held], metric="explained").values[-1]) for p in found]
-                plans.setdefault(way, []).append(scores)
+    found: dict[str, dict[str, list[float]]] = {"means": {}, "at": {}, "plans": {}}
+    for way, model in orders(X[rows], Y[rows], groups, alpha).items():
+        curve = budget_curve(model, X[held], Y[held], metric="explained")
+        found["means"][way] = [timeliness(curve, total)]
+        found["at"][way] = [float(curve.at(b)) for b in budgets]
+        if way in (PAPER, "correction 1", CV):
+            plans = model.plans(budgets, time_limit=8.0)
+            scores = [budget_curve(plan, X[held], Y[held], metric="explained").values[-1] for plan in plans]
+            found["plans"][way] = [float(score) for score in scores]
+    print(f"… {name}", file=sys.stderr, flush=True)
+    return found
+
+
+def measure(effort: Effort, pool: ProcessPoolExecutor) -> dict[str, Result]:
+    """Choose on every training set, and judge on the rows held out; folds are shared among processes."""
+    jobs = {}
+    for name in effort.tasks:
+        folds = RepeatedKFold(n_splits=effort.folds, n_repeats=effort.repeats, random_state=0)
+        splits = folds.split(np.zeros(len(TASKS[name][0]().target)))
+        jobs[name] = [pool.submit(judged, name, rows, held) for rows, held in splits]
     factor = float(np.sqrt(1 / (effort.folds * effort.repeats) + 1 / (effort.folds - 1)))
-    as_arrays = [{way: np.array(v) for way, v in each.items()} for each in (means, at, plans)]
-    return Result(*as_arrays, factor)
+    results = {}
+    for name, submitted in jobs.items():
+        folds_found = [job.result() for job in submitted]
+        parts = {
+            kind: {way: np.array([found[kind][way] for found in folds_found]) for way in folds_found[0][kind]}
+            for kind in folds_found[0]
+        }
+        means = {way: values[:, 0] for way, values in parts["means"].items()}
+        results[name] = Result(means, parts["at"], parts["plans"], factor)
+    return results
 
 
 HEAD = """\
@@ -203,7 +220,8 @@ def verdicts(results: dict[str, Result]) -> list[str]:
 
 def report(effort: Effort) -> Page:
     """Run everything and return the page."""
-    results = {name: measure(name, effort) for name in effort.tasks}
+    with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        results = measure(effort, pool)
     page = Page([HEAD])
     page.add(*verdicts(results))
     for name, result in results.items():
