@@ -63,7 +63,7 @@ class QuadraticSubset:
 
     def solve(self, steps: Mask, widths: Positions) -> tuple[Float, Float]:
         """Return coefficients (P, T) and intercepts (P,) of the groups at these steps; the intercept is always in."""
-        return self._nearest(steps, widths, _minimum)
+        return self._answer(*self._nearest(steps, widths, _minimum))
 
     def solve_many(self, patterns: Mask, widths: Positions) -> Iterator[tuple[Float, Float]]:
         """Yield what :meth:`solve` returns for every row of ``patterns``, up to rounding."""
@@ -79,18 +79,25 @@ class QuadraticSubset:
             return solver.minimum(free, target, lambda theta: target - around.H @ theta)[:, 0]
 
         for steps in patterns:
-            yield self._nearest(steps, widths, minimum)
+            yield self._answer(*self._nearest(steps, widths, minimum))
+
+    def expansion(self, steps: Mask, widths: Positions) -> Expansion:
+        """Return the quadratic model from which the groups at these steps are answered."""
+        return self._nearest(steps, widths, _minimum)[0]
 
     def _nearest(
         self, steps: Mask, widths: Positions, minimum: Callable[[Expansion, Mask], Float]
-    ) -> tuple[Float, Float]:
-        """Return the model around the nearer stage, recalibrated."""
+    ) -> tuple[Expansion, Float]:
+        """Return the quadratic model around the nearer stage and its minimiser, shape (1 + T, Q)."""
         free = np.repeat(np.concatenate([[True], np.repeat(steps, widths)]), self.n_scores)
         *prefixes, last = self.expansions
         contained = [e for e in prefixes if steps[: e.stage].all()]
         found = [(e, minimum(e, free)) for e in (last, *contained[-1:])]
         around, theta = min(found, key=lambda pair: _distance(*pair))
-        theta = theta.reshape(-1, self.n_scores)
+        return around, theta.reshape(-1, self.n_scores)
+
+    def _answer(self, around: Expansion, theta: Float) -> tuple[Float, Float]:
+        """Return a minimiser, recalibrated, in the user's scores."""
         if self.recalibration is not None:
             theta = self.recalibration.corrected(theta, around, self.family)
         external = self.family.external(theta)

@@ -1,7 +1,8 @@
-"""Proofs of how close a sequence is to optimal; best sets for known budgets; the best order of a few groups."""
+"""Proofs of how close a sequence is to optimal; best sets, the best order of a few groups, what to buy next."""
 
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import BestSet, best_set, certify
 from budgetline.optimality.exact import best_sequence
+from budgetline.optimality.next_groups import NextGroups
 
-__all__ = ["BestSet", "Certificate", "best_sequence", "best_set", "certify"]
+__all__ = ["BestSet", "Certificate", "NextGroups", "best_sequence", "best_set", "certify"]
