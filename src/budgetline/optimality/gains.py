@@ -105,11 +105,10 @@ def _linear(model: AnytimeModel, subset: LinearSubset) -> _Problem:
         gram = Gram.of(model.moments, np.concatenate(position), model.alpha, model.weights)
         return _Problem(gram, np.array([own.size for own in position]), {g: g for g in range(len(position))})
     variance = np.full(subset.z.shape[1], 2 * model.sequence.null_value)  # of all targets, for a tolerance
-    gram, widths = (
-        Gram(subset.U.T @ subset.U, subset.U.T @ subset.z, variance),
-        np.diff(model.stages.column_ends, prepend=0),
+    gram = Gram(subset.U.T @ subset.U, subset.U.T @ subset.z, variance)
+    return _Problem(
+        gram, np.diff(model.stages.column_ends, prepend=0), {g: k for k, g in enumerate(model.sequence.order.tolist())}
     )
-    return _Problem(gram, widths, {g: k for k, g in enumerate(model.sequence.order.tolist())})
 
 
 def _quadratic(model: AnytimeModel, subset: QuadraticSubset, chosen: Mask) -> _Problem:

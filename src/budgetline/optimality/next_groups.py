@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -74,9 +73,9 @@ class NextGroups(Tabular):
         """The expected share of the rows whose decision the purchase changes; None without rows."""
         return None if self.chances is None else self.chances.mean(axis=1)
 
-    def to_dict(self) -> dict[str, list[Any]]:
+    def to_dict(self) -> dict[str, Sequence[object]]:
         """Return plain columns: group, along, cost, gain, gain_per_cost; with rows also chance, chance_per_cost."""
-        found: dict[str, list[Any]] = {
+        found: dict[str, Sequence[object]] = {
             "group": list(self.groups),
             "along": [list(names) for names in self.along],
             "cost": self.costs.tolist(),
@@ -102,12 +101,16 @@ class NextGroups(Tabular):
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the rows of the table; it says what is bought along only if something is."""
-        columns = self.to_dict()
-        if not any(self.along):
-            del columns["along"]
-        written = [[_written(name, value) for value in values] for name, values in columns.items()]
-        header = ["bought along" if name == "along" else name.replace("_", " ") for name in columns]
-        return header, [list(row) for row in zip(*written, strict=True)]
+        columns: dict[str, Iterable[str]] = {"group": self.groups}
+        if any(self.along):
+            columns["bought along"] = map(", ".join, self.along)
+        columns["cost"] = (f"{cost:.6g}" for cost in self.costs)
+        columns["gain"] = (f"{gain:.5g}" for gain in self.gains)
+        columns["gain per cost"] = map(_rate, self.gains_per_cost)
+        if (chance := self.mean_chances) is not None:
+            columns["chance"] = (f"{each:.1%}" for each in chance)
+            columns["chance per cost"] = map(_rate, _per_cost(chance, self.costs))
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
 def next_groups(
@@ -207,14 +210,6 @@ def _per_cost(values: Float, costs: Float) -> Float:
         return np.where((costs == 0) & (values == 0), 0.0, values / costs)
 
 
-def _written(name: str, value: Any) -> str:
-    """Return a value of a column of the table as text."""
-    if name == "group":
-        return str(value)
-    if name == "along":
-        return ", ".join(value)
-    if name == "chance":
-        return f"{value:.1%}"
-    if name == "cost":
-        return f"{value:.6g}"
+def _rate(value: float) -> str:
+    """Return a value per cost as text."""
     return "free" if np.isposinf(value) else f"{value:.5g}"
