@@ -121,8 +121,9 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
             Leave out what costs more than this now.
         X : table of shape (n, D), optional
             For classifiers, rows of which the available groups are known: rank by the chance that the purchase changes
-            the decision, per cost. The chance is that of :class:`budgetline.runtime.EarlyExit`, for one purchase; of
-            several rows it is the mean, the share of decisions that are expected to change.
+            the decision, per cost; what cannot change it follows, by gain. The chance is estimated as in
+            :class:`budgetline.runtime.EarlyExit`, for one purchase; of several rows it is the mean, the share of
+            decisions that are expected to change.
         sample : table of shape (m, D), optional
             For classifiers that keep no training rows, such as one from a file: rows with all columns, from which
             gains and chances are learned. At most 2,000 are used.

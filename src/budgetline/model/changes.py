@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
 
 BLOCK = 1 << 20
 """How many later scores of several classes are compared at a time."""
@@ -43,20 +43,16 @@ class ScoreChange:
         rest: Float = (after - design @ found) * np.sqrt(m / max(m - int(rank), 1))
         return cls(found[0], found[1:].T, np.sort(rest, axis=0) if rest.shape[1] == 1 else rest)
 
-    def chance(self, scores: Float) -> Float:
-        """Return the probability that the decision from scores (n, P) changes, shape (n,).
-
-        It is (1 + #{i : the decision from a + Bs + Δ_i differs from that of s}) / (1 + m).
-        """
+    def changed(self, scores: Float) -> Positions:
+        """Return for how many i the decision from a + Bs + Δ_i differs from that of scores s (n, P), shape (n,)."""
         expected, rest = self.intercept + scores @ self.slope.T, self.rest
         if scores.shape[1] == 1:
             # the score after is positive where Δ is above minus the expected one
             not_positive = np.searchsorted(rest[:, 0], -expected[:, 0], side="right")
-            changed = np.where(scores[:, 0] > 0, not_positive, len(rest) - not_positive)
-        else:
-            changed = np.empty(len(scores), dtype=np.intp)
-            rows = max(1, BLOCK // rest.size)
-            for at in (slice(start, start + rows) for start in range(0, len(scores), rows)):
-                later = (expected[at, None, :] + rest).argmax(axis=2)
-                changed[at] = (later != scores[at].argmax(axis=1)[:, None]).sum(axis=1)
-        return np.asarray((1 + changed) / (1 + len(rest)))
+            return np.where(scores[:, 0] > 0, not_positive, len(rest) - not_positive)
+        changed = np.empty(len(scores), dtype=np.intp)
+        rows = max(1, BLOCK // rest.size)
+        for at in (slice(start, start + rows) for start in range(0, len(scores), rows)):
+            later = (expected[at, None, :] + rest).argmax(axis=2)
+            changed[at] = (later != scores[at].argmax(axis=1)[:, None]).sum(axis=1)
+        return changed

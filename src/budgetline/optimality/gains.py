@@ -87,7 +87,7 @@ def sampled_gains(
         after, scores = risk.of(*stages.standardised(each))
         gains.append(max(before - after, 0.0))  # without noise and approximation no group could raise the risk
         if now is not None:
-            chances.append(ScoreChange.learn(reached, scores).chance(now))
+            chances.append(ScoreChange.learn(reached, scores).changed(now) / len(scores))
     return np.array(gains), None if now is None else np.array(chances).reshape(len(gains), len(now))
 
 

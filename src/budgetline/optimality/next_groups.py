@@ -36,7 +36,8 @@ class NextGroups(Tabular):
     gains : float array
         F(S ∪ A) − F(S) on the training data, less what the model's correction subtracts.
     chances : array of shape (groups, n), or None
-        For n rows of a classifier, the probability that the purchase changes the decision.
+        For n rows of a classifier, the probability that the purchase changes the decision: the share of a sample of
+        changes of the score that would.
     unknown : tuple of str
         Groups that are not at hand and not ranked: the sequence ended before them, and the model does not know their
         gains.
@@ -146,7 +147,7 @@ def next_groups(
     if model.penalties is not None:
         gains = gains - np.array([model.penalties[A].sum() for A in added])
     # 3. the best first
-    ranked = _ranked(gains if chances is None else chances.mean(axis=1), costs[found])
+    ranked = _ranked(gains, None if chances is None else chances.mean(axis=1), costs[found])
     return NextGroups(
         tuple(names[g] for g in np.flatnonzero(chosen & ~derived)),
         tuple(names[g] for g in found[ranked]),
@@ -194,13 +195,17 @@ def _sample(model: AnytimeModel, X: object, sample: object) -> Sample | None:
     return None
 
 
-def _ranked(worth: Float, costs: Float) -> Positions:
-    """Return the positions by falling worth per cost; what is free comes first, ties are broken as in a sequence."""
-    left = np.ones(worth.size, dtype=bool)
+def _ranked(gains: Float, chances: Float | None, costs: Float) -> Positions:
+    """Return the positions by falling worth per cost, as in a sequence: free ones first, ties to the cheaper.
+
+    Worth is the chance of another decision; where there is none, the gain.
+    """
     found = list[int]()
-    while left.any():
-        found.append(best_group(worth, costs, left, cost_sensitive=True, slack=SLACK))
-        left[found[-1]] = False
+    changing = np.zeros(costs.size, dtype=bool) if chances is None else (chances > 0) | (costs <= 0)
+    for worth, left in ((chances, changing), (gains, ~changing)):
+        while worth is not None and left.any():
+            found.append(best_group(worth, costs, left, cost_sensitive=True, slack=SLACK))
+            left[found[-1]] = False
     return np.array(found, dtype=np.intp)
 
 

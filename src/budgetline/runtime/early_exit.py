@@ -86,7 +86,7 @@ class EarlyExit:
     def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
         change = ScoreChange(self.intercept[stage - 1], self.slope[stage - 1], self.rest[stage - 1])
-        return change.chance(np.asarray(scores, dtype=np.float64))
+        return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
         """Return whether the remaining groups would hardly change any decision from scores (n, P)."""
