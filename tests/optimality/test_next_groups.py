@@ -110,6 +110,22 @@ def test_after_a_prefix_the_first_is_what_a_greedy_sequence_buys(make):
         np.testing.assert_allclose(found.gains[0], gain, rtol=1e-8)
 
 
+def test_tables_too_wide_for_moments():
+    rng = np.random.default_rng(5)
+    X, members = rng.normal(size=(40, 1200)), [list(range(k, k + 20)) for k in range(0, 1200, 20)]
+    y = X[:, :30].sum(axis=1)
+    model = AnytimeRegressor(members, alpha=ALPHA, max_groups=20).fit(X, y)
+    assert model.model_.moments is None
+    Xs, Yc, w, *_ = standardise(X, y)
+    first, *_, last = model.sequence_.groups
+    inside = members[int(first)] + members[int(last)]
+    found = model.next_groups([first, last])
+    assert (len(found), len(found.unknown)) == (18, 40)
+    for name, gain in zip(found.groups[:5], found.gains[:5], strict=True):
+        expected = F(Xs, Yc, w, inside + members[int(name)], ALPHA) - F(Xs, Yc, w, inside, ALPHA)
+        np.testing.assert_allclose(gain, expected, rtol=1e-7)
+
+
 def test_copies_gain_nothing_and_come_last_cheapest_first():
     x, z = np.random.default_rng(0).normal(size=(2, 60))
     X = np.column_stack([x, x, z, x])
