@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -56,22 +57,14 @@ def next_(
     for what, given in (("DATA", data), ("--sample", sample)):
         if given is not None and found.classes is None:
             raise Refused(f"{what} is for classification, and {model} is a regression")
-
-    def rows_of(place: str | None, columns: Positions) -> Any:
-        if place is None:
-            return None
-        files = Files(place, file_format, zero_based, delimiter, na)
-        source = files.source_for(found, (), columns)
-        used = columns if found.source.names is None else None
-        return files.read_all(source, printer, f"a ranking for {place}", used).X
-
     with refusing():
         columns = _columns_of(found, at_hand)
         if data is not None and not columns.size:
             raise Refused("DATA is about groups at hand that the model uses: name them, --have A,B")
-        X = rows_of(data, columns)
-        X = X if row is None else _one_row(X, row, str(data))
-        ranking = next_groups(found, at_hand, budget=budget, X=X, sample=rows_of(sample, found.last.columns))
+        opened = partial(Files, file_format=file_format, zero_based=zero_based, delimiter=delimiter, na=na)
+        X = None if data is None else _one_row(_rows(opened(data), found, columns, printer), row, data)
+        rows = None if sample is None else _rows(opened(sample), found, found.last.columns, printer)
+        ranking = next_groups(found, at_hand, budget=budget, X=X, sample=rows)
     cost = found.groups.cost_of(ranking.available)
     printer.say(f"at hand: {in_line(ranking.available) or 'nothing'}; cost {amount(cost)}\n")
     printer.say(
@@ -90,9 +83,16 @@ def _columns_of(model: AnytimeModel, at_hand: list[str]) -> Positions:
     return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *parts]))
 
 
-def _one_row(X: Any, row: int, place: str) -> Any:
-    """Return row ``row`` of a table, counted from 1."""
-    n_rows = X.shape[0]
-    if row > n_rows:
-        raise Refused(f"--row: {place} has {n_rows:,} rows, there is no row {row}")
+def _rows(files: Files, model: AnytimeModel, columns: Positions, printer: Printer) -> Any:
+    """Read columns of all rows, or what these columns, of the design, come from."""
+    used = columns if model.source.names is None else None
+    return files.read_all(files.source_for(model, (), columns), printer, f"a ranking for {files.place}", used).X
+
+
+def _one_row(X: Any, row: int | None, place: str) -> Any:
+    """Return a row of a table, counted from 1; None: all of them."""
+    if row is None:
+        return X
+    if row > X.shape[0]:
+        raise Refused(f"--row: {place} has {X.shape[0]:,} rows, there is no row {row}")
     return X[row - 1 : row]

@@ -136,16 +136,7 @@ def next_groups(
     reached = (_complete(model, chosen | prices.closure([g])) for g in found.tolist())
     added = [np.flatnonzero(after & ~chosen & known) for after in reached]
     # 2. what it is worth
-    chances = None
-    if rows is None:
-        gains = stored_gains(model, chosen & known, added)
-    else:
-        inside = chosen[model.sequence.order]
-        at_hand = [name for name, there in zip(model.sequence.groups, inside.tolist(), strict=True) if there]
-        now = None if X is None else model.scores(X, available=at_hand)
-        gains, chances = sampled_gains(model, chosen & known, added, rows, now)
-    if model.penalties is not None:
-        gains = gains - np.array([model.penalties[A].sum() for A in added])
+    gains, chances = _worth(model, chosen & known, added, X, rows)
     # 3. the best first
     ranked = _ranked(gains, None if chances is None else chances.mean(axis=1), costs[found])
     return NextGroups(
@@ -157,6 +148,23 @@ def next_groups(
         None if chances is None else chances[ranked],
         tuple(names[g] for g in np.flatnonzero(left & ~known)),
     )
+
+
+def _worth(
+    model: AnytimeModel, chosen: Mask, added: list[Positions], X: object, rows: Sample | None
+) -> tuple[Float, Float | None]:
+    """Return the gains of K purchases, corrected, and the chances (K, n) that they change the decisions on X."""
+    chances = None
+    if rows is None:
+        gains = stored_gains(model, chosen, added)
+    else:
+        inside = chosen[model.sequence.order].tolist()
+        at_hand = [name for name, there in zip(model.sequence.groups, inside, strict=True) if there]
+        now = None if X is None else model.scores(X, available=at_hand)
+        gains, chances = sampled_gains(model, chosen, added, rows, now)
+    if model.penalties is not None:
+        gains = gains - np.array([model.penalties[A].sum() for A in added])
+    return gains, chances
 
 
 def _complete(model: AnytimeModel, chosen: Mask) -> Mask:
