@@ -107,10 +107,10 @@ class NextGroups(Tabular):
             columns["bought along"] = map(", ".join, self.along)
         columns["cost"] = (f"{cost:.6g}" for cost in self.costs)
         columns["gain"] = (f"{gain:.5g}" for gain in self.gains)
-        columns["gain per cost"] = map(_rate, self.gains_per_cost)
+        columns["gain per cost"] = map(_rate, self.gains_per_cost, self.costs)
         if (chance := self.mean_chances) is not None:
             columns["chance"] = (f"{each:.1%}" for each in chance)
-            columns["chance per cost"] = map(_rate, _per_cost(chance, self.costs))
+            columns["chance per cost"] = map(_rate, _per_cost(chance, self.costs), self.costs)
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
@@ -223,6 +223,6 @@ def _per_cost(values: Float, costs: Float) -> Float:
         return np.where((costs == 0) & (values == 0), 0.0, values / costs)
 
 
-def _rate(value: float) -> str:
+def _rate(value: float, cost: float) -> str:
     """Return a value per cost as text."""
-    return "free" if np.isposinf(value) else f"{value:.5g}"
+    return "free" if cost == 0 else f"{value:.5g}"
