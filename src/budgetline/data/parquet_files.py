@@ -61,7 +61,8 @@ class ParquetPartition(WithRoles, FilePartition):
         with self.mark.held(self.where), _Readers(self.path) as readers:
             file = readers.first
             self._check(file, wanted)
-            numeric = None if roles.raw else _Numeric.of(file.schema_arrow, roles.features_at(columns), self.where)
+            place = _place(self.path, self.first, self.first)
+            numeric = None if roles.raw else _Numeric.of(file.schema_arrow, roles.features_at(columns), place)
             for numbers in self._together(file, len(wanted)):
                 groups = _RowGroups(self.path, file.metadata, numbers)
                 if numeric is None or groups.are_streamed(wanted):
