@@ -104,22 +104,27 @@ def _stripes(slices: list[slice]) -> list[list[slice]]:
     return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
 
 
-def _share(work: Callable[[int], None], count: int) -> None:
-    """Call ``work`` with 0, 1, …, count − 1."""
+def share_out(work: Callable[[int], None], count: int) -> None:
+    """Call ``work``, which must not use BLAS, with 0, 1, …, count − 1, in as many threads as BLAS may use."""
     numbers = iter(range(count))
 
     def worker() -> None:
         for k in numbers:  # every thread takes the next one, until all are taken
             work(k)
 
+    helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
+    try:
+        worker()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # one that has not begun is not needed any more
+                helper.result()
+
+
+def _share(work: Callable[[int], None], count: int) -> None:
+    """Call ``work`` with 0, 1, …, count − 1, while BLAS is kept to one thread."""
     with one_blas_thread():
-        helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
-        try:
-            worker()
-        finally:
-            for helper in helpers:
-                if not helper.cancel():  # one that has not begun is not needed any more
-                    helper.result()
+        share_out(work, count)
 
 
 class _OrderedSum:
