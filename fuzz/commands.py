@@ -123,7 +123,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
 }  # fmt: skip
 POSITIONS = {
     "fit": ("data",), "show": ("model",), "curve": ("model", "data"), "compare": ("data",),
-    "predict": ("model", "data"), "next": ("model", "data"), "report": ("model", "data"), "certify": ("model",), "groups": ("data",),
+    "predict": ("model", "data"), "next": ("model", "data"), "report": ("model", "data"), "certify": ("model",),
+    "groups": ("data",),
     "export": ("model",), "inspect": ("data",),
 }  # fmt: skip
 VALUES = {"data": (DATA, BAD_DATA), "model": (MODELS, BAD_MODELS)}
