@@ -24,13 +24,10 @@ FEW, ROWS_PER_VALUE = 32, 200
 
 def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
     """Summarise the columns that are read."""
-    names = source.names
     found = []
-    for d in source.read.tolist():
-        name = None if names is None else names[d]
-        as_levels = settings.of(d, name).numbers == "levels"
-        column = table.column(d, str(d) if name is None else name)
-        found.append(ColumnSummary.of(column, weight, as_levels))
+    for d, label in zip(source.read.tolist(), source.labels(source.read), strict=True):
+        as_levels = settings.of(d, None if source.names is None else label).numbers == "levels"
+        found.append(ColumnSummary.of(table.column(d, label), weight, as_levels))
     return TableSummary(tuple(found))
 
 

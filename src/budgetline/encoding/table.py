@@ -70,8 +70,7 @@ class TableEncoding:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the columns that are read, or their positions as text."""
-        known = self.source.names
-        return tuple(str(d) if known is None else known[d] for d in self.source.read.tolist())
+        return self.source.labels(self.source.read)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -136,7 +135,8 @@ class TableEncoding:
         raw = {int(g): source.columns[g].tolist() for g in groups}
         needed = sorted({d for columns in raw.values() for d in columns})
         table = known_table(X, source.names, source.n_features, needed)
-        gaps = {d: table.column(d, str(d) if source.names is None else source.names[d]).missing for d in needed}
+        names = source.labels(np.array(needed, dtype=np.intp))
+        gaps = {d: table.column(d, name).missing for d, name in zip(needed, names, strict=True)}
         there = np.ones((table.n_rows, len(raw)), dtype=bool)
         for k, (g, columns) in enumerate(raw.items()):
             parts = [columns] if columns else [raw[h] for h in requires[g] if raw[h]]
@@ -149,12 +149,16 @@ class TableEncoding:
         if columns is None:
             columns = np.arange(self.ends[-1])
         found = np.empty((table.n_rows, columns.size), order="F")
-        blocks: dict[int, Float] = {}
+        paired = {k for pair in self.pairs for k in pair.columns}
+        blocks: dict[int, Float] = {}  # of columns that may be needed again
 
         def block(k: int) -> Float:
-            if k not in blocks:
-                blocks[k] = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
-            return blocks[k]
+            if k in blocks:
+                return blocks[k]
+            whole = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
+            if k in paired:
+                blocks[k] = whole
+            return whole
 
         for k, own, places in self._parts(columns):
             pair = None if k < len(self.encoders) else self.pairs[k - len(self.encoders)]

@@ -40,8 +40,7 @@ def _products(rows: Rows, slices: list[slice], shift: Array, dtype: DType) -> Fl
     width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
     longest = max((s.stop - s.start for s in slices), default=0)
     # filled fastest in the order of the data: columns that Arrow decoded lie one after another
-    by_column = isinstance(rows.X, np.ndarray) and rows.X.flags.f_contiguous and not rows.X.flags.c_contiguous
-    buffer = np.zeros((longest, width), dtype, order="F" if by_column else "C")
+    buffer = np.zeros((longest, width), dtype, order="F" if rows.by_column else "C")
     part = np.empty((width, width), dtype)
     total = np.zeros((width, width))
     with np.errstate(all="ignore"):  # of this thread; values that are not finite show up in the result
