@@ -75,7 +75,8 @@ def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
     others = found.total - sum(weight for _, weight in kept)
     rare, missing = len(kept) < len(ranked) or found.lost > 0, found.missing > 0
     if len(kept) == 2 and not rare and not missing:  # one flag says all
-        return LevelEncoder((kept[1][0],), _flag_weights(np.array([kept[1][1]]), total) / 2)
+        weights = _flag_weights(np.array([kept[1][1]]), total) / 2
+        return LevelEncoder((kept[1][0],), weights, reference=kept[0][0])
     masses = [weight for _, weight in kept] + [others] * rare + [found.missing] * missing
     return LevelEncoder(tuple(level for level, _ in kept), _flag_weights(np.array(masses), total), rare, missing)
 

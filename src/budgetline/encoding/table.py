@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from itertools import chain, count, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, unused
 from budgetline.encoding.raw import RawTable, known_table
 from budgetline.groups import Layout
 
@@ -100,8 +100,10 @@ class TableEncoding:
         for pair in self.pairs:
             (a, b), terms = (labels[k] for k in pair.columns), pair.terms.T.tolist()
             labels.append([f"{a[p]} × {b[q]}" for p, q in terms])
-        names = tuple(label for each in labels for label in each)
-        return Layout((*columns, *blocks[D:]), int(self.ends[-1]), self.source.groups, names)
+        names = dict[str, None]()
+        for label in (label for each in labels for label in each):  # a level of one column may look like another column
+            names[unused(label, names)] = None
+        return Layout((*columns, *blocks[D:]), int(self.ends[-1]), self.source.groups, tuple(names))
 
     @cached_property
     def weights(self) -> Float:
@@ -204,9 +206,3 @@ class TableEncoding:
             found.update(b"".join(part.tobytes() for part in (pair.terms, pair.centres, pair.weights)))
             found.update(repr(pair.columns).encode())
         return found.hexdigest()
-
-
-def unused(name: str, taken: Collection[str]) -> str:
-    """Return a name, with a number if it is taken."""
-    numbered = (f"{name} ({k})" for k in count(2))
-    return next(each for each in chain([name], numbered) if each not in taken)

@@ -334,7 +334,7 @@ class AnytimeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _order_in_html(self) -> str:
         """Return the sequence of a fitted model, for notebooks, below scikit-learn's diagram."""
-        return self.model_.sequence._repr_html_() if hasattr(self, "model_") else ""
+        return self.model_.sequence.to_html() if hasattr(self, "model_") else ""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
