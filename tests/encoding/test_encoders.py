@@ -223,3 +223,15 @@ def test_given_knots_are_used():
         ColumnSummary.of(RawColumn("x", np.arange(100.0)), None, as_levels=False), Encoding(knots=[10, 50, 90])
     )
     np.testing.assert_allclose(found.curve.knots, found.warp(np.array([10.0, 50.0, 90.0])))
+
+
+def test_flags_have_names_of_their_own():
+    values = ["(missing)", "(rare)", "a", "b"] * 50 + [None] * 5 + ["once"]
+    found = encoder_for(object_column(values, "x"))
+    assert set(found.levels) == {"(missing)", "(rare)", "a", "b"}
+    assert found.labels("x")[4:] == ["x=(rare) (2)", "x=(missing) (2)"]
+
+
+def test_the_other_of_two_levels_is_kept():
+    found = encoder_for(object_column(["no"] * 30 + ["yes"] * 20, "x"))
+    assert (found.levels, found.reference) == (("yes",), "no")

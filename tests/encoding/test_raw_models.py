@@ -348,3 +348,11 @@ def test_partial_fit_encodes_in_chunks(monkeypatch):
     parts = clone(model).partial_fit(X[:300], score[:300]).partial_fit(X[300:], score[300:])
     np.testing.assert_allclose(parts.coef_path_, whole.coef_path_, rtol=1e-9, atol=1e-11)
     assert max(n for n, D in made if D > 1) < 200
+
+
+def test_design_columns_have_names_of_their_own():
+    X, score, _ = table()
+    X = X.assign(**{"job=cook": X["income"]})
+    names = AnytimeRegressor(encoding="linear").fit(X, score).feature_names_out_.tolist()
+    assert {"job=cook", "job=cook (2)"} <= set(names)
+    assert len(set(names)) == len(names)
