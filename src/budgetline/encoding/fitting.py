@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from budgetline.arrays import Float
@@ -19,7 +21,10 @@ SPIKE, MOST_SPIKES = 0.1, 3
 STEEPEST = 100.0
 """The ridge counts no curve more than this many times as much as the first that bends."""
 FEW, ROWS_PER_VALUE = 32, 200
-"""Up to so many different values, if there are so many rows for each, every value is a knot and none is a spike."""
+"""Up to so many different values, if there are so many rows for each, every value is a knot and none is a spike.
+
+So many rows determine the effect of a value: more of them draw no more knots to it.
+"""
 
 
 def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
@@ -105,7 +110,8 @@ def _without_spikes(found: NumberSummary) -> tuple[tuple[float, ...], NumberSumm
     if found.values.size <= _few(found.total) or found.values.size - heavy.size < 2:
         return (), found
     others = np.delete(np.arange(found.values.size), heavy)
-    return tuple(found.values[heavy].tolist()), NumberSummary(found.values[others], found.weights[others])
+    body = NumberSummary(found.values[others], found.weights[others], error=found.error)
+    return tuple(found.values[heavy].tolist()), body
 
 
 def _n_knots(rows: float) -> int:
@@ -118,10 +124,14 @@ def _few(rows: float) -> int:
 
 
 def _knots(body: NumberSummary, warp: Warp, settings: Encoding) -> Float:
-    """Return knots, in units of t."""
+    """Return knots, in units of t: at quantiles of the rows, where no value counts as more than ROWS_PER_VALUE.
+
+    So rare values have knots too if there are many rows. A sketch that was thinned out does not know single values.
+    """
     if settings.knots is not None and not isinstance(settings.knots, int):
         return warp(given_knots(settings.knots))
     if body.values.size <= (settings.knots or _few(body.total)):
         return warp(body.values)
     shares = np.linspace(0, 1, settings.knots or _n_knots(body.total))
-    return np.unique(warp(body.quantiles(shares)))
+    even = body if body.error else replace(body, weights=np.minimum(body.weights, ROWS_PER_VALUE))
+    return np.unique(warp(even.quantiles(shares)))
