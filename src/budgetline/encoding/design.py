@@ -36,10 +36,6 @@ class DesignTable:
         wanted = None if columns is None else np.asarray(columns, dtype=np.intp)
         return self.encoding.encode(self.table.take(rows), wanted)
 
-    def with_pairs(self, encoding: TableEncoding) -> DesignTable:
-        """Return the design columns of an encoding with pairs of the same columns."""
-        return DesignTable(self.table, encoding)
-
 
 def design_of(table: ReadTable, encoding: TableEncoding, *, at_once: bool) -> DesignTable | Float:
     """Return the design columns of a raw table; they are made now if they take little memory, or if ``at_once``."""

@@ -128,7 +128,7 @@ class RowsTraining:
     def encoded(self, encoding: TableEncoding) -> RowsTraining:
         """Return the rows with the products of the pairs of an encoding."""
         X = self.rows.X
-        wider = X.with_pairs(encoding) if isinstance(X, DesignTable) else encoding.with_products(X)
+        wider = replace(X, encoding=encoding) if isinstance(X, DesignTable) else encoding.with_products(X)
         rows = replace(self.rows, X=wider)
         return replace(self, rows=rows, layout=encoding.layout)
 
