@@ -21,9 +21,10 @@ from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.encoding import Encoding
+from budgetline.encoding.design import design_of
 from budgetline.encoding.fitting import encoding_from, summary_of
 from budgetline.encoding.pairs import Bins, bins_of
-from budgetline.encoding.raw import known_table, raw_table
+from budgetline.encoding.raw import ReadTable, known_table, raw_table
 from budgetline.encoding.settings import as_encoding
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.plans import MakesPlans
@@ -239,10 +240,10 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
     def _warn_if_rounded(self, fitted: Fitted, layout: Layout) -> None:
         """Warn about columns that count as constant in a model although their values in the data differ."""
-        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))].tolist()
-        if not found:
+        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))]
+        if not found.size:
             return
-        named = some((str(d) if layout.names is None else layout.names[d] for d in found), most=5)
+        named = some(layout.labels(found), most=5)
         warn(
             f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
             f"{named}. Subtract a value near the mean before they are stored as "
@@ -297,20 +298,27 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
         """Check raw data and encode the grouped columns."""
         if known is None:
-            table, names, n_features = raw_table(X)
+            raw, names, n_features = raw_table(X)
         else:
-            source = known.source
-            table = known_table(X, source.names, source.n_features, source.read.tolist())
-        Y, target_shape = self._target(y, table.n_rows)
-        weight = check_weight(sample_weight, table.n_rows)
+            names, n_features = known.source.names, known.source.n_features
+            raw = known_table(X, names, n_features, known.source.read.tolist())
+        Y, target_shape = self._target(y, raw.n_rows)
+        weight = check_weight(sample_weight, raw.n_rows)
         bins: tuple[Bins, ...] = ()
+        source = self._source_layout(names, n_features) if known is None else known.source
+        table = ReadTable.of(raw, dict(zip(source.read.tolist(), source.labels(source.read), strict=True)))
         if known is None:
-            source = self._source_layout(names, n_features)
             summary = summary_of(table, source, settings, weight)
             known = encoding_from(summary, source, settings)
             bins = bins_of(summary, known.encoders) if settings.interactions else ()
         recipe = replace(self._recipe(known.layout, known), bins=bins)
-        return Rows(known.encode(table), Y, weight), recipe, known.layout, target_shape
+        design = design_of(table, known, at_once=not self._moments_suffice)
+        return Rows(design, Y, weight), recipe, known.layout, target_shape
+
+    @property
+    def _moments_suffice(self) -> bool:
+        """Whether a fit needs moments of the rows, and the rows themselves only if these are ill conditioned."""
+        return False
 
     def _laid_out(self, passes: Passes) -> tuple[Passes, Recipe, Layout]:
         """Resolve the groups against a source; an encoding takes a pass, and later passes read design columns."""
@@ -371,7 +379,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
     def _order_in_html(self) -> str:
         """Return the sequence of a fitted model, for notebooks, below scikit-learn's diagram."""
-        return self.model_.sequence._repr_html_() if hasattr(self, "model_") else ""
+        return self.model_.sequence.to_html() if hasattr(self, "model_") else ""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

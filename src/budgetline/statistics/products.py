@@ -45,9 +45,8 @@ class _Buffers:
     def __init__(self, rows: Rows, longest: int, width: int, dtype: DType) -> None:
         self.width, self.dtype = width, dtype
         # filled fastest in the order of the data: columns that Arrow decoded lie one after another
-        by_column = isinstance(rows.X, np.ndarray) and rows.X.flags.f_contiguous and not rows.X.flags.c_contiguous
         self._shape = longest, width
-        self._order: Literal["C", "F"] = "F" if by_column else "C"
+        self._order: Literal["C", "F"] = "F" if rows.by_column else "C"
         self._free: list[tuple[Array, Array]] = []
 
     @contextmanager
