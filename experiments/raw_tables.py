@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -171,42 +173,42 @@ def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
     return np.hstack([splines.fit(x[train]).transform(x), gaps[:, gaps[train].any(axis=0)]])
 
 
-def rows_of(name: str, effort: Effort) -> list[str]:
-    """Return the rows of the table of one data set."""
+def judged(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
+    """Return the scores of one fold at every budget, by what was fitted."""
     problem = problem_of(name)
-    if problem is None:
-        return []
+    assert problem is not None
+    budgets, found = budgets_of(name, problem), dict[str, list[float]]()
+    rows, y = problem.X.iloc[train], problem.y[train]
+    for kind, encoding in ENCODINGS.items():
+        if problem.classes:
+            model = AnytimeClassifier(problem.groups, encoding=encoding, rule="score").fit(rows, y)
+            predict = model.predict_proba
+        else:
+            model = AnytimeRegressor(problem.groups, encoding=encoding).fit(rows, y)
+            predict = model.predict
+        found[kind] = [score(problem, test, predict(problem.X.iloc[test], budget=k)) for k in budgets]
+    if problem.groups is None:
+        found[REFERENCE] = reference(problem, train, test, budgets)
+    if find_spec("lightgbm") and problem.groups is None:
+        bought = [g for g in model.sequence_.groups if g in problem.X.columns]
+        found["LightGBM, same columns"] = [boosted(problem, train, test, bought[: int(k)]) for k in budgets]
+    if name == "physionet":
+        found["F1, spline, 20 pairs"] = [_f1(problem, model, train, test, k) for k in budgets]
+    return found
+
+
+def budgets_of(name: str, problem: Problem) -> tuple[float, ...]:
+    """Return the budgets of a data set, the last of which pays for everything."""
     total = problem.X.shape[1] if problem.groups is None else problem.groups.prices.total
-    budgets = (*(total * b if b < 1 else b for b in BUDGETS[name]), total)
-    found: dict[str, list[list[float]]] = {}
-    f1: list[list[float]] = []
-    for train, test in problem.splits(effort.folds):
-        for kind, encoding in ENCODINGS.items():
-            if problem.classes:
-                model = AnytimeClassifier(problem.groups, encoding=encoding, rule="score").fit(
-                    problem.X.iloc[train], problem.y[train]
-                )
-                predict = model.predict_proba
-            else:
-                model = AnytimeRegressor(problem.groups, encoding=encoding).fit(problem.X.iloc[train], problem.y[train])
-                predict = model.predict
-            scores = [score(problem, test, predict(problem.X.iloc[test], budget=k)) for k in budgets]
-            found.setdefault(kind, []).append(scores)
-        if problem.groups is None:
-            found.setdefault(REFERENCE, []).append(reference(problem, train, test, budgets))
-        if name == "physionet":
-            f1.append([_f1(problem, model, train, test, k) for k in budgets])
-        if find_spec("lightgbm") and problem.groups is None:
-            bought = [g for g in model.sequence_.groups if g in problem.X.columns]
-            scores = [boosted(problem, train, test, bought[:k]) for k in budgets]
-            found.setdefault("LightGBM, same columns", []).append(scores)
-    lines = [_line(name, kind, _cells(budgets, values), "") for kind, values in found.items()]
-    if REFERENCE in found:
-        less = np.array(found["spline"]) - np.array(found[REFERENCE])
-        lines[1] = _line(name, "spline", _cells(budgets, found["spline"]), _cells(budgets, less, "+"))
-    if f1:
-        lines.append(_line(name, "F1, spline, 20 pairs", _cells(budgets, f1), ""))
-    return lines
+    return (*(total * b if b < 1 else b for b in BUDGETS[name]), total)
+
+
+def rows_of(name: str, problem: Problem, folds: list[dict[str, list[float]]]) -> list[str]:
+    """Return the rows of the table of one data set."""
+    budgets, values = budgets_of(name, problem), {kind: [fold[kind] for fold in folds] for kind in folds[0]}
+    less = np.array(values["spline"]) - np.array(values.get(REFERENCE, values["spline"]))
+    beside = {"spline": _cells(budgets, less, "+")} if REFERENCE in values else {}
+    return [_line(name, kind, _cells(budgets, each), beside.get(kind, "")) for kind, each in values.items()]
 
 
 def _f1(problem: Problem, model: AnytimeClassifier, train: np.ndarray, test: np.ndarray, k: float) -> float:
@@ -245,10 +247,16 @@ def report(effort: Effort) -> list[str]:
         "| data | encoding | score at budgets | less the reference |",
         "|---|---|---|---|",
     ]
-    for name in effort.names:
-        found = rows_of(name, effort)
-        print(*found, sep="\n", file=sys.stderr, flush=True)
-        lines += found
+    problems = {name: problem for name in effort.names if (problem := problem_of(name)) is not None}
+    with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        jobs = {
+            name: [pool.submit(judged, name, *split) for split in problem.splits(effort.folds)]
+            for name, problem in problems.items()
+        }
+        for name, submitted in jobs.items():
+            found = rows_of(name, problems[name], [job.result() for job in submitted])
+            print(*found, sep="\n", file=sys.stderr, flush=True)
+            lines += found
     return [*lines, ""]
 
 
