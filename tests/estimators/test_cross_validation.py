@@ -7,7 +7,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from budgetline import AnytimeRegressor, AnytimeRegressorCV, budget_curve, timeliness
 from budgetline.data.rows import Rows
 
-ALPHAS = [1e-4, 1e-1, 1.0]
+ALPHAS, CORRECTIONS = [1e-4, 1e-1, 1.0], [0.0, 1.0, 4.0]
 
 
 def mean_over_budgets(costs, values, total=None):
@@ -28,22 +28,30 @@ def problem(P=None, n=80, D=9):
 def test_scores_are_those_of_refits(cv, P, weighted):
     X, y, groups, costs = problem(P)
     w = np.random.default_rng(1).uniform(0, 2, len(X)) if weighted else None
-    search = AnytimeRegressorCV(groups, costs, alphas=ALPHAS, cv=cv, rule="omp").fit(X, y, sample_weight=w)
+    search = AnytimeRegressorCV(groups, costs, alphas=ALPHAS, corrections=CORRECTIONS, cv=cv, rule="omp")
+    search.fit(X, y, sample_weight=w)
     splits = list((cv or KFold(5)).split(X))
     assert search.cv_scores_.shape == (len(ALPHAS), len(splits))
-    for k, (train, test) in enumerate(splits):
+    assert search.correction_scores_.shape == (len(CORRECTIONS), len(splits))
+
+    def score(train, test, alpha, correction):
+        w_train, w_test = (None, None) if w is None else (w[train], w[test])
+        model = AnytimeRegressor(groups, costs, alpha=alpha, correction=correction, rule="omp")
+        model.fit(X[train], y[train], w_train)
+        errors = [np.average((y[test] - p) ** 2, axis=0, weights=w_test).sum() for p in model.staged_predict(X[test])]
+        null = np.average((y[test] - model.predict(X[test], stage=0)) ** 2, axis=0, weights=w_test).sum()
+        return mean_over_budgets(model.sequence_.cumulative_costs, [0, *(1 - np.array(errors) / null)])
+
+    for k, split in enumerate(splits):
         for a, alpha in enumerate(ALPHAS):
-            w_train, w_test = (None, None) if w is None else (w[train], w[test])
-            model = AnytimeRegressor(groups, costs, alpha=alpha, rule="omp").fit(X[train], y[train], w_train)
-            errors = [
-                np.average((y[test] - p) ** 2, axis=0, weights=w_test).sum() for p in model.staged_predict(X[test])
-            ]
-            null = np.average((y[test] - model.predict(X[test], stage=0)) ** 2, axis=0, weights=w_test).sum()
-            truth = mean_over_budgets(model.sequence_.cumulative_costs, [0, *(1 - np.array(errors) / null)])
-            assert search.cv_scores_[a, k] == pytest.approx(truth, rel=1e-9)
-    best = ALPHAS[int(np.argmax(search.cv_scores_.mean(axis=1)))]
-    assert search.alpha_ == best
-    refit = AnytimeRegressor(groups, costs, alpha=best, rule="omp").fit(X, y, sample_weight=w)
+            assert search.cv_scores_[a, k] == pytest.approx(score(*split, alpha, CORRECTIONS[0]), rel=1e-9)
+        for c, correction in enumerate(CORRECTIONS):
+            truth = score(*split, search.alpha_, correction)
+            assert search.correction_scores_[c, k] == pytest.approx(truth, rel=1e-9)
+    assert search.alpha_ == ALPHAS[int(np.argmax(search.cv_scores_.mean(axis=1)))]
+    assert search.correction_ == CORRECTIONS[int(np.argmax(search.correction_scores_.mean(axis=1)))]
+    settings = {"alpha": search.alpha_, "correction": search.correction_}
+    refit = AnytimeRegressor(groups, costs, rule="omp", **settings).fit(X, y, sample_weight=w)
     np.testing.assert_allclose(search.coef_path_, refit.coef_path_, rtol=1e-12)
     np.testing.assert_allclose(search.predict(X, budget=2), refit.predict(X, budget=2))
 

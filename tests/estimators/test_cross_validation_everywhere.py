@@ -74,7 +74,8 @@ def test_classifiers_are_cross_validated_over_a_source(kind):
     found = search_of(kind, cv=3).fit(open_source((X[order], y[order]), chunk_rows=11))
     np.testing.assert_allclose(found.cv_scores_, whole.cv_scores_, rtol=1e-6, atol=1e-9)
     assert found.alpha_ == whole.alpha_
-    plain = AnytimeClassifier(GROUPS, COSTS, alpha=whole.alpha_, rule="omp").fit(X, y)
+    chosen = {"alpha": whole.alpha_, "correction": whole.correction_}
+    plain = AnytimeClassifier(GROUPS, COSTS, rule="omp", **chosen).fit(X, y)
     np.testing.assert_allclose(found.coef_path_, plain.coef_path_, rtol=1e-5, atol=1e-7)
     assert (found.classes_ == plain.classes_).all()
 

@@ -788,7 +788,7 @@ def test_every_part_is_needed_and_of_its_type(name, tmp_path):
         if array.dtype == np.float64:
             gap = array.copy()
             gap.flat[-1] = np.nan
-            if part not in ("cv_scores", "entry_lambdas"):
+            if part not in ("cv_scores", "correction_scores", "entry_lambdas"):
                 check(arrays | {part: gap}, fields, part)
     for other in ([float(p) for p in fields["target_shape"] or [1]], [True], [2**40], [1, 1]):
         check(arrays, fields | {"target_shape": other}, "target_shape")

@@ -64,13 +64,17 @@ class Found(NamedTuple):
 
 
 def _rate(score: float, cost: float, cost_sensitive: bool) -> tuple[bool, float]:
-    """Free ones are above all others."""
+    """Free ones are above all others, but below them if they do harm."""
     if not cost_sensitive:
         return False, score
-    return cost == 0, score if cost == 0 else score / cost
+    if cost == 0:
+        return score >= 0, score if score >= 0 else -np.inf
+    return False, score / cost
 
 
 def _near(a: tuple[bool, float], b: tuple[bool, float]) -> bool:
+    if np.isinf(a[1]) or np.isinf(b[1]):
+        return a == b
     return a[0] == b[0] and abs(a[1] - b[1]) <= CLOSE * max(abs(a[1]), abs(b[1]))
 
 
@@ -81,8 +85,8 @@ def _best(offers: list[tuple[frozenset[int], float, float]], cost_sensitive: boo
     tied = [k for k, rate in enumerate(rates) if _near(rate, top)]
     lowest = min(offers[k][2] for k in tied)
     winner = next(k for k in tied if offers[k][2] <= lowest * (1 + CLOSE))
-    others = [rate[1] for rate in rates if rate[0] == top[0] and rate[1] < top[1] * (1 - EQUAL)]
-    margin = 1.0 if not others or top[1] <= 0 else 1 - max(others) / top[1]
+    others = [rate[1] for rate in rates if rate[0] == top[0] and rate[1] < top[1] - EQUAL * abs(top[1])]
+    margin = 1.0 if not others or top[1] in (0, -np.inf) else (top[1] - max(others)) / abs(top[1])
     return offers[winner][0], margin
 
 

@@ -125,6 +125,8 @@ class GroupLassoPath(AnytimeRegressor):
     schedule = "greedy"
     max_cost = None
     min_gain = 0.0
+    start = ()
+    correction = 0.0
     loss = "squared_error"
 
     def __init__(
@@ -210,6 +212,10 @@ class LassoTraining:
             "dual_gaps_": path.gaps,
             "entry_lambdas_": path.entry_lambdas,
         }
+
+    def fixed(self, cv: object) -> object:
+        """Return cv."""
+        return cv
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Return no folds: the path has no constant to choose."""

@@ -60,6 +60,14 @@ class Rows:
         """Σ w_i over the rows read (n for equal weights)."""
         return float(self.n_rows if self.weight is None else self.weights.sum())
 
+    @property
+    def effective_size(self) -> float | None:
+        """(Σ w)² / Σ w² over the rows read, if their weights are of order one; None for equal weights."""
+        positive = self.weights[self.weights > 0] if self.weight is not None else np.ones(1)
+        if np.all(positive == positive[0]):
+            return None
+        return float(np.clip(positive.sum() ** 2 / (positive @ positive), 1.0, positive.size))
+
     def rescaled(self) -> tuple[Rows, int]:
         """Return the rows with weights over 2**k, the largest between ½ and 1, and k. Nothing is rounded."""
         if self.weight is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
@@ -30,6 +30,7 @@ from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
+from budgetline.groups.parsing import places_of, positions_of
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import cut, shown, some, warn
 from budgetline.model.anytime import AnytimeModel
@@ -64,6 +65,8 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     max_cost: float | None = None
     max_groups: int | None = None
     min_gain: float = 0.0
+    start: Sequence[str] = ()
+    correction: float = 0.0
     alpha: float | str | None = None
     encoding: str | Encoding | None = None
 
@@ -78,6 +81,8 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         "max_cost": [Interval(Real, 0, None, closed="both"), None],
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
+        "start": ["array-like"],
+        "correction": [Interval(Real, 0, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "encoding": [StrOptions({"linear", "spline"}), Encoding, None],
     }
@@ -151,6 +156,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
                 self.get_params(deep=False),
                 {**learned, **fitted.learned},
                 recipe.encoding,
+                fitted.penalties,
             )
         )
         return self
@@ -222,9 +228,12 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         groups = layout.groups
         limits = Limits(self.max_cost, self.max_groups, self.min_gain)
         schedule = as_schedule(self.schedule, groups.names, groups.prices)
+        start = positions_of("start", self.start, places_of(groups.names))
         how = (self.rule, schedule, limits, self.cost_sensitive)
         weights = None if encoding is None else encoding.weights
-        return Recipe(layout.position, groups.names, groups.prices, *how, 0.0, weights, encoding=encoding)
+        settings = (layout.position, groups.names, groups.prices, *how, 0.0, weights)
+        correction = float(getattr(self, "correction", 0.0))  # which a search does not have
+        return Recipe(*settings, encoding=encoding, correction=correction, start=start)
 
     def _check(
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None

@@ -39,7 +39,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, encoding
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
         As in :class:`AnytimeRegressor`.
     rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
         "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
@@ -48,7 +48,11 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
         Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the one with
         the smallest log loss of the model of all groups if every row is left out in turn, approximately.
     min_gain : float
-        Stop when no group would explain at least this additional fraction of the deviance, by one Newton step.
+        Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
+        the correction.
+    correction : float
+        Choose groups by the gain that can be expected on new rows: subtract this multiple of d/n for d parameters,
+        which is what noise alone would explain and cost (1 is AIC). 0 is the paper's choice by the training rows.
     class_weight : dict, "balanced" or None
     tol : float
         Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as

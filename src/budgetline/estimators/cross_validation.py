@@ -1,4 +1,4 @@
-"""AnytimeRegressorCV and AnytimeClassifierCV: the ridge constant by cross-validation, over all budgets at once."""
+"""AnytimeRegressorCV and AnytimeClassifierCV: alpha and correction by cross-validation, over all budgets at once."""
 
 from __future__ import annotations
 
@@ -27,15 +27,22 @@ from budgetline.threads import map_in_threads
 
 
 def searching(cls: type[AnytimeEstimator]) -> Constraints:
-    """Return the constraints on the parameters of an estimator that chooses alpha."""
-    others = {name: kinds for name, kinds in cls._parameter_constraints.items() if name != "alpha"}
-    return {**others, "alphas": ["array-like"], "cv": ["cv_object"], "one_standard_error": ["boolean"]}
+    """Return the constraints on the parameters of an estimator that chooses alpha and correction."""
+    others = {name: kinds for name, kinds in cls._parameter_constraints.items() if name not in ("alpha", "correction")}
+    return {
+        **others,
+        "alphas": ["array-like"],
+        "corrections": ["array-like"],
+        "cv": ["cv_object"],
+        "one_standard_error": ["boolean"],
+    }
 
 
-class ChoosesAlpha(AnytimeEstimator):
-    """Tries several ridge constants on folds, and takes the one with the best mean score over all budgets."""
+class Searches(AnytimeEstimator):
+    """Tries ridge constants, then corrections, on folds; takes those with the best mean score over all budgets."""
 
     alphas: ArrayLike
+    corrections: ArrayLike
     cv: object
     one_standard_error: bool
 
@@ -44,24 +51,55 @@ class ChoosesAlpha(AnytimeEstimator):
         """Not a parameter of a search, which has ``alphas`` and ``alpha_``."""
         raise AttributeError(f"{type(self).__name__} has alphas, and alpha_ once it is fitted, but no alpha")
 
+    @property
+    def correction(self) -> float:  # type: ignore[override]
+        """Not a parameter of a search, which has ``corrections`` and ``correction_``."""
+        raise AttributeError(
+            f"{type(self).__name__} has corrections, and correction_ once it is fitted, but no correction"
+        )
+
     def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
-        alphas: Float = check_array(floats_of(self.alphas), ensure_2d=False, dtype=np.float64, input_name="alphas")
-        if alphas.ndim != 1 or np.any(alphas < 0):
-            raise ValueError(f"alphas must be numbers ≥ 0, got {shown(self.alphas)}")
-        recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
-        folds = training.folds(recipe, self.cv)
-
-        def tried(fold: Fold) -> tuple[list[float], Moments | None]:
-            return [held_out_score(recipe, fold) for recipe in recipes], fold.held
-
-        # small folds keep one thread each busy; the threads of larger ones share their rows
-        scores, held = zip(*(map_in_threads(tried, list(folds)) if training.small else map(tried, folds)), strict=True)
-        table = np.array(scores).T
+        alphas, corrections = _tried("alphas", self.alphas), _tried("corrections", self.corrections)
+        recipe = replace(recipe, correction=float(corrections[0]))
+        cv = training.fixed(self.cv)
+        table, held = held_out_scores(training, cv, [replace(recipe, alpha=float(alpha)) for alpha in alphas])
         best = choose_alpha(alphas, table, self.one_standard_error)
-        learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
+        recipe = replace(recipe, alpha=float(alphas[best]))
+        judged = table[best : best + 1]
+        if corrections.size > 1:
+            others = [replace(recipe, correction=float(correction)) for correction in corrections[1:]]
+            judged = np.vstack([judged, held_out_scores(training, cv, others)[0]])
+        recipe = replace(recipe, correction=float(corrections[np.argmax(judged.mean(axis=1))]))
+        learned: dict[str, object] = {
+            "alpha_": recipe.alpha,
+            "cv_scores_": table,
+            "correction_": recipe.correction,
+            "correction_scores_": judged,
+        }
         if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
             learned["fold_moments_"] = tuple(held)
-        return recipes[best], learned
+        return recipe, learned
+
+
+def _tried(name: str, given: ArrayLike) -> Float:
+    """Return the values to try, checked."""
+    values: Float = check_array(floats_of(given), ensure_2d=False, dtype=np.float64, input_name=name)
+    if values.ndim != 1 or np.any(values < 0):
+        raise ValueError(f"{name} must be numbers ≥ 0, got {shown(given)}")
+    return values
+
+
+def held_out_scores(training: Training, cv: object, recipes: list[Recipe]) -> tuple[Float, list[Moments | None]]:
+    """Return the scores (recipes, folds) of :func:`held_out_score`, and the moments of the held-out rows."""
+
+    def tried(fold: Fold) -> tuple[list[float], Moments | None]:
+        return [held_out_score(recipe, fold) for recipe in recipes], fold.held
+
+    folds = training.folds(recipes[0], cv)
+    # small folds keep one thread each busy; the threads of larger ones share their rows
+    found = map_in_threads(tried, list(folds)) if training.small else map(tried, folds)
+    scores, held = zip(*found, strict=True)
+    return np.array(scores).T, list(held)
 
 
 def held_out_score(recipe: Recipe, fold: Fold) -> float:
@@ -88,13 +126,14 @@ def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
-    """AnytimeRegressor with ``alpha`` chosen by cross-validation, over all budgets at once.
+class AnytimeRegressorCV(Searches, AnytimeRegressor):
+    """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
     held-out loss, for squared error 1 − MSE/MSE(training mean). For squared error the moments of every fold are
     computed in one pass over the data; each training set is a sum of folds and each held-out error is a function of
-    the moments, so trying another ``alpha`` never touches the data.
+    the moments, so trying another ``alpha`` never touches the data. ``alpha`` is chosen with the first of the
+    ``corrections``, then the correction with that ``alpha``.
 
     Has all methods of :class:`AnytimeRegressor`. The rows of a source are assigned to ``cv`` folds by a hash of their
     values; ``fit_moments`` takes a list of moments, one per fold; ``partial_fit`` splits the rows of every call into
@@ -102,10 +141,11 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, loss, tol,
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, loss, tol,
     encoding
         As in :class:`AnytimeRegressor`.
-    alphas : sequence of float
+    alphas, corrections : sequences of float
+        The values to try.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
         its splits. For sources, moments and ``partial_fit``, a number of folds or None.
@@ -114,10 +154,13 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
 
     Attributes
     ----------
-    alpha_ : float
+    alpha_, correction_ : float
     cv_scores_ : array of shape (n_alphas, n_folds)
+        Scores of the alphas, with the first correction.
+    correction_scores_ : array of shape (n_corrections, n_folds)
+        Scores of the corrections, with ``alpha_``.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_``, as in :class:`AnytimeRegressor`.
+        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in :class:`AnytimeRegressor`.
     fold_moments_ : tuple of Moments
         The moments of every fold, to which ``partial_fit`` adds; only for squared error, and not if X is too wide.
 
@@ -131,7 +174,9 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
     """
 
     alpha: float = field(init=False)
+    correction: float = field(init=False)
     alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    corrections: ArrayLike = (0.0, 1.0)
     cv: object = None
     one_standard_error: bool = False
 
@@ -171,18 +216,20 @@ class AnytimeRegressorCV(ChoosesAlpha, AnytimeRegressor):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
-    """AnytimeClassifier with ``alpha`` chosen by cross-validation, over all budgets at once.
+class AnytimeClassifierCV(Searches, AnytimeClassifier):
+    """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of :class:`AnytimeClassifier`.
+    held-out log loss, 1 − loss/loss(training frequencies). ``alpha`` is chosen with the first of the ``corrections``,
+    then the correction with that ``alpha``. Has all methods of :class:`AnytimeClassifier`.
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, class_weight, tol,
-    encoding
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, class_weight,
+    tol, encoding
         As in :class:`AnytimeClassifier`.
-    alphas : sequence of float
+    alphas, corrections : sequences of float
+        The values to try.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are assigned to folds by a
         hash of their values.
@@ -191,10 +238,13 @@ class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
 
     Attributes
     ----------
-    alpha_ : float
+    alpha_, correction_ : float
     cv_scores_ : array of shape (n_alphas, n_folds)
+        Scores of the alphas, with the first correction.
+    correction_scores_ : array of shape (n_corrections, n_folds)
+        Scores of the corrections, with ``alpha_``.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_``.
+        Of the model fitted on all data with ``alpha_`` and ``correction_``.
 
     Examples
     --------
@@ -207,7 +257,9 @@ class AnytimeClassifierCV(ChoosesAlpha, AnytimeClassifier):
     """
 
     alpha: float = field(init=False)
+    correction: float = field(init=False)
     alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    corrections: ArrayLike = (0.0, 1.0)
     cv: object = None
     one_standard_error: bool = False
 

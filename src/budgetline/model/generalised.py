@@ -13,7 +13,6 @@ from budgetline.model.subsets import QuadraticSubset
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import GeneralisedLinear
 from budgetline.objectives.gram import EPS
-from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.engines import Engine
 from budgetline.threads import one_blas_thread
@@ -32,10 +31,9 @@ def fit_generalised(
     unit = engine.y_spread if engine.y_spread > 0 else 1.0  # gradients are in units of the targets
     with one_blas_thread():
         level = family.start(engine.y_mean)
-        objective = GeneralisedLinear(engine, recipe.sizes, level, recipe.alpha, tol * unit, recipe.rule)
-        order, gains = greedy_order(
-            objective, recipe.prices, recipe.schedule, recipe.limits, cost_sensitive=recipe.cost_sensitive
-        )
+        settings = (recipe.alpha, tol * unit, recipe.rule, recipe.penalties)
+        objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
+        order, gains = recipe.order(objective)
         expansions = objective.expansions()
     if engine.y_spread > 0:
         _warn_if_drowned(objective, engine)

@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgWarning
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.messages import warn
+from budgetline.model.penalties import with_penalties_of_columns, with_penalties_of_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.ridge_choice import with_alpha_of_columns, with_alpha_of_moments
 from budgetline.model.stages import StagedModel, in_user_units
@@ -21,7 +22,6 @@ from budgetline.objectives.coefficients import condition_number, stage_coefficie
 from budgetline.objectives.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.objectives.least_squares import LeastSquares
-from budgetline.sequencing.loop import greedy_order
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.moments import Moments, moments_of
@@ -50,32 +50,34 @@ class _Run:
 
 def fit_rows(
     rows: Rows, recipe: Recipe, names: Sequence[str] | None = None
-) -> tuple[StagedModel, Moments | None, float]:
+) -> tuple[StagedModel, Moments | None, Recipe]:
     """Fit from data in memory: from moments, or from columns on demand where X is wide.
 
-    Also return the moments and the ridge constant, which is chosen here if the recipe says so.
+    Also return the moments, and the recipe with the ridge constant and the penalties that were found.
     """
     rows, exponent = rows.rescaled()
-    model, moments, alpha = _fit_rescaled(rows, recipe, names)
-    return model, None if moments is None else moments.scaled(exponent), alpha
+    model, moments, settled = _fit_rescaled(rows, recipe, names)
+    return model, None if moments is None else moments.scaled(exponent), settled
 
 
-def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, Moments | None, float]:
+def _fit_rescaled(
+    rows: Rows, recipe: Recipe, names: Sequence[str] | None
+) -> tuple[StagedModel, Moments | None, Recipe]:
     """Fit from rows whose weights are of order one."""
     if not gram_fits(rows, recipe):
         A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
-        recipe = with_alpha_of_columns(recipe, A, targets)
+        recipe = with_penalties_of_columns(with_alpha_of_columns(recipe, A, targets), A, targets)
         run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
         _warn_from_data(run, recipe)
-        return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None, recipe.alpha
+        return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None, recipe
     moments = moments_of(rows, (rows.Y.shape[1],), names)
-    recipe = with_alpha_of_moments(recipe, moments)
+    recipe = with_penalties_of_moments(with_alpha_of_moments(recipe, moments), moments)
     mean, scale, y_mean = moments.standardisation(recipe.weights)
     run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
-        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments, recipe.alpha
+        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments, recipe
     if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
         A, _, y_mean = standardised_columns(rows, names, recipe.weights)
         mean, scale = A.mean, A.scale
@@ -87,7 +89,7 @@ def _fit_rescaled(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tu
     if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, recipe.alpha)
         y_levels = y_mean + offset
-    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments, recipe.alpha
+    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments, recipe
 
 
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
@@ -126,9 +128,7 @@ def _run(factorisation: Factorisation, recipe: Recipe) -> _Run:
     # For many small products a second BLAS thread does not help. Wide data stream all of X at every step.
     with one_blas_thread() if isinstance(factorisation, BlockCholesky) else nullcontext():
         objective = LeastSquares(factorisation, recipe.sizes, recipe.rule, track_gains=recipe.limits.min_gain > 0)
-        order, gains = greedy_order(
-            objective, recipe.prices, recipe.schedule, recipe.limits, cost_sensitive=recipe.cost_sensitive
-        )
+        order, gains = recipe.order(objective)
         factor = objective.factor()
     factor = replace(factor, columns=recipe.by_group[factor.columns])
     return _Run(order, gains, objective.null_value, factor)

@@ -16,6 +16,7 @@ from budgetline.statistics.moments import Moments
 from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.threads import one_blas_thread
 
+AUTO = "alpha='auto'"
 MOST_SQUARED, MOST_SCORES = 8192, 4096
 """The smaller of rows and columns may be at most this, for squared error and for other losses."""
 FEWEST_ROWS = 10
@@ -30,11 +31,11 @@ def with_alpha_of_moments(recipe: Recipe, moments: Moments) -> Recipe:
     return recipe.with_alpha(spectrum_of(moments, recipe).alpha()) if recipe.auto else recipe
 
 
-def spectrum_of(moments: Moments, recipe: Recipe) -> Spectrum:
-    """Return the spectrum of all columns of a recipe that are not constant."""
+def spectrum_of(moments: Moments, recipe: Recipe, name: str = AUTO) -> Spectrum:
+    """Return the spectrum of all columns of a recipe that are not constant; ``name`` says in errors what for."""
     scale = moments.standardisation(recipe.weights)[1]
     columns = recipe.by_group[np.isfinite(scale[recipe.by_group])]
-    _check_size(columns.size, columns.size, MOST_SQUARED)
+    check_size(name, columns.size, columns.size, MOST_SQUARED)
     return Spectrum.of_gram(Gram.of(moments, columns, 0.0, recipe.weights), moments.n_samples)
 
 
@@ -60,7 +61,7 @@ def with_alpha_of_columns(recipe: Recipe, A: StandardisedColumns, targets: Float
     """Return a recipe with the constant of the smallest GCV on a wide table, if it is to be chosen."""
     if not recipe.auto:
         return recipe
-    _check_size(A.root.size, A.scale.size, MOST_SQUARED)
+    check_size(AUTO, A.root.size, A.scale.size, MOST_SQUARED)
     return recipe.with_alpha(Spectrum.of_columns(A, targets).alpha())
 
 
@@ -71,7 +72,7 @@ def with_alpha_of_engine(recipe: Recipe, engine: Engine, family: Family) -> Reci
     with one_blas_thread():
         columns = recipe.by_group.size
         if isinstance(engine, RowsEngine):
-            _check_size(engine.n_rows, columns, MOST_SCORES)
+            check_size(AUTO, engine.n_rows, columns, MOST_SCORES)
             if engine.n_rows < columns:
                 engine, columns = _narrow(engine)
         return recipe.with_alpha(left_out_alpha(engine, family.start(engine.y_mean), columns))
@@ -83,9 +84,10 @@ def _narrow(engine: RowsEngine) -> tuple[RowsEngine, int]:
     return RowsEngine(A, np.ascontiguousarray(engine.targets.T), np.arange(A.scale.size), engine.loss), A.scale.size
 
 
-def _check_size(n_rows: int, n_columns: int, most: int) -> None:
+def check_size(name: str, n_rows: int, n_columns: int, most: int) -> None:
+    """Raise an error if the model of all columns is too large for what a parameter asks."""
     if min(n_rows, n_columns) > most:
         raise ValueError(
-            f"alpha='auto' judges the model of all {n_columns} columns, which are too many with {n_rows} rows: one of "
-            f"the numbers must be at most {most}. Give alpha a number."
+            f"{name} judges the model of all {n_columns} columns, which are too many with {n_rows} rows: one of the "
+            f"numbers must be at most {most}. Give {name.split('=')[0]} {'a number' if '=' in name else 'no value'}."
         )

@@ -23,6 +23,7 @@ from budgetline.inputs import check_finite
 from budgetline.messages import shown
 from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, gram_fits
+from budgetline.model.penalties import with_penalties_of_engine, with_penalties_of_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
 from budgetline.model.stages import StagedModel
@@ -44,7 +45,7 @@ class Fitted(NamedTuple):
 
     ``alpha`` is the ridge constant, chosen or given. ``doubt`` estimates the relative error of the coefficients. It is
     zero if the data were available, so that the coefficients are as accurate as the data allow. ``learned`` are further
-    fitted attributes of the estimator, by name.
+    fitted attributes of the estimator, by name. ``penalties`` (J,) were subtracted from the gains of the groups.
     """
 
     stages: StagedModel
@@ -53,6 +54,7 @@ class Fitted(NamedTuple):
     moments: Moments | None = None
     doubt: float = 0.0
     learned: Mapping[str, object] = MappingProxyType({})
+    penalties: Float | None = None
 
 
 class Fold(NamedTuple):
@@ -88,6 +90,10 @@ class Training(Protocol):
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Learn the sequence and the model of every prefix."""
+        ...
+
+    def fixed(self, cv: object) -> object:
+        """Return a description of folds that gives the same folds every time; ``cv`` may draw them at random."""
         ...
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
@@ -132,19 +138,24 @@ class RowsTraining:
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where these suffice."""
         if isinstance(self.family, SquaredError):
-            stages, moments, alpha = fit_rows(self.rows, recipe, self.layout.names_read)
+            stages, moments, settled = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
-            return Fitted(stages, self.rows, alpha, moments)
+            return Fitted(stages, self.rows, settled.alpha, moments, penalties=settled.penalties)
         engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read, recipe.weights)
-        recipe = with_alpha_of_engine(recipe, engine, self.family)
-        return Fitted(fit_generalised(engine, recipe, self.family, self.tol), self.rows, recipe.alpha)
+        recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
+        stages = fit_generalised(engine, recipe, self.family, self.tol)
+        return Fitted(stages, self.rows, recipe.alpha, penalties=recipe.penalties)
+
+    def fixed(self, cv: object) -> list[Split]:
+        """Return the splits of ``check_cv``."""
+        labels = self.rows.Y if self.classes is None else codes_of(self.rows.Y)
+        splitter = check_cv(cv, labels, classifier=self.classes is not None)
+        return list(splitter.split(np.zeros((self.rows.n_rows, 1)), labels))
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
         rows, exponent = self.rows.rescaled()
-        labels = None if self.classes is None else codes_of(rows.Y)
-        splitter = check_cv(cv, rows.Y if labels is None else labels, classifier=labels is not None)
-        splits = list(splitter.split(np.zeros((rows.n_rows, 1)), rows.Y if labels is None else labels))
+        splits = self.fixed(cv)
         if not isinstance(self.family, SquaredError):
             standardised_columns(rows, self.layout.names_read)  # refuse an X that is not finite before any fold
         self._check_classes(rows, splits)
@@ -215,16 +226,20 @@ class MomentsTraining:
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the sum of the moments."""
         total = self.total
-        recipe = with_alpha_of_moments(recipe, total)
+        recipe = with_penalties_of_moments(with_alpha_of_moments(recipe, total), total)
         stages, doubt = fit_moments(total, recipe)
         if self.by_rows is not None and doubt > total.eps**0.5:
             return self.by_rows().training.fit(recipe)
-        return Fitted(stages, total, recipe.alpha, total, doubt, self.learned)
+        return Fitted(stages, total, recipe.alpha, total, doubt, self.learned, recipe.penalties)
 
     @property
     def learned(self) -> dict[str, object]:
         """What a fit keeps besides the model: the number of passes."""
         return {} if self.n_passes is None else {"n_passes_": self.n_passes}
+
+    def fixed(self, cv: object) -> object:
+        """Return cv: the parts are the folds."""
+        return cv
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Hold out one part after another."""
@@ -271,9 +286,13 @@ class SourceTraining:
             mass = np.array([1 - y_mean[0], y_mean[0]]) if self.classes.size == 2 else y_mean
             _check_mass(mass, self.classes, self.fold[1])
         engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes, recipe.weights)
-        recipe = with_alpha_of_engine(recipe, engine, self.family)
+        recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
         stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=self.fold is None)
-        return Fitted(stages, found, recipe.alpha, learned={"n_passes_": self.passes.count})
+        return Fitted(stages, found, recipe.alpha, None, 0.0, {"n_passes_": self.passes.count}, recipe.penalties)
+
+    def fixed(self, cv: object) -> object:
+        """Return cv, a number of folds: the values of a row decide on its fold."""
+        return cv
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Assign the rows to folds by a hash of their values."""

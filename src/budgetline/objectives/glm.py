@@ -77,6 +77,8 @@ class GeneralisedLinear:
     alpha, tol : float
         Ridge constant, and the largest entry of the gradient at which a stage counts as fitted.
     rule : str
+    penalties : array of shape (J,), optional
+        What is subtracted from gains before they are compared: ``fr`` looks for the candidates that can win.
 
     Attributes
     ----------
@@ -86,8 +88,18 @@ class GeneralisedLinear:
         θ of every stage, for the first of the chosen columns.
     """
 
-    def __init__(self, engine: Engine, sizes: Ints, level: Float, alpha: float, tol: float, rule: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        sizes: Ints,
+        level: Float,
+        alpha: float,
+        tol: float,
+        rule: str,
+        penalties: Float | None = None,
+    ) -> None:
         self._engine, self._sizes, self._tol, self._rule_name = engine, sizes, tol, rule
+        self._penalties = np.zeros(sizes.size) if penalties is None else penalties
         self._starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
         alone, theta = np.zeros(1, dtype=np.intp), level[None]
         self.null = minimise(engine, Fit.at(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
@@ -195,26 +207,29 @@ class GeneralisedLinear:
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol, hopeless)
 
-    def _loses(self, best: tuple[float, float, float], cost: float, risk: float) -> bool:
-        """Return whether a risk is not low enough for the best gain per cost."""
-        return rate(self._fit.risk - risk, cost) < best
-
     def _exact(self, one_step: Float, allowed: Mask, prices: Float) -> Float:
         """Return exact gains of the candidates that can win, and one-step gains of the others."""
-        candidates = np.flatnonzero(allowed & (prices == 0) if np.any(prices[allowed] == 0) else allowed)
+        penalties, free = self._penalties, allowed & (prices == 0) & (one_step >= self._penalties)
+        candidates = np.flatnonzero(free if free.any() else allowed)
         costs = np.where(prices > 0, prices, 1.0)
         work = candidates.size * self._engine.n_rows * self._fit.columns.size
         screen = np.inf if work <= AFFORDABLE else SCREEN
         gains = one_step.copy()
         best = rate(0.0, 1.0)
-        for g in candidates[Rates.of(one_step[candidates], costs[candidates]).order()].tolist():
-            if one_step[g] == 0 or rate(screen * float(one_step[g]), float(costs[g])) < best:
-                break
-            lost = partial(self._loses, best, float(costs[g]))
-            fit = self._refit([g], self._fit, lost)
+
+        def loses(g: int, gain: float) -> bool:
+            return rate(gain - float(penalties[g]), float(costs[g])) < best
+
+        def lost(g: int, risk: float) -> bool:
+            return loses(g, self._fit.risk - risk)
+
+        for g in candidates[Rates.of((one_step - penalties)[candidates], costs[candidates]).order()].tolist():
+            if one_step[g] == 0 or loses(g, screen * float(one_step[g])):
+                continue
+            fit = self._refit([g], self._fit, partial(lost, g))
             gains[g] = self._fit.risk - fit.risk
-            if not self._loses(best, float(costs[g]), fit.risk):
-                self._refits[g], best = fit, rate(float(gains[g]), float(costs[g]))
+            if not loses(g, float(gains[g])):
+                self._refits[g], best = fit, rate(float(gains[g] - penalties[g]), float(costs[g]))
         return gains
 
     def _one_step(self) -> Float:

@@ -11,7 +11,8 @@ from budgetline.files import PathName, encode, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality import Plan
-from budgetline.persistence.model_record import ESTIMATORS, Model, ModelRecord, estimator_of, record_of_model
+from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, record_of_model
+from budgetline.persistence.model_record import ModelRecord
 
 KIND = "model"
 

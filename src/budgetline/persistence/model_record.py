@@ -1,4 +1,4 @@
-"""What a file holds of a model: everything that does not follow from the rest; from models to records and back.
+"""What a file holds of a model: everything that does not follow from the rest.
 
 Costs and columns of the sequence follow from the groups and the order. Coefficients are those of the columns of the
 sequence, in its order.
@@ -6,49 +6,19 @@ sequence, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.baselines import GroupLassoPath
 from budgetline.codec import AtLeast, Shape, arrays_of
-from budgetline.encoding.table import TableEncoding
-from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
-from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
-from budgetline.groups import Layout
-from budgetline.groups.record import StoredGroups, check_order
-from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel
-from budgetline.model.recalibration import Recalibration
-from budgetline.model.stages import StagedModel
-from budgetline.model.subsets import LinearSubset, QuadraticSubset
-from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
-from budgetline.objectives.glm import Expansion
-from budgetline.persistence.encoding_record import ColumnRecord, EncodingArrays, encoding_of, parts_of
-from budgetline.persistence.settings import Setting, from_plain, to_plain
-from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
+from budgetline.groups.record import StoredGroups
+from budgetline.persistence.encoding_record import ColumnRecord
+from budgetline.persistence.settings import Setting
 
-Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath
-"""What a file holds."""
-ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
-DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-LATER_SETTINGS = {name: {"encoding"} for name in ESTIMATORS} | {
-    "AnytimeRegressorCV": {"encoding", "loss", "tol"},
-    "GroupLassoPath": {"encoding", "max_groups"},
-}
-"""Settings that files of version 0.1 do not have; their defaults are what that version did."""
-SEARCH = ("alpha", "cv_scores")
-PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
-LEARNED = (*SEARCH, "n_passes", *PATH)
-"""Fitted attributes that only some estimators have, without their underscore."""
 SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
@@ -104,6 +74,8 @@ class ModelRecord:
     moments: Annotated[Bytes | None, Shape("*")] = None
     fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
     cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
+    correction_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
+    group_penalties: Annotated[Float | None, Shape("*"), AtLeast(0)] = None
     lambdas: Annotated[Float | None, Shape("lambdas")] = None
     path_coef: Annotated[Float | None, Shape("lambdas targets read")] = None
     path_intercept: Annotated[Float | None, Shape("lambdas targets")] = None
@@ -131,270 +103,3 @@ class ModelRecord:
         columns = self.mean.size if self.encoding else self.n_features
         unfolded: int = 8 * columns * (P * (1 + stages + lambdas) + 2)
         return unfolded > max(SMALL, LARGEST_RATIO * self.stored_bytes)
-
-
-def record_of_model(model: AnytimeModel) -> ModelRecord:
-    """Return the record of a model; ``left_out`` names the settings that have no plain form."""
-    if isinstance(model.family, ConvexLoss):
-        raise TypeError("loss is a ConvexLoss: its functions cannot be saved, and predictions need them")
-    stages, sequence, read = model.stages, model.sequence, model.layout.read
-    settings, left_out = _settings_of(model)
-    encoding, arrays = parts_of(model.encoding)
-    record = ModelRecord(
-        estimator=model.estimator,
-        version=_version(),
-        settings=settings,
-        left_out=left_out,
-        feature_groups=model.groups,
-        n_features=model.source.n_features,
-        feature_names=model.source.names,
-        target_shape=model.target_shape,
-        family=type(model.family).__name__,
-        null_value=sequence.null_value,
-        classes=model.classes,
-        order=sequence.order,
-        gains=sequence.gains,
-        coef=stages.coef_path[..., stages.columns],
-        intercept=stages.intercept_path,
-        null_intercept=stages.null_intercept,
-        mean=stages.mean[read],
-        scale=stages.scale[read],
-        encoding=encoding,
-        pairs=() if model.encoding is None else tuple(pair.columns for pair in model.encoding.pairs),
-        **vars(arrays),
-        **_subset_parts(stages),
-        **_learned_parts(model),
-    )
-    # where a few of very many columns are used, all are stored
-    return replace(record, coef=stages.coef_path) if record.unfolds_too_far else record
-
-
-def _settings_of(model: AnytimeModel) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the settings that have a plain form, and the names of those that have none."""
-    kept, left_out = {}, []
-    for name, value in model.settings.items():
-        try:
-            from_plain(to_plain(value), name)
-            kept[name] = value
-        except (TypeError, ValueError, RecursionError):
-            left_out.append(name)
-    if {"feature_groups", "costs"} & set(left_out):
-        # the groups as they were used say the same, and a later fit needs them
-        kept |= {"feature_groups": model.groups, "costs": None}
-    return kept, tuple(name for name in left_out if name not in kept)
-
-
-def _subset_parts(stages: StagedModel) -> dict[str, Any]:
-    """Return what predictions from any subset need."""
-    subset = stages.subset
-    if isinstance(subset, LinearSubset):
-        return {"subset": Expansions((), ()), "U": subset.U, "z": subset.z, "kept": subset.kept}
-    if not isinstance(subset, QuadraticSubset):
-        raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
-    around, sample = subset.expansions, subset.recalibration
-    # sums are taken in the order of memory: to the last bit, products depend on it
-    by_column = tuple(e.H.flags.f_contiguous and not e.H.flags.c_contiguous for e in around)
-    return {
-        "subset": Expansions(tuple(e.stage for e in around), by_column),
-        "H": tuple(e.H.T if turned else e.H for e, turned in zip(around, by_column, strict=True)),
-        "theta": tuple(e.theta for e in around),
-        "gradient": tuple(e.gradient for e in around),
-        "rows": None if sample is None else sample.rows,
-        "row_weight": None if sample is None else sample.weight,
-    }
-
-
-def _learned_parts(model: AnytimeModel) -> dict[str, Any]:
-    """Return what only some estimators have: moments, what a search found, the path of the lasso."""
-    found = {name.removesuffix("_"): value for name, value in model.learned.items()}
-    parts = {name: found.pop(name, None) for name in LEARNED}
-    folds = found.pop("fold_moments", ())
-    if found:
-        raise TypeError(f"{min(found)}_ of {model.estimator} cannot be saved: it is not known here")
-    if parts["path_coef"] is not None:
-        L, P = parts["lambdas"].size, model.n_targets
-        parts["path_coef"] = parts["path_coef"][..., model.layout.read].reshape(L, P, -1)
-        parts["path_intercept"] = parts["path_intercept"].reshape(L, P)
-    raw = [None if m is None else np.frombuffer(m.to_bytes(), dtype=np.uint8) for m in (model.moments, *folds)]
-    return parts | {"moments": raw[0], "fold_moments": tuple(raw[1:])}
-
-
-def _version() -> str:
-    try:
-        return version("budgetline")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
-
-
-def estimator_of(record: ModelRecord) -> Model:
-    """Return the fitted estimator; raise a ValueError if the parts of the record do not fit together."""
-    name = record.estimator
-    if name not in ESTIMATORS:
-        raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
-    defaults = DEFAULTS[name]
-    given, left_out = set(record.settings), set(record.left_out)
-    missing = set(defaults) - given - left_out - LATER_SETTINGS.get(name, set())
-    if missing or given & left_out or not given | left_out <= set(defaults):
-        raise ValueError(f"the settings are not those of {name}")
-    settings = defaults | record.settings
-    encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
-    layout = _source(record) if encoding is None else encoding.layout
-    total, *folds = _moments(record, layout, family) or (None,)
-    learned = _learned(record, layout, _chosen_by(settings, encoding))
-    learned |= {"fold_moments_": tuple(folds)} if folds else {}
-    fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
-    alpha = float(fixed) if record.alpha is None else record.alpha
-    stages, shape, classes = _stages(record, layout, family, alpha), record.target_shape, record.classes
-    model = AnytimeModel(layout, stages, family, shape, alpha, classes, total, name, settings, learned, encoding)
-    return cast(Model, ESTIMATORS[name].from_model(model))
-
-
-def _encoding(record: ModelRecord) -> TableEncoding | None:
-    """Return the encoding, if there is one."""
-    arrays = EncodingArrays(*(getattr(record, f.name) for f in fields(EncodingArrays)))
-    if record.encoding:
-        return encoding_of(record.encoding, record.pairs, arrays, _source(record))
-    if record.pairs or any(vars(arrays).values()):
-        raise ValueError("encoding is missing, of which pairs, knots, pieces and penalties are parts")
-    return None
-
-
-def _source(record: ModelRecord) -> Layout:
-    """Find the groups among the columns; refuse numbers of columns that nothing in the file accounts for."""
-    groups, D, names = record.feature_groups, record.n_features, record.feature_names
-    if names is not None and len(names) != D:
-        raise ValueError(f"feature_names has {len(names)} entries, n_features is {D}")
-    if record.unfolds_too_far:
-        raise ValueError(f"{D} features are too many for arrays of {record.stored_bytes} bytes")
-    n_columns = sum(map(len, groups.columns))
-    if n_columns > D or (groups.remainder == "error" and n_columns < D):
-        raise ValueError(f"the groups have {n_columns} columns, n_features is {D}")
-    check_order(record.order, groups)
-    return groups.resolve(names, D)
-
-
-def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
-    """Return the family of the loss, if estimator, classes and targets can have it."""
-    P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
-    if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
-        raise ValueError(f"target_shape {shape} does not match {P} targets")
-    if issubclass(ESTIMATORS[record.estimator], AnytimeClassifier):
-        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not 2 <= labels.size == len(set(labels.tolist())):
-            raise ValueError("classes is not an array of two or more different labels")
-        if shape != (() if labels.size == 2 else (labels.size,)):
-            raise ValueError(f"{labels.size} classes do not match target_shape {shape}")
-        if record.stored_bytes < 8 * (labels.size - 2) ** 2:  # a family is a matrix of them
-            raise ValueError(f"{labels.size} classes are too many for the arrays")
-        family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
-    elif labels is not None:
-        raise ValueError(f"classes are not for {record.estimator}")
-    else:
-        known = {type(make()).__name__: make for make in LOSSES.values()} if takes_loss and not shape else {}
-        family = known.get(record.family, SquaredError)()
-    if type(family).__name__ != record.family:
-        raise ValueError(f"family {shown(record.family)} does not match {record.estimator} and its targets")
-    return family
-
-
-def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -> StagedModel:
-    groups, order, read = layout.groups, record.order.tolist(), layout.read
-    if record.mean.size != read.size or not np.all(record.scale > 0):
-        raise ValueError(f"mean and scale must have {read.size} entries, those of scale positive")
-    columns = np.concatenate([np.empty(0, dtype=np.intp), *(layout.position[g] for g in order)])
-    ends = np.cumsum([layout.columns[g].size for g in order], dtype=np.intp)
-    coef = np.zeros((*record.intercept.shape, read.size))
-    if record.coef.shape[-1] == columns.size:
-        coef[..., columns] = record.coef
-    elif record.coef.shape[-1] == layout.n_features:
-        coef[...] = record.coef[..., read]
-    else:
-        raise ValueError(f"coef has {record.coef.shape[-1]} columns, the sequence {columns.size}")
-    names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
-    sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
-    intercept, null_intercept = record.intercept.copy(), record.null_intercept.copy()
-    subset = (_quadratic if record.U is None else _linear)(record, columns.size, family, alpha)
-    parts = (coef, intercept, null_intercept, columns, ends)
-    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
-    return found.embedded(read, layout.n_features)
-
-
-def _linear(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> LinearSubset:
-    U, z, kept = record.U, record.z, record.kept
-    quadratic = record.H or record.subset != Expansions((), ()) or not isinstance(family, SquaredError)
-    if U is None or z is None or kept is None or quadratic or record.rows is not None:
-        raise ValueError("U, z and kept go together, with squared error and without H and subset")
-    if kept.size != n_columns or kept.sum() != len(U):
-        raise ValueError(f"U and kept do not belong to the {n_columns} columns of the sequence")
-    return LinearSubset(U, z, kept, record.null_intercept)
-
-
-def _quadratic(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> QuadraticSubset:
-    stages, turned = record.subset.stages, record.subset.by_column
-    if not stages or stages[-1] != record.order.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
-        raise ValueError("U is missing, or the stages of subset do not increase to the last one")
-    same = len(turned) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages)
-    if not same or record.z is not None or record.kept is not None:
-        raise ValueError("subset, H, theta and gradient must be of the same stages, without z and kept")
-    n_scores = record.null_intercept.size - isinstance(family, Softmax)
-    if len(record.theta[0]) != n_scores * (1 + n_columns):
-        raise ValueError(f"H, theta and gradient do not belong to the {n_columns} columns of the sequence")
-    for k, H in enumerate(record.H):
-        with np.errstate(all="ignore"):
-            diagonal = np.diag(H)
-            if np.any(diagonal < 0) or np.any(np.abs(H - H.T) > 1e-6 * diagonal.max(initial=0.0)):
-                raise ValueError(f"H{k} is not the second derivative of a convex function")
-    matrices = (H.T if by_column else H for H, by_column in zip(record.H, turned, strict=True))
-    around = tuple(map(Expansion, stages, matrices, record.theta, record.gradient))
-    return QuadraticSubset(around, n_scores, family, _recalibration(record, n_columns, family, alpha))
-
-
-def _recalibration(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> Recalibration | None:
-    """Return the sample of rows of a classifier; files of version 0.1 have none."""
-    rows, weight = record.rows, record.row_weight
-    if rows is None and weight is None:
-        return None
-    if rows is None or weight is None or family.loss != "log_loss" or rows.shape[1] != n_columns:
-        raise ValueError(f"rows and row_weight are not those of a classifier with {n_columns} columns in its sequence")
-    if np.any(weight < 0) or abs(weight.sum() - 1) > 1e-6:
-        raise ValueError("row_weight must not be negative and must sum to one")
-    return Recalibration(rows, weight, alpha)
-
-
-def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None) -> tuple[str, ...]:
-    """Return the parts that an estimator with these settings has because it chooses alpha."""
-    if "alphas" in settings:
-        return SEARCH
-    auto = settings["alpha"] == "auto" or (settings["alpha"] is None and encoding is not None)
-    return SEARCH[:1] if auto else ()
-
-
-def _learned(record: ModelRecord, layout: Layout, chosen: tuple[str, ...]) -> dict[str, Any]:
-    """Return what only some estimators have."""
-    found = {part: value for part in LEARNED if (value := getattr(record, part)) is not None}
-    wanted = {*chosen, *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
-    if wrong := sorted(wanted ^ (set(found) - {"n_passes"})):
-        raise ValueError(f"{wrong[0]} is {'missing for' if wrong[0] in wanted else 'not for'} {record.estimator}")
-    found = {part: value.copy() if isinstance(value, np.ndarray) else value for part, value in found.items()}
-    if record.lambdas is not None:
-        if found["entry_lambdas"].size != len(layout.groups):
-            raise ValueError("entry_lambdas must have one entry per group")
-        coef = np.zeros((*found["path_intercept"].shape, layout.n_features))
-        coef[..., layout.read] = record.path_coef
-        single = 0 if not record.target_shape else slice(None)
-        found |= {"path_coef": coef[:, single], "path_intercept": found["path_intercept"][:, single]}
-    return {f"{part}_": value for part, value in found.items()}
-
-
-def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moments]:
-    """Return the moments of all rows, then those of folds, if there are any."""
-    stored = [raw for raw in (record.moments, *record.fold_moments) if raw is not None]
-    if stored and (record.moments is None or not isinstance(family, SquaredError)):
-        raise ValueError(f"moments are missing beside fold_moments, or not for family {record.family}")
-    if record.fold_moments and record.cv_scores is None:
-        raise ValueError(f"fold_moments are not for {record.estimator}")
-    found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]
-    for part in found:
-        known = part.feature_names in (None, layout.names_read) and part.n_features == layout.read.size
-        if not known or part.target_shape != record.target_shape:
-            raise ValueError("moments are of other columns or targets than the model")
-    return found

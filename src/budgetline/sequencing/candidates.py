@@ -106,7 +106,9 @@ def _ranked(members: Positions, scores: Float, costs: Float) -> list[int]:
 
 
 def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool, slack: float = 0.0) -> int:
-    """Return the allowed group with the highest score per cost; free ones first, ties to the cheaper, then lower id.
+    """Return the allowed group with the highest score per cost; ties go to the cheaper, then to the lower id.
+
+    Free groups come first, unless their score is negative: then they come last.
 
     Costs that differ by no more than ``slack``, relatively, count as equal when a tie is broken.
     """
@@ -117,7 +119,7 @@ def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bo
 def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> Positions:
     """Return the allowed groups that tie for the highest score per cost; if some are free, for their highest score."""
     candidates = np.flatnonzero(allowed)
-    free = costs[candidates] <= 0
+    free = (costs[candidates] <= 0) & ~(scores[candidates] < 0)
     if cost_sensitive and not free.any():
         rates = Rates.of(scores[candidates], costs[candidates]).relative()
     else:

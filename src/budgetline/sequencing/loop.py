@@ -68,26 +68,37 @@ class Limits:
 
 
 def greedy_order(
-    objective: Objective, prices: Prices, schedule: Schedule, limits: Limits, *, cost_sensitive: bool = True
+    objective: Objective,
+    prices: Prices,
+    schedule: Schedule,
+    limits: Limits,
+    *,
+    cost_sensitive: bool = True,
+    start: Iterable[int] = (),
 ) -> tuple[Positions, Float]:
     """Choose groups one after another, each time the group with the highest score per current cost.
+
+    The groups of ``start``, with those that they require, come before all others, whatever the schedule and whatever
+    they gain.
 
     Where costs are shared or groups require others, several groups may be chosen at once (``candidates``); they are
     then bought one after another, the highest score per cost first. Returns the order, in which no group comes before
     one that it requires, and the gains, both of shape (stages,).
     """
-    loop = _Loop(objective, prices, schedule, limits, cost_sensitive)
+    loop, first = _Loop(objective, prices, schedule, limits, cost_sensitive), prices.closure(start)
+    _check_start(first, prices, limits)
     while loop.left > 0:
         # 1. which groups may come next
         costs = loop.costs()
         fits = loop.fitting(costs)
         if not fits.any():
             break
-        allowed = schedule.allowed(costs, fits, loop.spent)
+        starting = fits & first
+        allowed = starting if starting.any() else schedule.allowed(costs, fits, loop.spent)
         if not allowed.any():
             break
         # 2. stop if no remaining group gains enough
-        if limits.min_gain > 0:
+        if limits.min_gain > 0 and not starting.any():
             enough = limits.min_gain * objective.null_value
             if enough <= 0 or objective.gains()[fits].max() < enough:
                 break
@@ -97,6 +108,15 @@ def greedy_order(
         else:
             loop.take_all(loop.best_candidate(allowed, fits, costs))
     return np.array(loop.order, dtype=np.intp), np.array(loop.gains, dtype=np.float64)
+
+
+def _check_start(first: Mask, prices: Prices, limits: Limits) -> None:
+    """Raise an error if the groups that come first do not fit the limits."""
+    cost, count = prices.cost(first), int(first.sum())
+    if limits.max_cost is not None and cost > limits.max_cost * (1 + SLACK):
+        raise ValueError(f"the groups of start cost {cost:.6g}, more than max_cost={shown(limits.max_cost)}")
+    if limits.max_groups is not None and count > limits.max_groups:
+        raise ValueError(f"start has {count} groups, with those that they require; max_groups is {limits.max_groups}")
 
 
 class _Loop:

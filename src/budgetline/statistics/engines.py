@@ -100,6 +100,10 @@ class Engine(Protocol):
     y_spread: float
 
     @property
+    def sample_size(self) -> float:
+        """The effective number of rows, (Σ w)² / Σ w²."""
+
+    @property
     def saturated(self) -> float:
         """The risk of the saturated model; known once there is a point."""
 

@@ -55,6 +55,8 @@ class Moments:
     eps : float
         Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more if subtraction
         or weights near the smallest float64 have lost digits.
+    effective_samples : float or None
+        (Σ w_i)² / Σ w_i², the number of rows of equal weight that determine a mean as well; None: weights are equal.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Moments:
     target_shape: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
     eps: float = float(np.finfo(np.float64).eps)
+    effective_samples: Annotated[float | None, AtLeast(1)] = None
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any = None) -> Moments:
@@ -107,6 +110,11 @@ class Moments:
         """Number of features, D."""
         return self.mean.size - self.n_targets
 
+    @property
+    def sample_size(self) -> float:
+        """The effective number of samples, n_samples if all weights are equal."""
+        return float(self.n_samples) if self.effective_samples is None else self.effective_samples
+
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
             return NotImplemented
@@ -123,7 +131,8 @@ class Moments:
             )
         n_samples, eps = self.n_samples + other.n_samples, max(self.eps, other.eps)
         mean = rounded_sum(self.mean, self.mean_low + step * share)
-        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
+        effective = self._effective_with(other, n_samples, share)
+        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps, effective)
 
     def __radd__(self, other: object) -> Moments:
         """Return the moments themselves for 0, the start of ``sum``."""
@@ -151,7 +160,8 @@ class Moments:
         lost = np.max(total[~constant] / left[~constant], initial=self.weight / weight)
         eps = max(self.eps, other.eps) * float(lost)
         mean = rounded_sum(self.mean, self.mean_low - shift)
-        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps)
+        effective = self._effective_with(other, n_samples, -other.weight / weight)
+        return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps, effective)
 
     def scaled(self, exponent: int) -> Moments:
         """Return the moments with all weights times 2**exponent.
@@ -276,6 +286,14 @@ class Moments:
         spread = np.maximum(np.diag(Syy) + fitted, 0.0) / self.weight
         return np.asarray(spread + bias**2)
 
+    def _effective_with(self, other: Moments, n_samples: int, share: float) -> float | None:
+        """Return the effective number of samples if ``other``, a share of the weight of the result, joins or leaves."""
+        each, others = self.weight / self.n_samples, other.weight / other.n_samples
+        if self.effective_samples is None and other.effective_samples is None and each == others:
+            return None
+        squares = (1 - share) ** 2 / self.sample_size + np.sign(share) * share**2 / other.sample_size
+        return float(np.clip(1 / squares, 1.0, n_samples)) if squares > 0 else float(n_samples)
+
     def _check_compatible(self, other: Moments) -> None:
         if self.target_shape != other.target_shape or self.n_features != other.n_features:
             raise ValueError(
@@ -296,6 +314,8 @@ def _whole(found: Moments) -> Moments:
     shape, names = found.target_shape, found.feature_names
     if not (found.weight > 0 and found.eps > 0):
         raise ValueError("weight and eps must be positive")
+    if found.sample_size > found.n_samples:
+        raise ValueError(f"effective_samples is {found.sample_size:g}, more than n_samples, {found.n_samples}")
     if len(shape) > 1 or not all(0 < p <= found.mean.size for p in shape) or found.n_features < 0:
         raise ValueError(f"target_shape {shape} does not match mean, which has {found.mean.size} entries")
     if names is not None and len(names) != found.n_features:
@@ -325,7 +345,8 @@ def moments_of(
     raise_too_small(rows, np.diag(scatter) / rows.total_weight, rows.labels(names))
     eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
     labels = tuple(names) if names else None
-    found = Moments(n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, labels, eps)
+    size = rows.effective_size
+    found = Moments(n_samples, rows.total_weight, mean, mean_low, scatter, target_shape, labels, eps, size)
     return found.scaled(exponent) if exponent else found
 
 

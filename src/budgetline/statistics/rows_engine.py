@@ -83,6 +83,11 @@ class RowsEngine:
         return cls(A, loss.internal(rows.Y), order, loss)
 
     @property
+    def sample_size(self) -> float:
+        """The effective number of rows, (Σ w)² / Σ w²."""
+        return float(self.weight.sum() ** 2 / (self.weight @ self.weight))
+
+    @property
     def saturated(self) -> float:
         """The risk of the saturated model."""
         return float(self.weight @ self.loss.saturated(self.targets.T))

@@ -166,7 +166,7 @@ class SourceEngine:
         weights: Float | None = None,
     ) -> None:
         self._total, self._moments, self._order, self._loss, self._classes = total, moments, order, loss, classes
-        self.n_rows, self.saturated = moments.n_samples, float("nan")
+        self.n_rows, self.sample_size, self.saturated = moments.n_samples, moments.sample_size, float("nan")
         self.x_mean, self.x_scale, mean = moments.standardisation(weights)
         loss.check(mean[None], np.ones(1))
         self.y_mean = loss.internal(mean[None])[0]
