@@ -28,7 +28,7 @@ from budgetline.objectives.glm import Expansion
 from budgetline.objectives.gram import Gram
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.plan import Plan
-from budgetline.optimality.quadratic import Quadratic, sizes_of
+from budgetline.optimality.quadratic import Quadratic, design_groups, sizes_of
 from budgetline.optimality.search import filled
 from budgetline.optimality.sets import best_sets
 from budgetline.progress import Progress
@@ -162,4 +162,4 @@ def _of_stages(model: AnytimeModel, C: Float, b: Float, Q: int) -> Quadratic:
     whole[np.ix_(at, at)], right[at] = C, b
     gram = Gram(whole, right, np.array([2 * model.sequence.null_value]))
     weights = None if model.weights is None or Q > 1 else model.weights[np.concatenate(known)]
-    return Quadratic(gram, sizes, model.groups, model.alpha, weights)
+    return Quadratic(gram, sizes, design_groups(model), model.alpha, weights)
