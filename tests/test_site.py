@@ -17,6 +17,7 @@ SPECIAL = (
     "evaluation.plateau",
     "evaluation.with_positive",
     "objectives.ConvexLoss",
+    "optimality.NextGroups",
     "runtime.EarlyExit",
     "sequencing.Doubling",
     "sequencing.GroupSequence",

@@ -854,7 +854,20 @@ def test_the_options_are_those_of_the_library(option, names, run, done):
 # -- as a process --------------------------------------------------------------------------------------------------
 
 
-COMMANDS = ["demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "certify", "export", "profile"]
+COMMANDS = [
+    "demo",
+    "groups",
+    "fit",
+    "show",
+    "curve",
+    "compare",
+    "predict",
+    "next",
+    "report",
+    "certify",
+    "export",
+    "profile",
+]
 
 
 def test_python_m_budgetline(process):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain
@@ -212,13 +212,19 @@ def export(
     printer.document({"written": str(output), **names})
 
 
+def names_in(given: Iterable[str] | None, known: Collection[str]) -> list[str]:
+    """Return the names that an option lists; the name of a group may itself hold commas."""
+    found = list[str]()
+    for text in given or ():
+        found += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
+    return found
+
+
 def _choose(
     model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
 ) -> tuple[LinearModel, list[str]]:
-    """Return the model that the options ask for, and its groups; the name of a group may itself hold commas."""
-    known, wanted = model.groups.names, list[str]()
-    for text in available or ():
-        wanted += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
+    """Return the model that the options ask for, and its groups."""
+    wanted = names_in(available, model.groups.names)
     with refusing():
         chosen = model.stages.choose(budget, stage, wanted if available else None)
     order = model.sequence

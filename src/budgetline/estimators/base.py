@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
@@ -41,7 +41,8 @@ from budgetline.model.ridge_choice import warn_if_overfitted
 from budgetline.model.stages import Available
 from budgetline.model.training import Fitted, RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
-from budgetline.optimality import Certificate, certify
+from budgetline.optimality import Certificate, NextGroups, certify
+from budgetline.optimality.next_groups import next_groups
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
@@ -107,6 +108,40 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
+
+    def next_groups(
+        self, available: Collection[str] = (), *, budget: float | None = None, X: object = None, sample: object = None
+    ) -> NextGroups:
+        """Rank what to buy next, from any groups already at hand: by gain per cost, what is free first.
+
+        For squared error the gains are exact, on the training data. For other losses they are approximate: a classifier
+        that keeps training rows compares, on these, the models that would answer; without rows the quadratic model
+        behind such answers is used, whose gains are mostly too small, though in about the right order. Groups are
+        judged one by one, each with the groups that it requires: two that share a cost may be worth more together.
+
+        Parameters
+        ----------
+        available : collection of group names
+            What is at hand, in or out of order. What these groups require counts as at hand, too.
+        budget : float, optional
+            Leave out what costs more than this now.
+        X : table of shape (n, D), optional
+            For classifiers, rows of which the available groups are known: rank by the chance that the purchase changes
+            the decision, per cost; what cannot change it follows, by gain. The chance is estimated as in
+            :class:`budgetline.runtime.EarlyExit`, for one purchase; of several rows it is the mean, the share of
+            decisions that are expected to change.
+        sample : table of shape (m, D), optional
+            For classifiers that keep no training rows, such as one from a file: rows with all columns, from which
+            gains and chances are learned. At most 2,000 are used.
+
+        Returns
+        -------
+        NextGroups
+            A table with ``groups``, ``along``, ``costs``, ``gains``, ``chances`` and ``to_frame()``. Groups that the
+            sequence does not hold are in it only if the model has moments.
+        """
+        check_is_fitted(self)
+        return next_groups(self.model_, available, budget=budget, X=X, sample=sample)
 
     def effects(self, *, stage: int | None = None, budget: float | None = None) -> Effects:
         """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
