@@ -79,7 +79,7 @@ def sampled_gains(
     stages, order, subset = model.stages, model.sequence.order, model.stages.subset
     assert isinstance(subset, QuadraticSubset)
     around = subset.expansion(chosen[order], np.diff(stages.column_ends, prepend=0))
-    risk = _Risk.around(around, subset, model.alpha, sample)
+    risk = SampledRisk.around(around, subset, model.alpha, sample)
     models = stages.of_patterns(np.array([chosen[order], *(chosen[order] | np.isin(order, A) for A in added)]))
     before, reached = risk.of(*stages.standardised(next(models)))
     gains, chances = list[float](), list[Float]()
@@ -89,6 +89,30 @@ def sampled_gains(
         if now is not None:
             chances.append(ScoreChange.learn(reached, scores).changed(now) / len(scores))
     return np.array(gains), None if now is None else np.array(chances).reshape(len(gains), len(now))
+
+
+def estimated_value(model: AnytimeModel, steps: Mask) -> float:
+    """Return F of the groups at these steps of the sequence of a loss other than squared error, a mask (stages,).
+
+    Prefixes of the sequence are exact. Others are compared with the stage from which they are answered: on the sample
+    of rows, if the model keeps one, otherwise by the quadratic model.
+    """
+    values, count, stages = np.append(0.0, np.cumsum(model.sequence.gains)), int(steps.sum()), model.stages
+    if steps[:count].all():
+        return float(values[count])
+    subset, widths = stages.subset, np.diff(stages.column_ends, prepend=0)
+    assert isinstance(subset, QuadraticSubset)
+    kept = subset.recalibration
+    if kept is None:
+        stage, change = subset.change(steps, widths)
+        return float(values[stage]) - change
+    around = subset.expansion(steps, widths)
+    risk = SampledRisk.around(around, subset, model.alpha, Sample(kept.rows.astype(np.float64), kept.weight))
+    before, after = (
+        risk.of(risk.theta[1:].T, risk.theta[0])[0],
+        risk.of(*stages.standardised(stages.of_steps(steps)))[0],
+    )
+    return float(values[around.stage]) - (after - before)
 
 
 def known_groups(model: AnytimeModel) -> Mask:
@@ -122,7 +146,7 @@ def _quadratic(model: AnytimeModel, subset: QuadraticSubset, chosen: Mask) -> _P
 
 
 @dataclass(frozen=True, eq=False)
-class _Risk:
+class SampledRisk:
     """The risk of any model, but for a constant, around a fitted stage."""
 
     subset: QuadraticSubset
@@ -133,7 +157,7 @@ class _Risk:
     gradient: Float
 
     @classmethod
-    def around(cls, stage: Expansion, subset: QuadraticSubset, alpha: float, sample: Sample) -> _Risk:
+    def around(cls, stage: Expansion, subset: QuadraticSubset, alpha: float, sample: Sample) -> SampledRisk:
         """Take the predictions at a stage for the targets."""
         theta, gradient = (
             subset.family.external(part.reshape(-1, subset.n_scores)) for part in (stage.theta, stage.gradient)

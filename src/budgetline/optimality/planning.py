@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -27,8 +28,9 @@ from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.glm import Expansion
 from budgetline.objectives.gram import Gram
 from budgetline.optimality.conditions import Conditions
+from budgetline.optimality.gains import estimated_value
 from budgetline.optimality.plan import Plan
-from budgetline.optimality.quadratic import Quadratic, sizes_of
+from budgetline.optimality.quadratic import Quadratic, design_groups, sizes_of
 from budgetline.optimality.search import filled
 from budgetline.optimality.sets import best_sets
 from budgetline.progress import Progress
@@ -109,7 +111,7 @@ def _plan(model: AnytimeModel, about: Conditions, chosen: Mask, refit: Refit | N
     """Return the plan of a set, fitted if there are data."""
     steps = chosen[model.sequence.order]
     groups = tuple(np.array(model.sequence.groups, dtype=object)[steps].tolist())
-    own = planned_approximately(model, steps) if refit is None else refit(groups)
+    own = refit(groups) if refit is not None else planned_approximately(model, steps, partial(estimated_value, model))
     explained = _explained(own)
     lost = 0.0 if model.penalties is None else float(model.penalties[chosen].sum()) / (own.sequence.null_value or 1.0)
     exact = refit is not None or bool(steps[: len(groups)].all())  # prefixes of the sequence have been fitted
@@ -162,4 +164,4 @@ def _of_stages(model: AnytimeModel, C: Float, b: Float, Q: int) -> Quadratic:
     whole[np.ix_(at, at)], right[at] = C, b
     gram = Gram(whole, right, np.array([2 * model.sequence.null_value]))
     weights = None if model.weights is None or Q > 1 else model.weights[np.concatenate(known)]
-    return Quadratic(gram, sizes, model.groups, model.alpha, weights)
+    return Quadratic(gram, sizes, design_groups(model), model.alpha, weights)

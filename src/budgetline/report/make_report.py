@@ -25,6 +25,7 @@ from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality import Certificate
 from budgetline.optimality.certificate import SHOWN
+from budgetline.optimality.quadratic import design_groups
 from budgetline.progress import Progress
 from budgetline.report import content
 from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING
@@ -284,10 +285,11 @@ def check_certificate(certificate: object, model: AnytimeModel) -> None:
     """Raise an error unless a certificate is about the sequence of a model."""
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {shown(certificate)}")
-    theirs, ours, null_value = certificate.feature_groups, model.groups, model.sequence.null_value
+    theirs, ours, null_value = certificate.feature_groups, design_groups(model), model.sequence.null_value
     shared = (theirs.shared, theirs.requires) != (ours.shared, ours.requires)
     differences = {
         f"is about sets {certificate.condition} only": bool(certificate.condition),
+        "is about what groups explain less a correction": certificate.penalties is not None,
         "has other groups": theirs.names != ours.names or theirs.columns != ours.columns,
         "has other costs": shared or not np.array_equal(theirs.costs, ours.costs),
         "has another order": not np.array_equal(certificate.order, model.sequence.order),
