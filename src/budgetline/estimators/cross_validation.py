@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import product
 from operator import add
 from typing import Any, ClassVar
 
@@ -49,19 +51,23 @@ class ChoosesAlpha(AnytimeEstimator):
         if alphas.ndim != 1 or np.any(alphas < 0):
             raise ValueError(f"alphas must be numbers ≥ 0, got {shown(self.alphas)}")
         recipes = [replace(recipe, alpha=float(alpha)) for alpha in alphas]
-        folds = training.folds(recipe, self.cv)
-
-        def tried(fold: Fold) -> tuple[list[float], Moments | None]:
-            return [held_out_score(recipe, fold) for recipe in recipes], fold.held
-
-        # small folds keep one thread each busy; the threads of larger ones share their rows
-        scores, held = zip(*(map_in_threads(tried, list(folds)) if training.small else map(tried, folds)), strict=True)
-        table = np.array(scores).T
+        table, held = held_out_scores(training, self.cv, recipes)
         best = choose_alpha(alphas, table, self.one_standard_error)
         learned: dict[str, object] = {"alpha_": recipes[best].alpha, "cv_scores_": table}
         if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
             learned["fold_moments_"] = tuple(held)
         return recipes[best], learned
+
+
+def held_out_scores(training: Training, cv: object, recipes: list[Recipe]) -> tuple[Float, list[Moments | None]]:
+    """Return the scores (recipes, folds) of :func:`held_out_score`, and the moments of the held-out rows."""
+    folds: Iterable[Fold] = training.folds(recipes[0], cv)
+    if training.small:  # every fit keeps one thread busy; the threads of larger ones share their rows
+        folds = list(folds)
+        found = map_in_threads(lambda job: held_out_score(*job), list(product(recipes, folds)))
+        return np.reshape(found, (len(recipes), -1)), [fold.held for fold in folds]
+    tried = [([held_out_score(recipe, fold) for recipe in recipes], fold.held) for fold in folds]
+    return np.array([scores for scores, _ in tried]).T, [held for _, held in tried]
 
 
 def held_out_score(recipe: Recipe, fold: Fold) -> float:

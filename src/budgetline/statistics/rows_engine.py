@@ -20,8 +20,10 @@ from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
 """Memory for all columns is reserved at once if it takes at most this many bytes."""
-BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 512, 1 << 14
+BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
+PIECE = 512
+"""Rows whose left-out scores are computed at a time."""
 FEW_THREADS = 4
 """Up to this many threads do not hinder each other when they take short steps."""
 FEW = 64
@@ -148,8 +150,8 @@ class RowsEngine:
                 return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
 
         def of(s: slice) -> Float:  # a few rows of a block at a time: several scores take memory
-            block, starts = Z(s), range(s.start, s.stop, FEWEST_ROWS)
-            pieces = [slice(i, min(i + FEWEST_ROWS, s.stop)) for i in starts]
+            block, starts = Z(s), range(s.start, s.stop, PIECE)
+            pieces = [slice(i, min(i + PIECE, s.stop)) for i in starts]
             return sum((part(block[:, p.start - s.start : p.stop - s.start], p) for p in pieces), np.zeros(1))
 
         return float(sum_in_threads(lambda stripe: added(of, stripe), self.slices)[0])
