@@ -78,7 +78,7 @@ class _ModelSums:
     def curvature_range(self) -> tuple[float, float]:
         return self.lowest, self.highest
 
-    def complete(self, columns: Ints) -> _ModelSums:
+    def complete(self, columns: Ints, starts: Ints) -> _ModelSums:
         return self
 
     def near(self, columns: Ints, theta: Float) -> _ModelSums:
