@@ -14,10 +14,10 @@ from scipy import sparse
 from budgetline.arrays import Float
 from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
-from budgetline.statistics.curvature import Curvature
+from budgetline.statistics.curvature import Curvature, part_of, weighted_square
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.samples import RowSample, sample_of
-from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
+from budgetline.threads import STRIPES, added, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
 """Memory for all columns is reserved at once if it takes at most this many bytes."""
@@ -238,22 +238,6 @@ class RowsEngine:
         return np.asarray((products - np.outer(sums, A.mean[index])) / A.scale[index])
 
 
-def added(of: Blocks, stripe: list[slice]) -> Float:
-    """Return the sum over some slices."""
-    total = of(stripe[0])
-    for s in stripe[1:]:
-        total += of(s)
-    return total
-
-
-def weighted_square(Z: Float, weight: Float, positive: bool) -> Float:
-    """Return Z diag(weight) Z' for Z (k, m)."""
-    if not positive:
-        return np.asarray((Z * weight) @ Z.T)
-    Z = Z * np.sqrt(weight)  # BLAS multiplies a matrix by its own transpose faster
-    return np.asarray(Z @ Z.T)
-
-
 @dataclass(frozen=True)
 class _RowsPoint:
     """Scores η and residuals ω(y − ∇φ(η)) (Q, n), the risk, and minus the gradient (k, Q) for columns of the model."""
@@ -401,21 +385,9 @@ class _CompletePoint(_RowsPoint):
         return part_of(self.H, columns, columns, score) if has else super().hessian(columns, score)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
-        has = self._has(columns, others)
-        return part_of(self.H, columns, others) if has else super().cross(columns, others)
+        return part_of(self.H, columns, others) if self._has(columns, others) else super().cross(columns, others)
 
     def blocks(self, groups: Ints) -> Float:
         if not all(self._has(group, group) for group in groups):
             return super().blocks(groups)
         return np.array([part_of(self.H, group, group) for group in groups])
-
-    def complete(self, columns: Ints, starts: Ints) -> _CompletePoint:
-        return self
-
-
-def part_of(H: Float, columns: Ints, others: Ints | None, score: int | None = None) -> Float:
-    """Return the entries of H (1 + D, Q, 1 + D, Q) between columns and others, or all but the intercept, (kQ, mQ)."""
-    part = H[columns][:, :, slice(1, None) if others is None else others]
-    if score is not None:
-        return part[:, score, :, score].copy()
-    return part.reshape(columns.size * H.shape[1], -1)

@@ -15,10 +15,11 @@ import numpy as np
 from budgetline.arrays import Array, Float
 from budgetline.data.sources import Chunk
 from budgetline.statistics.columns import StandardisedColumns
+from budgetline.statistics.curvature import part_of
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
-from budgetline.statistics.rows_engine import RowsEngine, part_of
+from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.samples import ChunkSample, RowSample
 from budgetline.statistics.sums import Statistic
 
