@@ -70,6 +70,14 @@ def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice]) ->
     return total.value
 
 
+def added(of: Callable[[slice], Float], stripe: list[slice]) -> Float:
+    """Return the sum over the slices of a stripe."""
+    total = of(stripe[0])
+    for s in stripe[1:]:
+        total += of(s)
+    return total
+
+
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice]) -> None:
     """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use."""
     stripes = _stripes(slices)
