@@ -157,8 +157,7 @@ class RowsTraining:
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
-        rows, exponent = self.rows.rescaled()
-        splits = self.fixed(cv)
+        (rows, exponent), splits = self.rows.rescaled(), self.fixed(cv)
         if not isinstance(self.family, SquaredError):
             standardised_columns(rows, self.layout.names_read)  # refuse an X that is not finite before any fold
         self._check_classes(rows, splits)
