@@ -49,9 +49,10 @@ def plans_of(
     refit: Refit | None,
 ) -> tuple[Plan, ...]:
     """Return the plan for every budget; they share the time."""
+    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     amounts = [check_number("budget", budget, ge=0, finite=True) for budget in budgets]
     make = _exact_plans if model.squared_error else _approximate_plans
-    return make(model, amounts, conditions, time_limit, progress, refit)
+    return make(model, amounts, conditions, limit, progress, refit)
 
 
 def _exact_plans(
@@ -92,18 +93,21 @@ def _approximate_plans(
     """Return the plans of a model of another loss: the best of a few candidates each."""
     about, subset = _known(model, conditions), model.stages.subset
     assert isinstance(subset, QuadraticSubset)
-    around = _starts(model, subset.expansions, budgets)
-    searched = []
-    for expansion in around:
+    searches = _searches(model, subset.expansions, budgets)
+    share = time_limit / max(1, sum(map(len, searches.values())))
+    candidates: list[list[Mask]] = [
+        [filled(about, about.included, about.excluded, budget, model.sequence.order.tolist())] for budget in budgets
+    ]
+    for stage, asked in searches.items():
+        expansion = next(e for e in subset.expansions if e.stage == stage)
         problem = replace(_around(model, expansion, subset.n_scores), penalties=model.penalties)
-        found = best_sets(problem, about, budgets, time_limit / len(around), progress)
-        searched.append([np.isin(model.groups.names, each.groups) for each in found])
+        found = best_sets(problem, about, [budgets[k] for k in asked], share * len(asked), progress)
+        for k, each in zip(asked, found, strict=True):
+            candidates[k].append(np.isin(model.groups.names, each.groups))
     plans = []
-    for k, amount in enumerate(budgets):
-        prefix = filled(about, about.included, about.excluded, amount, model.sequence.order.tolist())
-        candidates = {tuple(np.flatnonzero(each).tolist()): each for each in (prefix, *(s[k] for s in searched))}
-        tried = [_plan(model, about, each, refit) for each in candidates.values()]
-        plans.append(max(tried, key=lambda plan: plan.value))
+    for several in candidates:
+        different = {each.tobytes(): each for each in several}.values()
+        plans.append(max((_plan(model, about, each, refit) for each in different), key=lambda plan: plan.value))
     return tuple(plans)
 
 
@@ -134,12 +138,14 @@ def _known(model: AnytimeModel, conditions: Conditions) -> Conditions:
     return conditions.without(missing)
 
 
-def _starts(model: AnytimeModel, expansions: tuple[Expansion, ...], amounts: list[float]) -> list[Expansion]:
-    """Return the stages to search around: the first, those that the budgets buy, and the last."""
-    stages = [model.sequence.stage_at(amount) for amount in amounts]
-    bought = [max((e for e in expansions if e.stage <= stage), key=lambda e: e.stage, default=None) for stage in stages]
-    chosen = [expansions[0], *(e for e in bought if e is not None), expansions[-1]]
-    return list({e.stage: e for e in chosen}.values())
+def _searches(model: AnytimeModel, expansions: tuple[Expansion, ...], budgets: list[float]) -> dict[int, list[int]]:
+    """Return which budgets to search for around which stages: the first, the one that the budget buys, the last."""
+    searches: dict[int, list[int]] = {}
+    for k, budget in enumerate(budgets):
+        bought = max((e.stage for e in expansions if e.stage <= model.sequence.stage_at(budget)), default=0)
+        for stage in sorted({expansions[0].stage, bought, expansions[-1].stage} & {e.stage for e in expansions}):
+            searches.setdefault(stage, []).append(k)
+    return searches
 
 
 def _around(model: AnytimeModel, expansion: Expansion, Q: int) -> Quadratic:

@@ -211,7 +211,7 @@ def sizes_of(columns: Sequence[Positions]) -> Positions:
     """Return the number of columns of each group; all of them must fit into a matrix."""
     sizes = np.array([own.size for own in columns], dtype=np.intp)
     if (n_columns := sizes.sum()) > LARGEST_GRAM:
-        raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
+        raise ValueError(f"{n_columns} columns are too many for a certificate or a plan, at most {LARGEST_GRAM}")
     return sizes
 
 
