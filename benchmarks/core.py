@@ -24,7 +24,8 @@ import scipy
 import sklearn
 
 import budgetline
-from budgetline import AnytimeRegressor, Moments
+from budgetline import AnytimeRegressor, AnytimeRegressorCV, Moments
+from budgetline.datasets import load_nhanes
 
 Measurements = dict[str, float]
 
@@ -81,6 +82,29 @@ def tall_case(dtype: type) -> Measurements:
         "fr / X'X": float(np.median(times["fr"] / times["XtX"])),
         "fr / omp": float(np.median(times["fr"] / times["omp"])),
         "memory above X, MB": memory,
+    }
+
+
+def correction_case() -> Measurements:
+    """What the correction adds to a fit, and the choice of one to a cross-validation."""
+    X, y, groups = tall(np.float64)
+    nhanes = load_nhanes()
+    rows, cv = slice(0, 50_000), {"alphas": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)}
+    ways = {
+        "fit": lambda: AnytimeRegressor(groups).fit(X, y),
+        "corrected": lambda: AnytimeRegressor(groups, correction=1.0).fit(X, y),
+        "NHANES": lambda: AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target),
+        "NHANES, corrected": lambda: AnytimeRegressor(nhanes.feature_groups, correction=1.0).fit(
+            nhanes.data, nhanes.target
+        ),
+        "CV": lambda: AnytimeRegressorCV(groups, corrections=[0.0], **cv).fit(X[rows], y[rows]),
+        "CV, corrected": lambda: AnytimeRegressorCV(groups, **cv).fit(X[rows], y[rows]),
+    }
+    times = in_turns(ways, rounds=7)
+    return {
+        "fit with correction / fit": float(np.median(times["corrected"] / times["fit"])),
+        "the same, NHANES": float(np.median(times["NHANES, corrected"] / times["NHANES"])),
+        "cross-validation with corrections / without": float(np.median(times["CV, corrected"] / times["CV"])),
     }
 
 
@@ -208,6 +232,15 @@ CASES = {
         "2,000 × 20,000, groups of 5, first 400",
         wide_case,
         {"fr / omp": 2.0, "peak memory, MB": 1536},
+    ),
+    "correction": (
+        "the correction: 200,000 × 501, and five folds of 50,000 of its rows",
+        correction_case,
+        {
+            "fit with correction / fit": 1.05,
+            "the same, NHANES": 1.05,
+            "cross-validation with corrections / without": 2.0,
+        },
     ),
     "growth": ("growth of time", growth_case, {}),
     "printed": ("10,000 × 200, 40 groups, beside the paper's algorithms as printed", printed_case, {}),

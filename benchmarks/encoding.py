@@ -1,4 +1,4 @@
-"""Raw tables: encoding and fit beside the fit on the encoded matrix, and the time of one row in a runner.
+"""Raw tables: encoding and fit beside the fit on the encoded matrix, the time of one row in a runner, and memory.
 
 ``python benchmarks/encoding.py``; bank is read from the folder that the variable FIELD_DATA names, by default
 ../shared/data/field, and made up without it.
@@ -13,12 +13,13 @@ from time import process_time
 
 import numpy as np
 import pandas as pd
+from core import peak_rise_mb
 
-from budgetline import AnytimeClassifier, FeatureGroups
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, Encoding, FeatureGroups
 from budgetline.runtime.steps import steps_of
 
 FIELD = Path(os.environ.get("FIELD_DATA", Path(__file__).resolve().parents[2] / "shared" / "data" / "field"))
-ALPHA, ROUNDS, ROWS = 1e-3, 3, 500
+ALPHA, ROUNDS, ROWS, TALL = 1e-3, 3, 500, 400_000
 
 
 def bank() -> tuple[pd.DataFrame, np.ndarray]:
@@ -27,11 +28,17 @@ def bank() -> tuple[pd.DataFrame, np.ndarray]:
     if path.exists():
         table = pd.read_csv(path)
         return table, table.pop("y").to_numpy()
+    table, score = made_up(45_211)
+    return table, np.where(score > 1, "yes", "no")
+
+
+def made_up(n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a table of numbers and texts, and a score."""
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({f"x{k}": rng.lognormal(size=45_211) for k in range(7)})
+    table = pd.DataFrame({f"x{k}": rng.lognormal(size=n) for k in range(7)})
     for k in range(9):
-        table[f"t{k}"] = rng.choice([f"level {j}" for j in range(3 + k)], len(table))
-    return table, np.where(table["x0"] * rng.lognormal(size=len(table)) > 3, "yes", "no")
+        table[f"t{k}"] = rng.choice([f"level {j}" for j in range(3 + k)], n)
+    return table, (np.log(table["x0"]) + rng.normal(size=n)).to_numpy()
 
 
 def seconds(job: object, *given: object) -> float:
@@ -59,6 +66,20 @@ def main() -> None:
     for step in steps_of(model, dict.fromkeys(X.columns), "cooperative", None):
         each = seconds(lambda step=step: [step.reader.read(row[step.name], None) for row in rows]) / ROWS
         print(f"one value of {step.name}: {1e6 * each:.0f} µs")
+    memory()
+
+
+def memory() -> None:
+    """Print the peak memory of fits of squared error beside the size of the design matrix, which they do not make."""
+    X, y = made_up(TALL)
+    regressors = {
+        "plain": AnytimeRegressor(encoding="spline"),
+        "10 pairs": AnytimeRegressor(encoding=Encoding("spline", interactions=10)),
+        "CV": AnytimeRegressorCV(encoding="spline", alphas=[1e-4, 1e-2]),
+    }
+    for name, model in regressors.items():
+        peak = peak_rise_mb(lambda model=model: model.fit(X, y))  # type: ignore[misc]
+        print(f"{name}: peak {peak:.0f} MB, design matrix {8 * TALL * model.coef_.size / 2**20:.0f} MB")
 
 
 if __name__ == "__main__":

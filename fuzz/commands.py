@@ -98,6 +98,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         Option(("-b", "--budget"), ("0", "1", "3.5", "1e9"), NUMBERS), Option(("--stage",), ("0", "1", "2"), WHOLE),
         Option(("--available",), ("a", "b,c", "a,b,c"), ("zz", "", "a,,b", "a,a")), Option(("--proba",)), *READING,
     ),
+    "next": (
+        Option(("--have",), ("a", "b,c", "a,b,c"), ("zz", "", "a,,b", "a,a")),
+        Option(("-b", "--budget"), ("0", "1", "3.5", "1e9"), NUMBERS), Option(("--row",), ("1", "2"), WHOLE),
+        Option(("--sample",), DATA, BAD_DATA), *READING,
+    ),
     "report": (
         TARGET, Option(("--unit",), ("dollars",), ("", "<b>", "\x1b[31m")),
         Option(("--title",), ("A",), ("", "</title>")),
@@ -118,7 +123,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
 }  # fmt: skip
 POSITIONS = {
     "fit": ("data",), "show": ("model",), "curve": ("model", "data"), "compare": ("data",),
-    "predict": ("model", "data"), "report": ("model", "data"), "certify": ("model",), "groups": ("data",),
+    "predict": ("model", "data"), "next": ("model", "data"), "report": ("model", "data"), "certify": ("model",),
+    "groups": ("data",),
     "export": ("model",), "inspect": ("data",),
 }  # fmt: skip
 VALUES = {"data": (DATA, BAD_DATA), "model": (MODELS, BAD_MODELS)}

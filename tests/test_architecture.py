@@ -298,7 +298,7 @@ def test_exceptions_are_not_swallowed(name):
     assert not broad
 
 
-PROTOCOLS = {"_parameter_constraints", "_exit", "_repr_html_"}  # scikit-learn's, for subclasses; os._exit; IPython's
+PROTOCOLS = {"_parameter_constraints", "_exit"}  # scikit-learn's, for subclasses; os._exit
 
 
 def test_few_types_are_unknown():

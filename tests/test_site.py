@@ -17,6 +17,7 @@ SPECIAL = (
     "evaluation.plateau",
     "evaluation.with_positive",
     "objectives.ConvexLoss",
+    "optimality.NextGroups",
     "optimality.plan_curve",
     "runtime.EarlyExit",
     "sequencing.Doubling",

@@ -11,12 +11,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, GroupLassoPath, Moments, best_set
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    GroupLassoPath,
+    Moments,
+    best_set,
+)
 from peers import abess, celer, fastcan, lightgbm, scikit_learn
 from peers.problem import Problem, lambda_grid, triangle
 
@@ -57,6 +65,12 @@ class Training:
     def single(self) -> bool:
         return self.numbers.shape[1] == 1
 
+    @cached_property
+    def searched(self) -> AnytimeRegressorCV | AnytimeClassifierCV:
+        """Ours, with the ridge constant and the correction that cross-validation on the training rows chooses."""
+        kind = AnytimeClassifierCV if self.classes else AnytimeRegressorCV
+        return kind(self.problem.groups, self.costs).fit(self.A, self.y if self.classes else self.numbers)
+
 
 Order = list[int]
 Sets = list[list[int]]
@@ -74,6 +88,10 @@ def model(train: Training, **params: Any) -> Any:
 
 def ours(rule: str) -> Callable[[Training], Order]:
     return lambda train: model(train, rule=rule).order_.tolist()
+
+
+def ours_by_cv(train: Training) -> Order:
+    return train.searched.order_.tolist()
 
 
 def groups_of(columns: Iterable[int], train: Training) -> Order:
@@ -152,6 +170,7 @@ def shuffled(seed: int) -> Callable[[Training], Order]:
 
 ORDERS: dict[str, tuple[str, Callable[[Training], Order]]] = {
     "fr": ("budgetline", ours("fr")),
+    "fr, by CV": ("budgetline", ours_by_cv),
     "omp": ("budgetline", ours("omp")),
     "score": ("budgetline", ours("score")),
     "group lasso, celer": ("celer", by_celer),
@@ -183,8 +202,14 @@ def filled(order: Order, costs: np.ndarray, budget: float) -> list[int]:
 # -- sets for a fixed budget -----------------------------------------------------------------------------------
 
 
-def ours_replanned(train: Training) -> Sets:
-    """Ours with ``max_cost``: a plan for each budget."""
+def ours_planned(train: Training) -> Sets:
+    """Our plan for each budget, with the ridge constant and the correction that cross-validation chooses."""
+    plans = train.searched.plans(train.budgets.tolist(), time_limit=train.seconds * train.budgets.size)
+    return [list(map(int, plan.groups)) for plan in plans]
+
+
+def ours_limited(train: Training) -> Sets:
+    """Ours with ``max_cost``: a sequence for each budget."""
     return [model(train, rule="fr", max_cost=float(b)).order_.tolist() for b in train.budgets]
 
 
@@ -221,7 +246,8 @@ def best_affordable(sets: list[tuple[float, list[int]]], costs: np.ndarray, budg
 
 
 SETS: dict[str, tuple[str, Callable[[Training], Sets]]] = {
-    "fr, a plan for the budget": ("budgetline", ours_replanned),
+    "plan, by CV": ("budgetline", ours_planned),
+    "fr with max_cost": ("budgetline", ours_limited),
     "best set": ("budgetline", ours_best),
     "abess, groups": ("abess", by_abess),
 }

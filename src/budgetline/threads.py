@@ -70,6 +70,14 @@ def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice]) ->
     return total.value
 
 
+def added(of: Callable[[slice], Float], stripe: list[slice]) -> Float:
+    """Return the sum over the slices of a stripe."""
+    total = of(stripe[0])
+    for s in stripe[1:]:
+        total += of(s)
+    return total
+
+
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice]) -> None:
     """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use."""
     stripes = _stripes(slices)
@@ -104,22 +112,27 @@ def _stripes(slices: list[slice]) -> list[list[slice]]:
     return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
 
 
-def _share(work: Callable[[int], None], count: int) -> None:
-    """Call ``work`` with 0, 1, …, count − 1."""
+def share_out(work: Callable[[int], None], count: int) -> None:
+    """Call ``work``, which must not use BLAS, with 0, 1, …, count − 1, in as many threads as BLAS may use."""
     numbers = iter(range(count))
 
     def worker() -> None:
         for k in numbers:  # every thread takes the next one, until all are taken
             work(k)
 
+    helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
+    try:
+        worker()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # one that has not begun is not needed any more
+                helper.result()
+
+
+def _share(work: Callable[[int], None], count: int) -> None:
+    """Call ``work`` with 0, 1, …, count − 1, while BLAS is kept to one thread."""
     with one_blas_thread():
-        helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
-        try:
-            worker()
-        finally:
-            for helper in helpers:
-                if not helper.cancel():  # one that has not begun is not needed any more
-                    helper.result()
+        share_out(work, count)
 
 
 class _OrderedSum:

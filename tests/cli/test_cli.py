@@ -23,7 +23,15 @@ import budgetline.cli.data
 import budgetline.cli.fitting
 import budgetline.data.sources
 import budgetline.data.text_files
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, make_report, open_source
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    FeatureGroups,
+    make_report,
+    open_source,
+)
 from budgetline.cli import main
 from budgetline.cli.printing import draw
 from budgetline.datasets import load_heart
@@ -230,6 +238,33 @@ def test_certify_is_the_python_api(make, run, done):
     assert mean.startswith("mean over budgets")
     assert " ".join(truth.notes[0].split()) in " ".join(printed.out.split())
     assert all(len(line) <= 80 for line in printed.out.splitlines())
+
+
+@pytest.mark.parametrize("make", [heart, numbers])
+def test_alpha_is_chosen_by_folds_of_a_stream(make, done):
+    data = make()
+    path, given, _, _, groups = write(data, "csv")
+    found = done("fit", path, *given, "--cv", 3, "--stream", "-o", "m")
+    source = open_source(path, given[1])
+    search = AnytimeClassifierCV(groups, cv=3, rule="score") if make is heart else AnytimeRegressorCV(groups, cv=3)
+    search.fit(source)
+    same_sequence(found["sequence"], search)
+    assert found["alpha_"] == search.alpha_
+
+
+def test_rows_are_answered_from_the_groups_that_they_have(run, done):
+    data = numbers()
+    path, given, X, y, groups = write(data, "csv")
+    done("fit", path, *given, "--alpha", data.alpha, "-o", "m")
+    model = AnytimeRegressor(groups, alpha=data.alpha).fit(X, y)
+    holes = X.copy()
+    for k, columns in enumerate(groups.columns):
+        holes.loc[holes.index % (k + 2) == 0, list(columns)] = np.nan
+    holes.to_csv("holes.csv", index=False)
+    for options, keywords in (((), {}), (("--stage", 2), {"stage": 2}), (("--stage", 0), {"stage": 0})):
+        found = done("predict", "m", "holes.csv", "--available", "auto", *options)
+        close(found["predictions"], model.predict(holes, available="auto", **keywords))
+    assert "groups used where they are there: " in run("predict", "m", "holes.csv", "--available", "auto").err
 
 
 def test_reports_with_a_certificate(run, done):
@@ -643,7 +678,7 @@ ERRORS = {
     "alpha": ([*FIT, "--alpha", "-1"], "--alpha"),
     "alpha is no number": ([*FIT, "--alpha", "much"], "--alpha"),
     "alpha and cv": ([*FIT, "--alpha", "1", "--cv", "3"], "give one of --alpha and --cv"),
-    "cv streamed": ([*FIT, "--cv", "3", "--stream"], "--cv needs all rows in memory"),
+    "folds in order, streamed": ([*FIT, "--cv", "3", "--stream", "--no-shuffle"], "--no-shuffle needs all rows"),
     "too many folds": (["fit", "good.csv", "-t", "target", "-o", "new", "--cv", "401"], "401"),
     "loss of classes": (["fit", "good.csv", "-t", "label", "-o", "new", "--loss", "poisson"], "--loss poisson is for"),
     "fr streamed": (
@@ -910,7 +945,20 @@ def test_the_options_are_those_of_the_library(option, names, run, done):
 # -- as a process --------------------------------------------------------------------------------------------------
 
 
-COMMANDS = ["demo", "groups", "fit", "show", "curve", "compare", "predict", "report", "certify", "export", "profile"]
+COMMANDS = [
+    "demo",
+    "groups",
+    "fit",
+    "show",
+    "curve",
+    "compare",
+    "predict",
+    "next",
+    "report",
+    "certify",
+    "export",
+    "profile",
+]
 
 
 def test_python_m_budgetline(process):

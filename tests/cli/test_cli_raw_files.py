@@ -54,6 +54,12 @@ def test_all_commands_take_all_styles(name, run, done):
     np.testing.assert_allclose(
         found["p(yes)"], budgetline.load("m").predict_proba(X, available=["job", "member"])[:, 1], rtol=1e-9
     )
+    gaps = X.mask(np.random.default_rng(0).random(X.shape) < 0.3)
+    gaps.to_csv("gaps.csv", index=False)
+    found = pd.read_csv(io.StringIO(run("predict", "m", "gaps.csv", "--available", "auto", "--proba").out))
+    np.testing.assert_allclose(
+        found["p(yes)"], budgetline.load("m").predict_proba(gaps, available="auto")[:, 1], rtol=1e-9
+    )
     assert run("predict", "m", "some.csv").err == (
         "error: column 'age', which the model needs here, is not in some.csv\n"
     )

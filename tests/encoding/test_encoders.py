@@ -223,3 +223,23 @@ def test_given_knots_are_used():
         ColumnSummary.of(RawColumn("x", np.arange(100.0)), None, as_levels=False), Encoding(knots=[10, 50, 90])
     )
     np.testing.assert_allclose(found.curve.knots, found.warp(np.array([10.0, 50.0, 90.0])))
+
+
+def test_flags_have_names_of_their_own():
+    values = ["(missing)", "(rare)", "a", "b"] * 50 + [None] * 5 + ["once"]
+    found = encoder_for(object_column(values, "x"))
+    assert set(found.levels) == {"(missing)", "(rare)", "a", "b"}
+    assert found.labels("x")[4:] == ["x=(rare) (2)", "x=(missing) (2)"]
+
+
+def test_the_other_of_two_levels_is_kept():
+    found = encoder_for(object_column(["no"] * 30 + ["yes"] * 20, "x"))
+    assert (found.levels, found.reference) == (("yes",), "no")
+
+
+def test_values_of_many_rows_do_not_draw_all_knots():
+    """No value counts as more than 200 rows: here all count alike, though few rows are old."""
+    age = np.concatenate([np.repeat(np.arange(25.0, 50.0), 5000), np.repeat(np.arange(50.0, 95.0), 200)])
+    found = encoder_for(RawColumn("age", age), numbers="spline", knots=7)
+    expected = np.quantile(np.unique(age), np.linspace(0, 1, 7), method="inverted_cdf")
+    np.testing.assert_allclose(found.curve.knots, found.warp(expected))

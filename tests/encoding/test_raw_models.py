@@ -24,6 +24,10 @@ from budgetline import (
     open_source,
     save,
 )
+from budgetline.data import rows
+from budgetline.encoding import design
+from budgetline.encoding.table import TableEncoding
+from budgetline.model import interactions, linear
 
 SEED = 0
 GROUPS = FeatureGroups({"who": ["age", "job"], "money": ["income"], "visit": ["day", "new"]}, costs=[1, 3, 2])
@@ -243,12 +247,12 @@ def test_pairs_follow_from_their_columns_when_a_model_is_run(workers):
         AnytimeRunner(found, extractors() | {pairs[0]: lambda row: 1})
 
 
-@pytest.mark.parametrize("interactions", [0, 4])
+@pytest.mark.parametrize("n_pairs", [0, 4])
 @pytest.mark.parametrize("kind", [AnytimeRegressor, AnytimeClassifier])
-def test_rows_are_answered_from_the_groups_that_they_have(kind, interactions):
+def test_rows_are_answered_from_the_groups_that_they_have(kind, n_pairs):
     """A group is missing where all of its raw columns are; a pair where a group of its columns is."""
     X, score, label = table()
-    found = kind(GROUPS, encoding=Encoding("spline", interactions=interactions), alpha=1e-2, rule="score")
+    found = kind(GROUPS, encoding=Encoding("spline", interactions=n_pairs), alpha=1e-2, rule="score")
     found.fit(X, label if kind is AnytimeClassifier else score)
     new = X.iloc[:40].copy()
     rng = np.random.default_rng(SEED)
@@ -267,3 +271,88 @@ def test_rows_are_answered_from_the_groups_that_they_have(kind, interactions):
             if all(new.iloc[i][columns].notna().any() for columns in raw):
                 there.append(name)
         np.testing.assert_allclose(answers[i], getattr(found, method)(new.iloc[[i]], available=there)[0], rtol=1e-8)
+
+
+def chunkwise(monkeypatch):
+    """Encode design columns when they are read, and return a list of the shapes that are made."""
+    made = []
+    encode = TableEncoding.encode
+
+    def recorded(self, raw, columns=None):
+        found = encode(self, raw, columns)
+        made.append(found.shape)
+        return found
+
+    monkeypatch.setattr(design, "SMALL", 0)
+    monkeypatch.setattr(rows, "CHUNK_BYTES", 1 << 13)
+    monkeypatch.setattr(rows, "SHIFT_ROWS", 64)
+    monkeypatch.setattr(interactions, "ROWS", 128)
+    monkeypatch.setattr(TableEncoding, "encode", recorded)
+    return made
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("model", "most"),
+    [
+        (AnytimeRegressor(GROUPS, encoding="spline"), 200),
+        (AnytimeRegressor(GROUPS, encoding=Encoding("spline", interactions=3)), 200),
+        (AnytimeRegressorCV(GROUPS, encoding="spline", alphas=[1e-3, 1e-1]), 200),
+        (GroupLassoPath(GROUPS, encoding="linear"), 200),
+        (AnytimeRegressor(GROUPS, encoding="spline", loss="poisson", rule="omp"), 600),
+        (AnytimeClassifier(GROUPS, encoding="spline", rule="omp"), 600),
+    ],
+    ids=repr,
+)
+def test_squared_error_never_makes_the_whole_design_matrix(model, most, weighted, monkeypatch):
+    X, score, label = table()
+    y = label if isinstance(model, AnytimeClassifier) else np.exp(score) if model.loss == "poisson" else score
+    weight = np.random.default_rng(SEED).uniform(0.5, 2, len(X)) if weighted else None
+    whole = clone(model).fit(X, y, sample_weight=weight)
+    made = chunkwise(monkeypatch)
+    parts = clone(model).fit(X, y, sample_weight=weight)
+    assert parts.sequence_.groups == whole.sequence_.groups
+    np.testing.assert_allclose(parts.coef_path_, whole.coef_path_, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(parts.intercept_path_, whole.intercept_path_, rtol=1e-9, atol=1e-11)
+    assert max(n for n, D in made if D > 1) <= most
+
+
+def test_parts_of_the_design_matrix_are_encoded_again_where_digits_are_lost(monkeypatch):
+    X, score, _ = table()
+    X = X.assign(again=X["income"] * (1 + 1e-7 * np.sin(np.arange(len(X)))), same=X["age"])
+    model = AnytimeRegressor(encoding="linear", alpha=1e-12)
+    whole = clone(model).fit(X, score)
+    made = chunkwise(monkeypatch)
+    parts = clone(model).fit(X, score)
+    np.testing.assert_allclose(parts.predict(X), whole.predict(X), rtol=0, atol=1e-6)
+    assert sum(n for n, D in made if D > 1) > 2 * len(X)
+
+
+def test_a_wide_design_matrix_is_made_at_once(monkeypatch):
+    rng = np.random.default_rng(SEED)
+    monkeypatch.setattr(linear, "SMALL_GRAM", 10)
+    X = pd.DataFrame(rng.standard_normal((30, 40)), columns=[f"x{k}" for k in range(40)])
+    model = AnytimeRegressor(encoding="linear", alpha=1e-2, max_groups=3)
+    whole = clone(model).fit(X, X["x7"])
+    made = chunkwise(monkeypatch)
+    parts = clone(model).fit(X, X["x7"])
+    assert (30, 40) in made
+    np.testing.assert_allclose(parts.coef_path_, whole.coef_path_, rtol=0, atol=1e-12)
+
+
+def test_partial_fit_encodes_in_chunks(monkeypatch):
+    X, score, _ = table()
+    model = AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3)
+    whole = clone(model).partial_fit(X[:300], score[:300]).partial_fit(X[300:], score[300:])
+    made = chunkwise(monkeypatch)
+    parts = clone(model).partial_fit(X[:300], score[:300]).partial_fit(X[300:], score[300:])
+    np.testing.assert_allclose(parts.coef_path_, whole.coef_path_, rtol=1e-9, atol=1e-11)
+    assert max(n for n, D in made if D > 1) < 200
+
+
+def test_design_columns_have_names_of_their_own():
+    X, score, _ = table()
+    X = X.assign(**{"job=cook": X["income"]})
+    names = AnytimeRegressor(encoding="linear").fit(X, score).feature_names_out_.tolist()
+    assert {"job=cook", "job=cook (2)"} <= set(names)
+    assert len(set(names)) == len(names)

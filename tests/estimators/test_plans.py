@@ -323,7 +323,7 @@ def test_a_correction_leaves_out_what_noise_explains():
     lost = 2 * 0.05 / model.sequence_.null_value
     assert plan.value == pytest.approx(plan.explained - lost)
     assert plan.bound == pytest.approx(plan.value)
-    assert "optimal less the correction" in repr(plan)
+    assert "optimal, less the correction" in repr(plan)
     assert "less a correction for noise" in str(plan.certificate)
     plan.certificate.verify(model.moments_)
     forced = model.plan(100, include=["5"], time_limit=LONG)
@@ -362,6 +362,40 @@ def test_at_most_one_of_several(name):
         assert "of sets with at most one of a, c and with at most one of b, d" in repr(plan)
         assert plan.optimal
         plan.certificate.verify(model.moments_)
+
+
+def test_the_correction_of_the_estimator_counts(tmp_path):
+    """Noise is left out although the budget would pay for it; a file keeps the plan."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 12))
+    y = X[:, 0] + X[:, 1] + 3 * rng.normal(size=100)
+    plain, corrected = (AnytimeRegressor(correction=correction).fit(X, y) for correction in (0.0, 2.0))
+    assert plain.plan(100).certificate.penalties is None
+    plan = corrected.plan(100, time_limit=LONG)
+    assert {"0", "1"} <= set(plan.groups)
+    assert len(plan.groups) < 12
+    np.testing.assert_array_equal(plan.certificate.penalties, corrected.model_.penalties)
+    plan.certificate.verify(corrected.moments_)
+    budgetline.save(plan, tmp_path / "plan")
+    found = budgetline.load(tmp_path / "plan")
+    assert found.sequence_.groups == plan.groups
+    np.testing.assert_array_equal(found.predict(X), plan.predict(X))
+    # what was subtracted is still known
+    assert found.plan(100, time_limit=LONG).groups == plan.groups
+
+
+@pytest.mark.parametrize("name", ["squared", "binary"])
+def test_what_is_always_measured_is_in_every_plan(name, tmp_path):
+    X, y = data_of(name)
+    make = AnytimeRegressor if name == "squared" else AnytimeClassifier
+    model = make(GROUPS, alpha=1e-2, start=["d"]).fit(X, y)
+    assert [plan.groups for plan in model.plans([2.5, 3.2])] == [("d",), model.plan(3.2).groups]
+    with pytest.raises(ValueError, match="'d' must be both in and out"):
+        model.plan(5, exclude=["d"])
+    plan = model.plan(5, X=X, y=y)
+    assert "d" in plan.groups
+    budgetline.save(plan, tmp_path / "plan")
+    assert budgetline.load(tmp_path / "plan").sequence_.groups == plan.groups
 
 
 # -- other losses ----------------------------------------------------------------------------------------------

@@ -291,6 +291,13 @@ def test_errors(options, error, message):
         compare(methods(), X, y, cv=3, **options)
 
 
+@pytest.mark.parametrize("n", [2, 500])
+def test_weights_of_another_length_are_refused(n):
+    X, y, _ = data()
+    with pytest.raises(ValueError, match="sample_weight"):
+        cross_val_budget_curve(AnytimeRegressor(), X, y, cv=3, sample_weight=np.ones(n))
+
+
 def test_impossible_estimators_are_refused():
     X, y, _ = data()
     with pytest.raises(ValueError, match="no estimators"):

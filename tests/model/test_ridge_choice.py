@@ -140,7 +140,7 @@ def test_left_out_risk_of_many_rows(n):
 def test_left_out_risk_of_many_blocks():
     """Rows are read in blocks of any size: the risk is the sum over parts of the rows."""
     rng = np.random.default_rng(0)
-    X, y, family = rng.normal(size=(9001, 3)), rng.integers(0, 2, (9001, 1)).astype(float), Logistic()
+    X, y, family = rng.normal(size=(20001, 3)), rng.integers(0, 2, (20001, 1)).astype(float), Logistic()
     A, _, _ = standardised_columns(Rows(X, y))
     theta, roots = rng.normal(size=(4, 1)), rng.normal(size=(1, 4, 4))
     blocks = RowsEngine(A, y, np.arange(3), family)

@@ -37,6 +37,18 @@ def test_an_old_factor_that_grows_leads_to_the_same_models(loss, monkeypatch):
     np.testing.assert_allclose(old, fresh, rtol=1e-8, atol=1e-9)
 
 
+def test_nearly_separable_classes_take_fewer_hessians_if_each_serves_for_as_many_steps_as_it_costs(monkeypatch):
+    X, y = table(signal=8.0)
+    hessians, original = [], newton._metric
+    monkeypatch.setattr(newton, "_metric", lambda *args: hessians.append(1) or original(*args))
+    settings(monkeypatch, COLUMNS_PER_PASS=6)
+    model = AnytimeClassifier(GROUPS, rule="omp", alpha=1e-5)
+    patient, few = model.fit(X, y).coef_path_, len(hessians)
+    settings(monkeypatch, PROGRESS=0.0)  # no step makes progress enough
+    np.testing.assert_allclose(model.fit(X, y).coef_path_, patient, rtol=1e-6, atol=1e-6)
+    assert few < 0.8 * (len(hessians) - few)
+
+
 @pytest.mark.parametrize("alpha", [1e-1, 1e-4])
 def test_conjugate_gradients_lead_to_the_same_models(alpha, monkeypatch):
     X, y = table(4, n=400, columns=24)

@@ -196,3 +196,22 @@ def test_errors():
         found_for(problem, 0.0, include=["g0"])
     with pytest.raises(TypeError, match="moments must be Moments, got ndarray"):
         best_set(problem.X, problem.feature_groups, budget=1.0)
+
+
+def test_at_most_one_of_several():
+    """Against all sets that hold at most one of each of the rivals."""
+    for seed in range(12):
+        problem = make(seed + 250, KINDS[seed % len(KINDS)], J=4 + seed % 3, alpha=1e-3)
+        rng = np.random.default_rng(seed)
+        rivals = [rng.choice(problem.J, size=size, replace=False).tolist() for size in (2, 3)]
+        budget = float(problem.costs.sum()) * (0.5 if seed % 2 else 1.0)
+        moments, found = found_for(problem, budget, at_most_one=[[f"g{g}" for g in each] for each in rivals])
+        allowed = np.all([problem.sets[:, each].sum(axis=1) <= 1 for each in rivals], axis=0)
+        value = check_record(problem, found, budget)
+        best = problem.best_at(budget, allowed)
+        assert all(len({f"g{g}" for g in each} & set(found.groups)) <= 1 for each in rivals)
+        assert value >= best - 1e-8 * problem.values[-1], seed
+        assert found.bound >= best - 1e-12 * problem.null_value
+        assert found.optimal
+        assert "with at most one of" in found.certificate.condition
+        found.certificate.verify(moments)

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import fields as fields_of
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,17 @@ def of_best_set():
     return SHARED_MOMENTS, found.certificate
 
 
+def of_plan():
+    """Penalties and rivals; a group that explains little must be in, so that values and bounds are negative."""
+    model = AnytimeRegressor(SHARED.bundle, alpha=SHARED.alpha).fit_moments(SHARED_MOMENTS)
+    lost = np.full(len(SHARED.bundle), float(model.sequence_.null_value))
+    model.model_ = replace(model.model_, penalties=lost)
+    rivals = [[f"g{g}" for g in range(len(lost))]]
+    plan = model.plan(1e6, include=[model.sequence_.groups[0]], at_most_one=rivals, time_limit=60)
+    assert plan.value < plan.bound < 0
+    return SHARED_MOMENTS, plan.certificate
+
+
 def trivial():
     """Dependent columns and no ridge constant: there is no proof."""
     X = np.column_stack([PLAIN.X, PLAIN.X[:, 0]])
@@ -63,7 +75,7 @@ def other_loss():
     return None, model.certificate()
 
 
-MADE = {f.__name__: f for f in (additive, shared, of_best_set, trivial, of_targets, named_columns, other_loss)}
+MADE = {f.__name__: f for f in (additive, shared, of_best_set, of_plan, trivial, of_targets, named_columns, other_loss)}
 
 
 def same(a, b):

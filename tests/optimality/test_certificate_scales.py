@@ -10,7 +10,7 @@ from truth import make
 from budgetline import FeatureGroups, Moments, best_sequence, best_set, certify
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.optimality.exact import best_values
-from budgetline.optimality.relaxation import Knapsack
+from budgetline.optimality.knapsack import Knapsack
 
 SEED = 0
 FACTORS = (2.0**900, 2.0**-900)

@@ -335,3 +335,17 @@ def test_errors():
 
 def test_one_budget_may_be_a_number():
     assert 2.5 in certify(Moments.of(X, y), budgets=2.5, time_limit=0.0).budgets
+
+
+def test_the_certificate_of_raw_columns_can_be_verified_saved_and_reported(tmp_path):
+    """It is about the design columns that they become, pairs included."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=200)
+    model = AnytimeRegressor({"a": [0, 1], "b": [2], "c": [3]}, encoding=bl.Encoding(interactions=2)).fit(X, y)
+    found = model.certificate(time_limit=60)
+    found.verify(model.moments_)
+    found.save(tmp_path / "a.certificate")
+    loaded = bl.Certificate.load(tmp_path / "a.certificate")
+    loaded.verify(model.moments_)
+    assert "optimum" in bl.make_report(model, X, y, certificate=loaded).to_markdown()

@@ -7,7 +7,7 @@ import pytest
 from price_lists import cost_of, mask_of, random_conditions, random_prices, with_required
 
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.optimality.relaxation import Knapsack
+from budgetline.optimality.knapsack import Knapsack
 
 
 @pytest.mark.parametrize(("n_shared", "n_required"), [(0, 0), (1, 0), (3, 0), (0, 2), (0, 5), (2, 3), (4, 6)])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from reference_shared import Shop
-from truth import Problem, make
+from truth import SINGULAR, Problem, check_verified, make
 
 from budgetline import AnytimeRegressor, FeatureGroups
 
@@ -93,15 +93,19 @@ def draw(seed, J=None):
     return question if question.allowed().any() else replace(question, included=(), excluded=(), budget=budget)
 
 
+def planned(question, time_limit):
+    problem = question.problem
+    model = AnytimeRegressor(question.groups, alpha=problem.alpha).fit(problem.X, problem.Y, problem.w)
+    model.model_ = replace(model.model_, penalties=question.penalties)
+    return model, model.plan(
+        question.budget, include=named(question.included), exclude=named(question.excluded),
+        at_most_one=[named(each) for each in question.rivals], time_limit=time_limit,
+    )  # fmt: skip
+
+
 def check(question):
     problem = question.problem
-    y = problem.Y[:, 0] if problem.Y.shape[1] == 1 else problem.Y
-    model = AnytimeRegressor(question.groups, alpha=problem.alpha).fit(problem.X, y, problem.w)
-    model.model_ = replace(model.model_, penalties=question.penalties)
-    plan = model.plan(
-        question.budget, include=named(question.included), exclude=named(question.excluded),
-        at_most_one=[named(each) for each in question.rivals], time_limit=LONG,
-    )  # fmt: skip
+    model, plan = planned(question, LONG)
     chosen = np.isin(problem.names, plan.groups)
     index = int(chosen @ 2 ** np.arange(problem.J))
     values, allowed, unit = question.values(), question.allowed(), problem.null_value
@@ -135,3 +139,24 @@ def test_no_allowed_set_is_better_in_many_problems(block):
 def test_no_allowed_set_of_many_groups_is_better(J):
     for seed in range(4):
         check(draw(7000 + 10 * J + seed, J))
+
+
+@pytest.mark.filterwarnings("ignore:the moments are ill conditioned")
+@pytest.mark.parametrize("kind", ["plain", *SINGULAR])
+def test_bounds_hold_without_time_and_where_columns_are_dependent(kind):
+    """There may be no proof but the trivial one; the set is allowed all the same."""
+    for seed in range(4):
+        question = draw(seed + 300, J=4)
+        plain = make(seed, kind, J=4, alpha=0.0 if kind in SINGULAR else 1e-3)
+        problem = replace(plain, costs=question.problem.costs, cost=question.problem.cost)
+        penalties = problem.null_value * 0.05 * np.arange(4)
+        question = replace(question, problem=problem, penalties=penalties, included=())
+        model, plan = planned(question, 0.0)
+        index = int(np.isin(problem.names, plan.groups) @ 2 ** np.arange(4))
+        values, allowed = question.values(), question.allowed()
+        assert allowed[index]
+        assert plan.value * problem.null_value == pytest.approx(values[index], abs=1e-6 * problem.null_value)
+        assert plan.bound * problem.null_value >= values[allowed].max() - 1e-9 * problem.null_value
+        if plan.optimal:
+            assert values[index] >= values[allowed].max() - 1e-6 * problem.null_value
+        check_verified(plan.certificate, model.moments_)

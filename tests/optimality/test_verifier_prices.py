@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from price_lists import cost_of, mask_of, random_conditions, random_prices, with_required
 
-from budgetline.optimality.relaxation import Knapsack
+from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.verifier import _covered, _Price
 
 

@@ -122,21 +122,30 @@ def test_many_threads_compute_the_same_numbers_as_few(family, monkeypatch):
     assert np.array_equal(few.gradient(columns), many.gradient(columns))
 
 
+@pytest.mark.parametrize("together", [1, 48])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_complete_point_answers_as_the_point_does(family):
+def test_a_complete_point_answers_as_the_point_does(family, together, monkeypatch):
+    monkeypatch.setattr("budgetline.statistics.rows_engine.TOGETHER", together)  # products of one column: some missing
     X, Y, weight = problem(family, n=2000)
     engine = make("dense", X, Y, weight, family)
     columns, others, groups = np.array([0, 2, 5, 3]), np.array([6, 1]), np.array([[1, 4], [5, 2]])
     theta = np.random.default_rng(1).normal(size=(4, engine.y_mean.size)) / 3
     point = engine.at(columns, theta)
-    complete = point.complete(columns)
+    complete = point.complete(columns, np.arange(1, 7))
     assert complete is not point
     for ask in (
         lambda p: p.hessian(columns),
         lambda p: p.hessian(columns, 0),
+        lambda p: p.hessian(np.append(columns, 4)),
+        lambda p: p.hessian(np.append(columns, others)),
         lambda p: p.cross(columns, others),
+        lambda p: p.cross(np.append(columns, 1), others),
         lambda p: p.cross(columns, None),
+        lambda p: p.cross(np.append(columns, 6), None),
         lambda p: p.blocks(groups),
+        lambda p: p.blocks(np.array([[1], [4]])),
+        lambda p: p.gradient(None),
+        lambda p: p.gradient(np.append(columns, others)),
     ):
         wanted = ask(point)
         np.testing.assert_allclose(ask(complete), wanted, rtol=1e-10, atol=1e-11 * max(1.0, np.abs(wanted).max()))

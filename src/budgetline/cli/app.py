@@ -12,6 +12,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from budgetline.cli.advising import next_
 from budgetline.cli.evaluating import compare, curve, report
 from budgetline.cli.fitting import demo, fit
 from budgetline.cli.grouping import groups, profile
@@ -30,7 +31,7 @@ EXIT_CODES = (
     "stderr, nothing is written); 130 interrupted (nothing half-written)."
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, inspect, groups, fit, show, curve, compare, predict, plan, report, certify, export, profile
+    demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, certify, export, profile
 )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def _command_line() -> Any:
     for function in COMMANDS:
         text, _, examples = (getdoc(function) or "").partition("\n\nFor example:\n")
         epilog = "\n\n".join(["Examples:", *examples.splitlines()])
-        app.command(help=text, epilog=epilog)(function)
+        app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
     return typer.main.get_command(app)
 
 

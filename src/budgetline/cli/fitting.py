@@ -78,8 +78,8 @@ def fit(
     columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
     source = files.source(target, columns, weight=weight, raw=settings is not None)
     streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
-    if streamed and cv is not None:
-        raise Refused("--cv needs all rows in memory: give --alpha, or a part of the rows")
+    if streamed and cv is not None and not shuffle:
+        raise Refused("--no-shuffle needs all rows in memory: in chunks, rows go to folds by a hash of their values")
     table = None if streamed else files.read_all(source, printer)
     chosen = task_of(task, files.chunks(source, printer, NO_COLUMNS) if table is None else [table], target, printer)
     if loss is not None and chosen == "classification":
@@ -113,7 +113,7 @@ def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: 
         located = nullcontext() if estimator.encoding is None else table.located()
         with refusing(), printer.waiting("learning"), located:
             return estimator.fit(table.X, table.y, sample_weight=table.weight)
-    once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error"
+    once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error" and estimator.encoding is None
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")
     with refusing():
         return estimator.fit(source, progress=printer.progress)

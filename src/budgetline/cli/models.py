@@ -14,14 +14,15 @@ from typing import Annotated, BinaryIO, TextIO
 import numpy as np
 from typer import Option
 
-from budgetline.arrays import Array
+from budgetline.arrays import Array, Float
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
+from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation import BudgetCurve
 from budgetline.files import replacing
-from budgetline.inputs import check_finite
+from budgetline.inputs import NamedArray, check_finite
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import LinearModel
@@ -152,7 +153,8 @@ def predict(
     budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")] = None,
     stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
     available: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Use exactly these groups; may be repeated.")
+        list[str] | None,
+        Option(metavar="A,B,…", help="Use exactly these groups; may be repeated. auto: those that each row has."),
     ] = None,
     plan: Annotated[
         float | None, Option(metavar="B", min=0, help="Use the best groups for this budget, as 'budgetline plan' does.")
@@ -174,6 +176,7 @@ def predict(
     budgetline predict heart.budgetline new.csv --budget 20 --proba
     budgetline predict heart.budgetline new.csv --available age,sex -o out.csv
     budgetline predict heart.budgetline new.csv --plan 50
+    budgetline predict heart.budgetline gaps.csv --available auto
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
@@ -183,18 +186,18 @@ def predict(
     found, total = fitted.model_, float(fitted.model_.sequence.costs.sum())
     if proba and found.classes is None:
         raise Refused(f"--proba is for classification, and {model} is a regression")
+    if plan is not None and (budget is not None or stage is not None or available):
+        raise Refused("give at most one of --plan, --budget, --stage and --available")
     if plan is not None:
-        if budget is not None or stage is not None or available:
-            raise Refused("give at most one of --plan, --budget, --stage and --available")
-        with refusing():
-            planned = fitted.plan(plan, progress=printer.progress)
-        printer.note(str(planned))
-        found = planned.model_
-    chosen, names = _choose(found, budget, stage, available)
+        found = _planned(fitted, plan, printer)
+    by_row = available == ["auto"] and "auto" not in found.groups.names
+    chosen, names = _choose(found, budget, stage, None if by_row else available)
     cost = found.groups.cost_of(names)
-    printer.note(f"groups used: {listed(names) or 'none'}; cost {amount(cost)} of {amount(total)}")
+    used, most = ("groups used where they are there", "at most ") if by_row else ("groups used", "")
+    printer.note(f"{used}: {listed(names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
     header = _header(found, proba)
-    blocks = _blocks(found, chosen, files, "predict_proba" if proba else "predict", printer)
+    scores = _scores(found, chosen, files, len(names) if by_row and names else None, printer)
+    blocks = (found.respond(block, "predict_proba" if proba else "predict") for block in scores)
     record = {"model": str(model), "groups": names, "cost": cost, "columns": header}
     if output is not None:
         rows = _write_file(output, header, blocks)
@@ -228,10 +231,18 @@ def export(
     printer.document({"written": str(output), **names})
 
 
+def _planned(fitted: MakesPlans, budget: float, printer: Printer) -> AnytimeModel:
+    """Return the model of the plan for a budget, and say which groups it buys."""
+    with refusing():
+        found = fitted.plan(budget, progress=printer.progress)
+    printer.note(str(found))
+    return found.model_
+
+
 def _choose(
     model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
 ) -> tuple[LinearModel, list[str]]:
-    """Return the model that the options ask for, and its groups; the name of a group may itself hold commas."""
+    """Return the model that the options ask for, and its groups."""
     wanted = options.names_of(available, model.groups.names)
     with refusing():
         chosen = model.stages.choose(budget, stage, wanted if available else None)
@@ -242,19 +253,27 @@ def _choose(
     return chosen, list(order.groups[:last])
 
 
-def _blocks(model: AnytimeModel, chosen: LinearModel, files: Files, method: str, printer: Printer) -> Iterator[Array]:
-    """Yield predictions, (m,) or (m, P), chunk by chunk; only the columns that are needed are read."""
+def _scores(
+    model: AnytimeModel, chosen: LinearModel, files: Files, by_row: int | None, printer: Printer
+) -> Iterator[Float]:
+    """Yield scores (m, P), chunk by chunk, of a model, or from those of the first groups that each row has.
+
+    Only the columns that are needed are read.
+    """
     names, columns = model.layout.names, chosen.columns
-    labels = [str(d) if names is None else names[d] for d in columns]
     source = files.source_for(model, (), columns)
-    for chunk in files.chunks(source, printer, columns if names is None else None):
+    for chunk in files.chunks(source, printer, columns if names is None and by_row is None else None):
         with refusing(), chunk.located():
+            if by_row is not None:
+                read = source.feature_names if model.encoding is None else None
+                X = chunk.X if read is None else NamedArray(chunk.X, read)
+                yield model.scores(X, stage=by_row, available="auto")
+                continue
             if model.encoding is not None and columns.size:
                 table = model.encoding.table(chunk.X, columns)
             else:
-                table = check_finite(chunk.X, labels)
-            scores = np.asarray(table @ chosen.coef[:, columns].T) + chosen.intercept
-        yield model.respond(scores, method)
+                table = check_finite(chunk.X, model.layout.labels(columns))
+            yield np.asarray(table @ chosen.coef[:, columns].T) + chosen.intercept
 
 
 def _header(model: AnytimeModel, proba: bool) -> list[str]:

@@ -33,15 +33,9 @@ def plan(
         str | None, Argument(metavar="[DATA]", help="The data that the model learned from, to refit the plan.")
     ] = None,
     target: options.Target = None,
-    include: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Groups that must be bought; may be repeated.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Groups that must not be bought; may be repeated.")
-    ] = None,
-    at_most_one: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Buy at most one of these groups; may be repeated.")
-    ] = None,
+    include: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups to buy; repeatable.")] = None,
+    exclude: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.")] = None,
+    at_most_one: Annotated[list[str] | None, Option(metavar="A,B,…", help="Buy one at most; repeatable.")] = None,
     time_limit: Annotated[float, Option(metavar="SECONDS", min=0, help="How long to search, in all.")] = 5.0,
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="MODEL", help="Where to write the plan, as a model.")

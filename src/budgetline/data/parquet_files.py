@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
-from budgetline.arrays import Array, DType, Positions
+from budgetline.arrays import DType, Positions
+from budgetline.data.column_blocks import Blocks, HeldBlocks, SpilledBlocks, rows_cut
 from budgetline.data.marks import FilePartition, Mark
-from budgetline.data.sources import Chunk, ahead
-from budgetline.data.tabular import Roles, WithRoles, arrow, guarded, matrix_of, numbers_of
+from budgetline.data.sources import SOURCE_BYTES, Chunk
+from budgetline.data.tabular import Roles, WithRoles, arrow, guarded, numbers_of, type_of
 from budgetline.messages import cut, shown, some
+from budgetline.threads import share_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 READ_BUFFER = 1 << 14
 """Bytes read ahead per column of a row group, so that a large row group is not read in full."""
+HELD_BYTES = 1 << 29
+"""Size of a row group that is held in memory, decoded."""
 PAGE_BYTES = 1 << 20
 """Usual size limit that writers set for a page, and for a dictionary, of a column of a row group."""
 DECODER_BYTES = 1 << 28
-"""A reader of all columns holds a page of each and all dictionaries. Beyond this, a few columns are read at a time."""
-BLOCK_BYTES = 1 << 24
-"""Size of the columns that are then read together."""
-LEAST_COLUMNS = 4
-"""Their least number: each is decoded by a thread of its own."""
+"""A reader of all columns holds a page and a dictionary of each. Beyond this, large row groups go through a file."""
+BLOCK_BYTES = 1 << 19
+"""Size of what a thread decodes at once: a few columns, which stay in its cache."""
 RAW_ROWS = 1 << 16
 """Rows that are read at once when columns are read as they are."""
 
@@ -52,26 +53,36 @@ class ParquetPartition(WithRoles, FilePartition):
     @property
     def where(self) -> str:
         """The file and its row groups."""
-        groups = f"row group {self.first}" if self.first == self.last else f"row groups {self.first} to {self.last}"
-        return f"{self.path}, {groups}"
+        return _place(self.path, self.first, self.last)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Read the row groups, a few rows at a time."""
         roles, wanted = self.roles, self.roles.wanted(columns)
-        with self.mark.held(self.where), _opened(self.path) as file:
+        with self.mark.held(self.where), _Readers(self.path) as readers:
+            file = readers.first
             self._check(file, wanted)
-            for number in range(self.first, self.last + 1):
-                group = _RowGroup(file, number, f"{self.path}, row group {number}")
-                if roles.raw or group.decoder_bytes(wanted) <= DECODER_BYTES:
-                    yield from roles.chunks(group.batches(wanted, roles.chunk_rows), columns, group.where)
-                    continue
-                # a few columns after another are decoded and written to a file, from which the rows are read
-                others = group.batches(roles.others, roles.rows_at_once(columns))
-                with TemporaryFile(prefix="budgetline-") as spilled:
-                    table, row = group.spill(roles.features_at(columns), spilled), 0
-                    for batch in others:
-                        yield roles.chunk(batch, table.rows(row, row + batch.num_rows), group.where, row)
-                        row += batch.num_rows
+            place = _place(self.path, self.first, self.first)
+            numeric = None if roles.raw else _Numeric.of(file.schema_arrow, roles.features_at(columns), place)
+            for numbers in self._together(file, len(wanted)):
+                groups = _RowGroups(self.path, file.metadata, numbers)
+                if numeric is None or groups.are_streamed(wanted):
+                    batches = groups.batches(file, wanted, roles.chunk_rows, use_threads=True)
+                    yield from roles.chunks(batches, columns, groups.where)
+                else:
+                    yield from groups.chunks(readers, numeric, roles, roles.rows_at_once(columns))
+
+    def _together(self, file: pa.parquet.ParquetFile, width: int) -> list[list[int]]:
+        """Return the numbers of row groups that are decoded together: small ones; of raw columns, one at a time."""
+        found: list[list[int]] = []
+        total = 0
+        for number in range(self.first, self.last + 1):
+            size = 8 * width * file.metadata.row_group(number).num_rows
+            if not found or self.roles.raw or total + size > SOURCE_BYTES:
+                found.append([])
+                total = 0
+            found[-1].append(number)
+            total += size
+        return found
 
     def _check(self, file: pa.parquet.ParquetFile, wanted: list[str]) -> None:
         """Raise an error unless the file has the columns, and is cut into row groups as when it was opened."""
@@ -84,71 +95,127 @@ class ParquetPartition(WithRoles, FilePartition):
             raise ValueError(f"{self.where}: the file has changed since it was opened, and has other row groups")
 
 
+class _Readers:
+    """Readers of a file for threads, each of which needs its own; the metadata are read once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._open = path, ExitStack()
+        self.first = self._open.enter_context(_opened(path))
+        self._free = [self.first]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @contextmanager
+    def one(self) -> Iterator[pa.parquet.ParquetFile]:
+        """Lend a reader that no other thread uses."""
+        try:
+            reader = self._free.pop()
+        except IndexError:
+            reader = self._open.enter_context(_opened(self._path, self.first.metadata))
+        yield reader
+        self._free.append(reader)
+
+
 @dataclass(frozen=True)
-class _RowGroup:
-    """A row group of an open file."""
+class _Numeric:
+    """Columns of numbers, the type of an array of them, and whether they are stored as such numbers."""
 
-    file: pa.parquet.ParquetFile
-    number: int
-    where: str
+    names: list[str]
+    dtype: DType
+    as_stored: bool
 
-    def batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        return guarded(self.file.iter_batches(size, row_groups=[self.number], columns=names), self.where)
+    @classmethod
+    def of(cls, schema: pa.Schema, names: list[str], where: str) -> _Numeric:
+        """Check the types of columns."""
+        pa, known = arrow(), {field.name: field.type for field in schema}
+        types = {known[name]: name for name in reversed(names)}  # the first column of each type
+        empty = pa.record_batch({name: pa.array([], kind) for kind, name in types.items()})
+        numbers = numbers_of(empty, types.values(), where)
+        return cls(names, type_of(numbers), numbers.schema.types == empty.schema.types)
 
-    def decoder_bytes(self, wanted: list[str]) -> int:
+
+@dataclass(frozen=True)
+class _RowGroups:
+    """Adjacent row groups of a file, by their numbers."""
+
+    path: Path
+    metadata: pa.parquet.FileMetaData
+    numbers: list[int]
+
+    @property
+    def where(self) -> str:
+        return _place(self.path, self.numbers[0], self.numbers[-1])
+
+    def batches(
+        self, file: pa.parquet.ParquetFile, names: list[str], size: int, *, use_threads: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        found = file.iter_batches(size, row_groups=self.numbers, columns=names, use_threads=use_threads)
+        return guarded(found, self.where)
+
+    def are_streamed(self, wanted: list[str]) -> bool:
+        """Whether they are too large to be held, and all columns can be decoded at the same time."""
+        return not self._fit(len(wanted)) and self._decoder_bytes(wanted) <= DECODER_BYTES
+
+    def chunks(self, readers: _Readers, numeric: _Numeric, roles: Roles, size: int) -> Iterator[Chunk]:
+        """Decode a few columns of all rows after another, then yield the rows, up to ``size`` at a time."""
+        parts, width = self._parts(size), len(numeric.names)
+        sizes = [stop - start for _, start, stop in parts]
+        with ExitStack() as stack:
+            if self._fit(width):
+                blocks: Blocks = HeldBlocks(sizes, width, numeric.dtype)
+            else:
+                spilled = stack.enter_context(TemporaryFile(prefix="budgetline-"))
+                blocks = SpilledBlocks(spilled, sizes, width, numeric.dtype)
+            self._decode(blocks, readers, numeric, size, sizes)
+            others = rows_cut(self.batches(stack.enter_context(readers.one()), roles.others, size), sizes, self.where)
+            for (where, start, _), batch, X in zip(parts, others, blocks.taken(), strict=True):
+                yield roles.chunk(batch, X, where, start)
+
+    def _decode(self, blocks: Blocks, readers: _Readers, numeric: _Numeric, size: int, sizes: list[int]) -> None:
+        """Fill blocks of these sizes, in threads that each decode a few columns."""
+        width = max(1, BLOCK_BYTES // (8 * max(1, min(size, sum(sizes)))))
+
+        def work(number: int) -> None:
+            first = number * width
+            few = numeric.names[first : first + width]
+            with readers.one() as file:
+                for k, batch in enumerate(rows_cut(self.batches(file, few, size), sizes, self.where)):
+                    blocks.put(k, first, batch if numeric.as_stored else numbers_of(batch, few, self.where))
+
+        share_out(work, -(-len(numeric.names) // width))
+
+    def _parts(self, size: int) -> list[tuple[str, int, int]]:
+        """Return the rows of every chunk, within one row group, and where they are."""
+        rows = [(number, self.metadata.row_group(number).num_rows) for number in self.numbers]
+        return [
+            (_place(self.path, number, number), start, min(start + size, n))
+            for number, n in rows
+            for start in range(0, n, size)
+        ]
+
+    def _fit(self, width: int) -> bool:
+        """Whether so many columns can be held in memory."""
+        rows = sum(int(self.metadata.row_group(number).num_rows) for number in self.numbers)
+        return 8 * width * rows <= HELD_BYTES
+
+    def _decoder_bytes(self, wanted: list[str]) -> int:
         """Estimate the memory needed to decode columns together, besides the rows."""
-        metadata, names, total = self.file.metadata.row_group(self.number), set(wanted), 0
-        for column in map(metadata.column, range(metadata.num_columns)):
-            if column.path_in_schema in names:
-                # an unpacked page; a dictionary is held twice, as a page and as values
-                total += min(column.total_uncompressed_size, PAGE_BYTES) * (3 if column.has_dictionary_page else 1)
+        names, total = set(wanted), 0
+        for group in map(self.metadata.row_group, self.numbers):
+            for column in map(group.column, range(group.num_columns)):
+                if column.path_in_schema in names:
+                    # an unpacked page; a dictionary is held twice, as a page and as values
+                    total += min(column.total_uncompressed_size, PAGE_BYTES) * (3 if column.has_dictionary_page else 1)
         return total
 
-    def spill(self, names: list[str], file: IO[bytes]) -> _ColumnFile:
-        """Write columns to a file; while some are written, the next ones are decoded."""
-        n_rows, schema = self.file.metadata.row_group(self.number).num_rows, self.file.schema_arrow
-        empty = arrow().record_batch({name: arrow().array([], schema.field(name).type) for name in names})
-        table = _ColumnFile(file, n_rows, len(names), matrix_of(numbers_of(empty, names, self.where)).dtype)
-        width = max(LEAST_COLUMNS, BLOCK_BYTES // (8 * max(n_rows, 1)))
 
-        def blocks() -> Iterator[tuple[Array, int, int]]:
-            for first in range(0, len(names), width):
-                few, row = names[first : first + width], 0
-                for batch in self.batches(few, max(1, BLOCK_BYTES // (8 * width))):
-                    yield matrix_of(numbers_of(batch, few, self.where)), row, first
-                    row += batch.num_rows
-
-        for block, row, first in ahead(blocks()):
-            table.write(block, row, first)
-        return table
-
-
-@dataclass(frozen=True)
-class _ColumnFile:
-    """A table of one type in a file, column after column: it turns columns into rows outside of memory."""
-
-    file: IO[bytes]
-    n_rows: int
-    n_columns: int
-    dtype: DType
-
-    def write(self, block: Array, row: int, column: int) -> None:
-        """Write a block whose first entry belongs into this row and column."""
-        for k, values in enumerate(block.T):
-            self._seek(row, column + k)
-            self.file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
-
-    def rows(self, start: int, stop: int) -> Array:
-        """Return some rows of all columns, in column-major order."""
-        found = np.empty((self.n_columns, stop - start), self.dtype)
-        for k, values in enumerate(found):
-            self._seek(start, k)
-            if self.file.readinto(values.data) != values.nbytes:  # type: ignore[attr-defined]
-                raise OSError("rows that were written to a temporary file cannot be read back")
-        return found.T
-
-    def _seek(self, row: int, column: int) -> None:
-        self.file.seek((column * self.n_rows + row) * self.dtype.itemsize)
+def _place(path: Path, first: int, last: int) -> str:
+    """Name row groups of a file."""
+    return f"{path}, row group {first}" if first == last else f"{path}, row groups {first} to {last}"
 
 
 def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
@@ -187,10 +254,10 @@ def parquet_batches(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
         yield from guarded(file.iter_batches(RAW_ROWS, columns=names), str(path))
 
 
-def _opened(path: Path) -> pa.parquet.ParquetFile:
-    """Open a Parquet file so that reading needs memory for a chunk, not for a row group."""
-    pa = arrow()
+def _opened(path: Path, metadata: pa.parquet.FileMetaData | None = None) -> pa.parquet.ParquetFile:
+    """Open a Parquet file so that reading needs memory for a chunk, not for a row group; its metadata may be known."""
+    pa, parquet = arrow(), import_module("pyarrow.parquet")
     try:
-        return import_module("pyarrow.parquet").ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER)
+        return parquet.ParquetFile(path, metadata=metadata, pre_buffer=False, buffer_size=READ_BUFFER)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path} is not a Parquet file, or it is damaged: {cut(str(error))}") from error

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
+from budgetline.encoding.design import DesignTable
 
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
@@ -24,7 +25,8 @@ DOUBLE = np.dtype(np.float64)
 class Rows:
     """Some rows (n,) and columns (D,) of a table X (N, D'), with targets Y (N, P) and weights (N,), read in chunks.
 
-    None: all rows, all columns, equal weights.
+    X is an array, a sparse matrix, or a ``DesignTable``, all of whose columns are read. None: all rows, all columns,
+    equal weights.
     """
 
     X: Table
@@ -45,8 +47,18 @@ class Rows:
 
     @property
     def table(self) -> Table:
-        """All rows of X, with the columns read."""
+        """All rows of X, with the columns read; those of an encoding are made now."""
+        if isinstance(self.X, DesignTable):
+            return self.X[:]
         return self.X if self.columns is None else self.X[:, self.columns]
+
+    @property
+    def by_column(self) -> bool:
+        """Whether the columns of blocks lie one after another."""
+        X = self.X
+        return isinstance(X, DesignTable) or (
+            isinstance(X, np.ndarray) and X.flags.f_contiguous and not X.flags.c_contiguous
+        )
 
     @cached_property
     def weights(self) -> Float:

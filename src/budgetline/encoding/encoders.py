@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count
 
 import numpy as np
 
@@ -107,20 +109,27 @@ class NumberEncoder:
 class LevelEncoder:
     """A level becomes a flag of its own; rare and unknown ones share a flag, missing ones have another.
 
-    Levels without a flag (the first of two, unknown ones where none was rare) are zeros. ``weights`` as in
-    :class:`NumberEncoder`.
+    Levels without a flag (``reference``, the first of two, and unknown ones where none was rare) are zeros. ``weights``
+    as in :class:`NumberEncoder`.
     """
 
     levels: tuple[str, ...]
     weights: Float
     rare: bool = False
     missing: bool = False
+    reference: str | None = None
     n_curves = 0
 
     @property
     def width(self) -> int:
         """Number of design columns."""
         return len(self.levels) + self.rare + self.missing
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the flags stand for: levels, "(rare)" and "(missing)", numbered where a level has that name."""
+        extra = ("(rare)",) * self.rare + ("(missing)",) * self.missing
+        return (*self.levels, *(unused(label, self.levels) for label in extra))
 
     @property
     def kind(self) -> str | None:
@@ -131,8 +140,7 @@ class LevelEncoder:
 
     def labels(self, name: str) -> list[str]:
         """Return names of the design columns."""
-        extra = [label for label, there in (("(rare)", self.rare), ("(missing)", self.missing)) if there]
-        return [f"{name}={level}" for level in (*self.levels, *extra)]
+        return [f"{name}={flag}" for flag in self.flags]
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
@@ -151,3 +159,9 @@ class LevelEncoder:
 
 
 Encoder = NumberEncoder | LevelEncoder
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return a name, with a number if it is taken."""
+    numbered = (f"{name} ({k})" for k in count(2))
+    return next(each for each in chain([name], numbered) if each not in taken)

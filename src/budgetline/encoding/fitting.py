@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from budgetline.arrays import Float
@@ -19,18 +21,18 @@ SPIKE, MOST_SPIKES = 0.1, 3
 STEEPEST = 100.0
 """The ridge counts no curve more than this many times as much as the first that bends."""
 FEW, ROWS_PER_VALUE = 32, 200
-"""Up to so many different values, if there are so many rows for each, every value is a knot and none is a spike."""
+"""Up to so many different values, if there are so many rows for each, every value is a knot and none is a spike.
+
+So many rows determine the effect of a value: more of them draw no more knots to it.
+"""
 
 
 def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
     """Summarise the columns that are read."""
-    names = source.names
     found = []
-    for d in source.read.tolist():
-        name = None if names is None else names[d]
-        as_levels = settings.of(d, name).numbers == "levels"
-        column = table.column(d, str(d) if name is None else name)
-        found.append(ColumnSummary.of(column, weight, as_levels))
+    for d, label in zip(source.read.tolist(), source.labels(source.read), strict=True):
+        as_levels = settings.of(d, None if source.names is None else label).numbers == "levels"
+        found.append(ColumnSummary.of(table.column(d, label), weight, as_levels))
     return TableSummary(tuple(found))
 
 
@@ -78,7 +80,8 @@ def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
     others = found.total - sum(weight for _, weight in kept)
     rare, missing = len(kept) < len(ranked) or found.lost > 0, found.missing > 0
     if len(kept) == 2 and not rare and not missing:  # one flag says all
-        return LevelEncoder((kept[1][0],), _flag_weights(np.array([kept[1][1]]), total) / 2)
+        weights = _flag_weights(np.array([kept[1][1]]), total) / 2
+        return LevelEncoder((kept[1][0],), weights, reference=kept[0][0])
     masses = [weight for _, weight in kept] + [others] * rare + [found.missing] * missing
     return LevelEncoder(tuple(level for level, _ in kept), _flag_weights(np.array(masses), total), rare, missing)
 
@@ -107,7 +110,8 @@ def _without_spikes(found: NumberSummary) -> tuple[tuple[float, ...], NumberSumm
     if found.values.size <= _few(found.total) or found.values.size - heavy.size < 2:
         return (), found
     others = np.delete(np.arange(found.values.size), heavy)
-    return tuple(found.values[heavy].tolist()), NumberSummary(found.values[others], found.weights[others])
+    body = NumberSummary(found.values[others], found.weights[others], error=found.error)
+    return tuple(found.values[heavy].tolist()), body
 
 
 def _n_knots(rows: float) -> int:
@@ -120,10 +124,14 @@ def _few(rows: float) -> int:
 
 
 def _knots(body: NumberSummary, warp: Warp, settings: Encoding) -> Float:
-    """Return knots, in units of t."""
+    """Return knots, in units of t: at quantiles of the rows, where no value counts as more than ROWS_PER_VALUE.
+
+    So rare values have knots too if there are many rows. A sketch that was thinned out does not know single values.
+    """
     if settings.knots is not None and not isinstance(settings.knots, int):
         return warp(given_knots(settings.knots))
     if body.values.size <= (settings.knots or _few(body.total)):
         return warp(body.values)
     shares = np.linspace(0, 1, settings.knots or _n_knots(body.total))
-    return np.unique(warp(body.quantiles(shares)))
+    even = body if body.error else replace(body, weights=np.minimum(body.weights, ROWS_PER_VALUE))
+    return np.unique(warp(even.quantiles(shares)))

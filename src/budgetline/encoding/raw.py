@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -31,6 +31,12 @@ class RawColumn:
     numbers: Float | None = None
     codes: Positions | None = None
     levels: tuple[str, ...] = ()
+
+    def take(self, rows: slice | Positions) -> RawColumn:
+        """Return some of the entries."""
+        if self.numbers is not None:
+            return replace(self, numbers=self.numbers[rows])
+        return replace(self, codes=None if self.codes is None else self.codes[rows])
 
     @property
     def missing(self) -> Mask:
@@ -98,11 +104,36 @@ class ArrayTable:
         return object_column(values.tolist(), name)
 
 
-RawTable = FrameTable | ArrayTable
-"""A table whose columns are read one at a time."""
+GivenTable = FrameTable | ArrayTable
+"""A user's table, whose columns are read one at a time."""
 
 
-def raw_table(X: object) -> tuple[RawTable, tuple[str, ...] | None, int]:
+@dataclass(frozen=True)
+class ReadTable:
+    """Columns that have been read once, by their positions."""
+
+    columns: Mapping[int, RawColumn]
+    n_rows: int
+
+    @classmethod
+    def of(cls, table: GivenTable, names: Mapping[int, str]) -> ReadTable:
+        """Read the columns at some positions, with their names."""
+        return cls({d: table.column(d, name) for d, name in names.items()}, table.n_rows)
+
+    def column(self, d: int, name: str) -> RawColumn:
+        """Return a column."""
+        return self.columns[d]
+
+    def take(self, rows: slice | Positions) -> ReadTable:
+        """Return some of the rows."""
+        n_rows = len(range(self.n_rows)[rows]) if isinstance(rows, slice) else len(rows)
+        return ReadTable({d: column.take(rows) for d, column in self.columns.items()}, n_rows)
+
+
+RawTable = GivenTable | ReadTable
+
+
+def raw_table(X: object) -> tuple[GivenTable, tuple[str, ...] | None, int]:
     """Return a table of any kind, the names of its columns, if it has any, and their number."""
     if sparse.issparse(X):
         raise TypeError("X is a sparse matrix, which holds numbers that need no encoding: give encoding=None")
@@ -118,7 +149,7 @@ def raw_table(X: object) -> tuple[RawTable, tuple[str, ...] | None, int]:
     return ArrayTable(values, np.arange(values.shape[1])), names, int(values.shape[1])
 
 
-def known_table(X: object, known: tuple[str, ...] | None, n_features: int, needed: Iterable[int]) -> RawTable:
+def known_table(X: object, known: tuple[str, ...] | None, n_features: int, needed: Iterable[int]) -> GivenTable:
     """Return a table whose columns are at the known positions; data frames are matched by name.
 
     A frame may have its columns in any order, may have more, and must have those that are needed.
@@ -144,7 +175,7 @@ def raw_part(X: object, columns: Positions | None) -> Table:
     return table.values[:, columns]
 
 
-def partial_table(X: object, read: Positions) -> RawTable:
+def partial_table(X: object, read: Positions) -> GivenTable:
     """Return a table of which only the columns at the positions ``read``, ascending, are there."""
     table, _, _ = raw_table(X)
     positions = np.full(int(read[-1]) + 1, -1)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from itertools import chain, count, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, unused
 from budgetline.encoding.raw import RawTable, known_table
 from budgetline.groups import Layout
 
@@ -70,8 +70,7 @@ class TableEncoding:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the columns that are read, or their positions as text."""
-        known = self.source.names
-        return tuple(str(d) if known is None else known[d] for d in self.source.read.tolist())
+        return self.source.labels(self.source.read)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -101,8 +100,10 @@ class TableEncoding:
         for pair in self.pairs:
             (a, b), terms = (labels[k] for k in pair.columns), pair.terms.T.tolist()
             labels.append([f"{a[p]} × {b[q]}" for p, q in terms])
-        names = tuple(label for each in labels for label in each)
-        return Layout((*columns, *blocks[D:]), int(self.ends[-1]), self.source.groups, names)
+        names = dict[str, None]()
+        for label in (label for each in labels for label in each):  # a level of one column may look like another column
+            names[unused(label, names)] = None
+        return Layout((*columns, *blocks[D:]), int(self.ends[-1]), self.source.groups, tuple(names))
 
     @cached_property
     def weights(self) -> Float:
@@ -136,7 +137,8 @@ class TableEncoding:
         raw = {int(g): source.columns[g].tolist() for g in groups}
         needed = sorted({d for columns in raw.values() for d in columns})
         table = known_table(X, source.names, source.n_features, needed)
-        gaps = {d: table.column(d, str(d) if source.names is None else source.names[d]).missing for d in needed}
+        names = source.labels(np.array(needed, dtype=np.intp))
+        gaps = {d: table.column(d, name).missing for d, name in zip(needed, names, strict=True)}
         there = np.ones((table.n_rows, len(raw)), dtype=bool)
         for k, (g, columns) in enumerate(raw.items()):
             parts = [columns] if columns else [raw[h] for h in requires[g] if raw[h]]
@@ -149,12 +151,16 @@ class TableEncoding:
         if columns is None:
             columns = np.arange(self.ends[-1])
         found = np.empty((table.n_rows, columns.size), order="F")
-        blocks: dict[int, Float] = {}
+        paired = {k for pair in self.pairs for k in pair.columns}
+        blocks: dict[int, Float] = {}  # of columns that may be needed again
 
         def block(k: int) -> Float:
-            if k not in blocks:
-                blocks[k] = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
-            return blocks[k]
+            if k in blocks:
+                return blocks[k]
+            whole = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
+            if k in paired:
+                blocks[k] = whole
+            return whole
 
         for k, own, places in self._parts(columns):
             pair = None if k < len(self.encoders) else self.pairs[k - len(self.encoders)]
@@ -200,9 +206,3 @@ class TableEncoding:
             found.update(b"".join(part.tobytes() for part in (pair.terms, pair.centres, pair.weights)))
             found.update(repr(pair.columns).encode())
         return found.hexdigest()
-
-
-def unused(name: str, taken: Collection[str]) -> str:
-    """Return a name, with a number if it is taken."""
-    numbered = (f"{name} ({k})" for k in count(2))
-    return next(each for each in chain([name], numbered) if each not in taken)

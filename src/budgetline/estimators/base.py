@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
@@ -21,9 +21,10 @@ from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.encoding import Encoding
+from budgetline.encoding.design import design_of
 from budgetline.encoding.fitting import encoding_from, summary_of
 from budgetline.encoding.pairs import Bins, bins_of
-from budgetline.encoding.raw import known_table, raw_table
+from budgetline.encoding.raw import ReadTable, known_table, raw_table
 from budgetline.encoding.settings import as_encoding
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.plans import MakesPlans
@@ -41,7 +42,8 @@ from budgetline.model.ridge_choice import warn_if_overfitted
 from budgetline.model.stages import Available
 from budgetline.model.training import Fitted, RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
-from budgetline.optimality import Certificate, certify
+from budgetline.optimality import Certificate, NextGroups, certify
+from budgetline.optimality.next_groups import next_groups
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
@@ -107,6 +109,40 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
+
+    def next_groups(
+        self, available: Collection[str] = (), *, budget: float | None = None, X: object = None, sample: object = None
+    ) -> NextGroups:
+        """Rank what to buy next, from any groups already at hand: by gain per cost, what is free first.
+
+        For squared error the gains are exact, on the training data. For other losses they are approximate: a classifier
+        that keeps training rows compares, on these, the models that would answer; without rows the quadratic model
+        behind such answers is used, whose gains are mostly too small, though in about the right order. Groups are
+        judged one by one, each with the groups that it requires: two that share a cost may be worth more together.
+
+        Parameters
+        ----------
+        available : collection of group names
+            What is at hand, in or out of order. What these groups require counts as at hand, too.
+        budget : float, optional
+            Leave out what costs more than this now.
+        X : table of shape (n, D), optional
+            For classifiers, rows of which the available groups are known: rank by the chance that the purchase changes
+            the decision, per cost; what cannot change it follows, by gain. The chance is estimated as in
+            :class:`budgetline.runtime.EarlyExit`, for one purchase; of several rows it is the mean, the share of
+            decisions that are expected to change.
+        sample : table of shape (m, D), optional
+            For classifiers that keep no training rows, such as one from a file: rows with all columns, from which
+            gains and chances are learned. At most 2,000 are used.
+
+        Returns
+        -------
+        NextGroups
+            A table with ``groups``, ``along``, ``costs``, ``gains``, ``chances`` and ``to_frame()``. Groups that the
+            sequence does not hold are in it only if the model has moments.
+        """
+        check_is_fitted(self)
+        return next_groups(self.model_, available, budget=budget, X=X, sample=sample)
 
     def effects(self, *, stage: int | None = None, budget: float | None = None) -> Effects:
         """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
@@ -204,10 +240,10 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
     def _warn_if_rounded(self, fitted: Fitted, layout: Layout) -> None:
         """Warn about columns that count as constant in a model although their values in the data differ."""
-        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))].tolist()
-        if not found:
+        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))]
+        if not found.size:
             return
-        named = some((str(d) if layout.names is None else layout.names[d] for d in found), most=5)
+        named = some(layout.labels(found), most=5)
         warn(
             f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
             f"{named}. Subtract a value near the mean before they are stored as "
@@ -262,20 +298,27 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
         """Check raw data and encode the grouped columns."""
         if known is None:
-            table, names, n_features = raw_table(X)
+            raw, names, n_features = raw_table(X)
         else:
-            source = known.source
-            table = known_table(X, source.names, source.n_features, source.read.tolist())
-        Y, target_shape = self._target(y, table.n_rows)
-        weight = check_weight(sample_weight, table.n_rows)
+            names, n_features = known.source.names, known.source.n_features
+            raw = known_table(X, names, n_features, known.source.read.tolist())
+        Y, target_shape = self._target(y, raw.n_rows)
+        weight = check_weight(sample_weight, raw.n_rows)
         bins: tuple[Bins, ...] = ()
+        source = self._source_layout(names, n_features) if known is None else known.source
+        table = ReadTable.of(raw, dict(zip(source.read.tolist(), source.labels(source.read), strict=True)))
         if known is None:
-            source = self._source_layout(names, n_features)
             summary = summary_of(table, source, settings, weight)
             known = encoding_from(summary, source, settings)
             bins = bins_of(summary, known.encoders) if settings.interactions else ()
         recipe = replace(self._recipe(known.layout, known), bins=bins)
-        return Rows(known.encode(table), Y, weight), recipe, known.layout, target_shape
+        design = design_of(table, known, at_once=not self._moments_suffice)
+        return Rows(design, Y, weight), recipe, known.layout, target_shape
+
+    @property
+    def _moments_suffice(self) -> bool:
+        """Whether a fit needs moments of the rows, and the rows themselves only if these are ill conditioned."""
+        return False
 
     def _laid_out(self, passes: Passes) -> tuple[Passes, Recipe, Layout]:
         """Resolve the groups against a source; an encoding takes a pass, and later passes read design columns."""
@@ -336,7 +379,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
     def _order_in_html(self) -> str:
         """Return the sequence of a fitted model, for notebooks, below scikit-learn's diagram."""
-        return self.model_.sequence._repr_html_() if hasattr(self, "model_") else ""
+        return self.model_.sequence.to_html() if hasattr(self, "model_") else ""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import product
 from operator import add
 from typing import Any, ClassVar
 
@@ -91,15 +93,13 @@ def _tried(name: str, given: ArrayLike) -> Float:
 
 def held_out_scores(training: Training, cv: object, recipes: list[Recipe]) -> tuple[Float, list[Moments | None]]:
     """Return the scores (recipes, folds) of :func:`held_out_score`, and the moments of the held-out rows."""
-
-    def tried(fold: Fold) -> tuple[list[float], Moments | None]:
-        return [held_out_score(recipe, fold) for recipe in recipes], fold.held
-
-    folds = training.folds(recipes[0], cv)
-    # small folds keep one thread each busy; the threads of larger ones share their rows
-    found = map_in_threads(tried, list(folds)) if training.small else map(tried, folds)
-    scores, held = zip(*found, strict=True)
-    return np.array(scores).T, list(held)
+    folds: Iterable[Fold] = training.folds(recipes[0], cv)
+    if training.small:  # every fit keeps one thread busy; the threads of larger ones share their rows
+        folds = list(folds)
+        found = map_in_threads(lambda job: held_out_score(*job), list(product(recipes, folds)))
+        return np.reshape(found, (len(recipes), -1)), [fold.held for fold in folds]
+    tried = [([held_out_score(recipe, fold) for recipe in recipes], fold.held) for fold in folds]
+    return np.array([scores for scores, _ in tried]).T, [held for _, held in tried]
 
 
 def held_out_score(recipe: Recipe, fold: Fold) -> float:

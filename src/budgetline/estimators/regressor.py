@@ -316,6 +316,10 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
         """Return the number of folds for the rows of a source, None if there are none."""
         return None
 
+    @property
+    def _moments_suffice(self) -> bool:
+        return self.loss == "squared_error"
+
     def _need_squared_error(self) -> None:
         if self.loss != "squared_error":
             raise ValueError(f"moments determine a model of squared error only, not of loss={shown(self.loss)}")

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _num_samples, column_or_1d
 
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
@@ -102,6 +102,7 @@ class Samples:
         """Return training and test rows of every fold; those that we make ourselves keep queries together."""
         if self.y is not None:
             raise_missing(self.y)
+        check_weight(self.weight, _num_samples(self.X))
         queries = self.qid
         if queries is not None:
             raise_missing(queries, name="qid")

@@ -191,11 +191,11 @@ def _parts_of(model: AnytimeModel, g: int) -> Iterator[_Part]:
 
 def _plain(model: AnytimeModel, d: int) -> _Part:
     """Return a straight line over the mean ± 2 standard deviations."""
-    mean, scale, names = float(model.stages.mean[d]), float(model.stages.scale[d]), model.layout.names
+    mean, scale = float(model.stages.mean[d]), float(model.stages.scale[d])
     far = 2 * scale if np.isfinite(scale) else 0.0
     x = np.unique(_rounded(np.array([mean - far, mean, mean + far])))
-    axis = Axis(str(d) if names is None else names[d], tuple(x.tolist()))
-    return _Part((axis,), x[:, None], np.array([d]))
+    columns = np.array([d])
+    return _Part((Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns)
 
 
 def _encoded(encoding: TableEncoding, k: int) -> _Part:
@@ -230,11 +230,11 @@ def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
 
 def _level_axis(name: str, encoder: LevelEncoder) -> tuple[Axis, Float]:
     """Return all levels; where one flag says all, also the level that has none."""
-    rest = (*["(rare)"] * encoder.rare, *["(missing)"] * encoder.missing)
     flags = np.eye(encoder.width)
     if encoder.width == 1 and encoder.levels:
-        return Axis(name, levels=(f"(not {encoder.levels[0]})", *encoder.levels)), np.vstack([np.zeros(1), flags])
-    return Axis(name, levels=(*encoder.levels, *rest)), flags
+        other = encoder.reference or f"(not {encoder.levels[0]})"
+        return Axis(name, levels=(other, *encoder.levels)), np.vstack([np.zeros(1), flags])
+    return Axis(name, levels=encoder.flags), flags
 
 
 def _thinned(axis: Axis, design: Float) -> tuple[Axis, Float]:

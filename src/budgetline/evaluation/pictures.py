@@ -15,6 +15,8 @@ from budgetline.arrays import Float
 from budgetline.messages import cut, printable
 
 WIDTH = 340
+LETTER, LINE = 7.0, 12.0
+"""Room that a letter and a line of text take."""
 SHADES = 8
 """Different shades of a heat map."""
 MOST_BARS, MOST_ROWS = 14, 20
@@ -177,11 +179,11 @@ def _heat_map(across: Axis, up: Axis, values: Float) -> str:
         yield from _shades(values, xs, ys)
         yield _text(2, 12, f"↑ {up.column}", most=26)
         yield _text(WIDTH - 4, bottom + 34, f"{across.column} →", "end", most=26)
-        for k, label, _ in _marked(up, m):
+        for k, label, *_ in _marked(up, -ys, LINE):
             yield _text(left - 6, (ys[k] + ys[k + 1]) / 2 + 4, label, "end", most=12)
-        for k, label, anchor in _marked(across, n, max(1, round(n / 5)) if not across.numbers else 1):
+        for k, label, anchor, room in _marked(across, xs, 5 * LETTER):
             x = {"start": xs[k], "middle": (xs[k] + xs[k + 1]) / 2, "end": xs[k + 1]}[anchor]
-            yield _text(x, bottom + 16, label, anchor, most=9)
+            yield _text(x, bottom + 16, label, anchor, most=int(room / LETTER))
         ends = ((DOWN, "shade-down", float(values.min())), (UP, "shade-up", float(values.max())))
         for k, (colour, kind, value) in enumerate(ends):
             place = f'x="{4 + 72 * k}" y="{bottom + 25:.1f}" width="10" height="10"'
@@ -213,11 +215,19 @@ def _shades(values: Float, xs: Float, ys: Float) -> Iterator[str]:
         yield f'<path class="{kind}" d="{cells}" fill="{colour}" fill-opacity="{abs(k) / SHADES:g}"/>'
 
 
-def _marked(axis: Axis, n: int, every: int = 1) -> Iterator[tuple[int, str, str]]:
-    """Yield the cells that have a label, and its anchor: the ends of a curve, and all others if there is room."""
+def _marked(axis: Axis, edges: Float, least: float) -> Iterator[tuple[int, str, str, float]]:
+    """Yield the cells that have a label, the label, its anchor and its room: the ends of a curve, and other cells.
+
+    If these are smaller than ``least``, only every second, third, … has a label.
+    """
+    n = edges.size - 1
     C = min(len(axis.numbers), n)
+    half = float(edges[C] - edges[0]) / 2
     if C:
-        yield 0, short_place(axis.numbers[0]), "start"
+        yield 0, short_place(axis.numbers[0]), "start", half
     if C > 1:
-        yield C - 1, short_place(axis.numbers[C - 1]), "end"
-    yield from ((k, axis.short_labels[k].strip("()"), "middle") for k in range(C, n, every))
+        yield C - 1, short_place(axis.numbers[C - 1]), "end", half
+    if n > C:
+        size = float(edges[C + 1] - edges[C])
+        every = int(np.ceil(least / size))
+        yield from ((k, axis.short_labels[k].strip("()"), "middle", every * size) for k in range(C, n, every))

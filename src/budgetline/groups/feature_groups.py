@@ -63,6 +63,10 @@ class Layout:
         """Names of the columns that are read."""
         return None if self.names is None else tuple(self.names[d] for d in self.read)
 
+    def labels(self, columns: Positions) -> tuple[str, ...]:
+        """Return the names of columns, or their positions as text."""
+        return tuple(str(d) if self.names is None else self.names[d] for d in columns.tolist())
+
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class FeatureGroups:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,17 +54,18 @@ def planned_from_gram(model: AnytimeModel, gram: Gram, order: list[int]) -> Anyt
     return with_stages(model, found.embedded(layout.read, layout.n_features))
 
 
-def planned_approximately(model: AnytimeModel, chosen: Mask) -> AnytimeModel:
+def planned_approximately(model: AnytimeModel, chosen: Mask, value_of: Callable[[Mask], float]) -> AnytimeModel:
     """Return the models of the groups at these steps of a sequence, in its order, without the data.
 
-    Prefixes of the sequence are exact; other sets are answered by the quadratic model of the risk.
+    Prefixes of the sequence are exact; other sets are answered by the quadratic model of the risk. ``value_of`` gives F
+    of the groups at some steps.
     """
     stages, sequence = model.stages, model.sequence
     steps = np.flatnonzero(chosen)
     prefixes = [np.isin(np.arange(chosen.size), steps[: j + 1]) for j in range(steps.size)]
     models = [stages.of_steps(prefix) for prefix in prefixes]
     widths = np.diff(stages.column_ends, prepend=0)
-    values = np.append(0.0, [estimated_value(model, prefix) for prefix in prefixes])
+    values = np.append(0.0, [value_of(prefix) for prefix in prefixes])
     order = sequence.order[steps]
     names, costs = tuple(sequence.groups[j] for j in steps), model.groups.prices.steps(order)
     assert isinstance(stages.subset, QuadraticSubset)
@@ -99,18 +100,3 @@ def with_sets(
         column_ends=np.full(count, columns.size, dtype=np.intp),
     )
     return replace(model, stages=found)
-
-
-def estimated_value(model: AnytimeModel, chosen: Mask) -> float:
-    """Return F of the groups at these steps, by the quadratic model of the risk around the nearer stage.
-
-    It is exact for prefixes of the sequence, and where the loss is squared error.
-    """
-    values: Float = np.append(0.0, np.cumsum(model.sequence.gains))
-    count = int(chosen.sum())
-    if chosen[:count].all():
-        return float(values[count])
-    subset = model.stages.subset
-    assert isinstance(subset, QuadraticSubset)
-    stage, change = subset.change(chosen, np.diff(model.stages.column_ends, prepend=0))
-    return float(values[stage]) - change

@@ -138,6 +138,10 @@ class StagedModel:
 
     def of_groups(self, available: Collection[str]) -> LinearModel:
         """Return the model of exactly these groups, in any order; groups not in the sequence add nothing."""
+        return self.of_steps(self.steps_of(available))
+
+    def steps_of(self, available: Collection[str]) -> Mask:
+        """Return which steps of the sequence these groups are, shape (stages,); warn about those that are none."""
         wanted = {str(name) for name in available}
         if left_out := sorted(wanted - set(self.sequence.groups)):
             warn(
@@ -145,7 +149,7 @@ class StagedModel:
                 "before it",
                 UserWarning,
             )
-        return self.of_steps(np.array([name in wanted for name in self.sequence.groups], dtype=bool))
+        return np.array([name in wanted for name in self.sequence.groups], dtype=bool)
 
     def of_steps(self, in_sequence: Mask) -> LinearModel:
         """Return the model of the groups at these steps of the sequence, a mask of shape (stages,)."""
@@ -206,6 +210,12 @@ class StagedModel:
         others = self.subset.solve_many(patterns[~prefix], widths)
         for pattern, exact in zip(patterns, prefix.tolist(), strict=True):
             yield self.at_stage(int(pattern.sum())) if exact else self._in_user_units(pattern, *next(others))
+
+    def standardised(self, model: LinearModel) -> tuple[Float, Float]:
+        """Return coefficients (P, T) of the standardised columns of the sequence and levels (P,) of a model."""
+        scale = self.scale[self.columns]
+        W = model.coef[:, self.columns] * np.where(np.isfinite(scale), scale, 0.0)
+        return W, model.intercept + model.coef @ self.mean
 
     def _in_user_units(self, in_sequence: Mask, W: Float, level: Float) -> LinearModel:
         coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)

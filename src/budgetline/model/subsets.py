@@ -63,7 +63,7 @@ class QuadraticSubset:
 
     def solve(self, steps: Mask, widths: Positions) -> tuple[Float, Float]:
         """Return coefficients (P, T) and intercepts (P,) of the groups at these steps; the intercept is always in."""
-        return self._nearest(steps, widths, _minimum)
+        return self._answer(*self._nearest(steps, widths, _minimum))
 
     def solve_many(self, patterns: Mask, widths: Positions) -> Iterator[tuple[Float, Float]]:
         """Yield what :meth:`solve` returns for every row of ``patterns``, up to rounding."""
@@ -79,28 +79,24 @@ class QuadraticSubset:
             return solver.minimum(free, target, lambda theta: target - around.H @ theta)[:, 0]
 
         for steps in patterns:
-            yield self._nearest(steps, widths, minimum)
+            yield self._answer(*self._nearest(steps, widths, minimum))
 
-    def _nearest(
-        self, steps: Mask, widths: Positions, minimum: Callable[[Expansion, Mask], Float]
-    ) -> tuple[Float, Float]:
-        """Return the model around the nearer stage, recalibrated, in the scores of the user."""
-        around, theta = self._around(self._free(steps, widths), steps, minimum)
-        external = self.family.external(self._recalibrated(around, theta))
-        return external[1:].T, external[0]
+    def expansion(self, steps: Mask, widths: Positions) -> Expansion:
+        """Return the quadratic model from which the groups at these steps are answered."""
+        return self._nearest(steps, widths, _minimum)[0]
 
     def change(self, steps: Mask, widths: Positions) -> tuple[int, float]:
         """Return the nearer stage, and how much the risk of the groups at these steps is above its own, by the model.
 
         The model is the quadratic one, without recalibration.
         """
-        around, theta = self._around(self._free(steps, widths), steps, _minimum)
+        around, theta = self._nearest(steps, widths, _minimum)
         return around.stage, float(around.gradient @ (theta - around.theta)) + _distance(around, theta)
 
     def restricted(self, steps: Mask, widths: Positions) -> QuadraticSubset:
         """Return the solver for subsets of the groups at these steps: around their model, as if it had been fitted."""
+        around, theta = self._nearest(steps, widths, _minimum)
         free = self._free(steps, widths)
-        around, theta = self._around(free, steps, _minimum)
         own = self._recalibrated(around, theta).ravel()[free]
         expansion = Expansion(int(steps.sum()), around.H[np.ix_(free, free)], own, np.zeros(own.size))
         sample = self.recalibration if expansion.stage > 1 else None
@@ -112,8 +108,11 @@ class QuadraticSubset:
         """Return the parameters of the groups at these steps, and of the intercepts."""
         return np.repeat(np.concatenate([[True], np.repeat(steps, widths)]), self.n_scores)
 
-    def _around(self, free: Mask, steps: Mask, minimum: Callable[[Expansion, Mask], Float]) -> tuple[Expansion, Float]:
-        """Return the nearer stage, and the minimiser of the quadratic model around it."""
+    def _nearest(
+        self, steps: Mask, widths: Positions, minimum: Callable[[Expansion, Mask], Float]
+    ) -> tuple[Expansion, Float]:
+        """Return the quadratic model around the nearer stage, and its minimiser."""
+        free = self._free(steps, widths)
         *prefixes, last = self.expansions
         contained = [e for e in prefixes if steps[: e.stage].all()]
         found = [(e, minimum(e, free)) for e in (last, *contained[-1:])]
@@ -123,6 +122,11 @@ class QuadraticSubset:
         """Return θ (1 + T, Q) with the level and scale that the sample asks for."""
         theta = theta.reshape(-1, self.n_scores)
         return theta if self.recalibration is None else self.recalibration.corrected(theta, around, self.family)
+
+    def _answer(self, around: Expansion, theta: Float) -> tuple[Float, Float]:
+        """Return a minimiser, recalibrated, in the user's scores."""
+        external = self.family.external(self._recalibrated(around, theta))
+        return external[1:].T, external[0]
 
 
 Subset = LinearSubset | QuadraticSubset

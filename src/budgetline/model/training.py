@@ -16,6 +16,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk
+from budgetline.encoding.design import DesignTable
 from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
 from budgetline.groups import Layout
@@ -132,7 +133,9 @@ class RowsTraining:
 
     def encoded(self, encoding: TableEncoding) -> RowsTraining:
         """Return the rows with the products of the pairs of an encoding."""
-        rows = replace(self.rows, X=encoding.with_products(self.rows.X))
+        X = self.rows.X
+        wider = replace(X, encoding=encoding) if isinstance(X, DesignTable) else encoding.with_products(X)
+        rows = replace(self.rows, X=wider)
         return replace(self, rows=rows, layout=encoding.layout)
 
     def fit(self, recipe: Recipe) -> Fitted:
@@ -154,8 +157,7 @@ class RowsTraining:
 
     def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
         """Yield the folds of ``check_cv``; those of squared error share one pass over the data."""
-        rows, exponent = self.rows.rescaled()
-        splits = self.fixed(cv)
+        (rows, exponent), splits = self.rows.rescaled(), self.fixed(cv)
         if not isinstance(self.family, SquaredError):
             standardised_columns(rows, self.layout.names_read)  # refuse an X that is not finite before any fold
         self._check_classes(rows, splits)
@@ -302,9 +304,7 @@ class SourceTraining:
             yield Fold(training, training._held_out_losses)
 
     def _held_out_losses(self, fitted: Fitted) -> Float:
-        names, read = self.layout.names, self.layout.read.tolist()
-        labels = tuple(str(d) if names is None else names[d] for d in read)
-        statistic = StageLosses(fitted.stages, self.family, self.classes, labels)
+        statistic = StageLosses(fitted.stages, self.family, self.classes, self.layout.labels(self.layout.read))
         assert self.fold is not None
         mine, where = InFold(statistic, *self.fold, held=True), f"fold {self.fold[1]} of {self.fold[0]}"
         return self.passes.total(mine, columns_read(self.layout), where).mean

@@ -195,7 +195,7 @@ class GeneralisedLinear:
     def _explained(self, others: Ints | None) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
-            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns))
+            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns, self._starts[:-1]))
             self._factor = fit.factor[0]
             self._fit = replace(fit, metric=Factor(self._factor))  # refits begin with it
         cross = self._fit.point.cross(self._fit.columns, others)

@@ -35,6 +35,8 @@ COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
 COLUMNS_PER_BLOCK = 60
 """Inverting the blocks of all scores takes as long as one product with the Hessian per this many parameters."""
+PROGRESS = 0.8
+"""A step that shrinks the gradient to this part or less makes progress."""
 SMALL_STEP = 1e-3
 """Steps up to this part of the largest coefficient are taken without a line search, once the gradient is small."""
 SINGLE = 1e7
@@ -203,7 +205,7 @@ def minimise(
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
     metric = None if start.metric is None or _price(engine, fit) < 2 or _large(fit) else start.metric.grown(fit)
     pairs: list[Pair] = []
-    fresh, size, previous, before = False, np.inf, np.inf, 0.0
+    fresh, size, previous, before, served = False, np.inf, np.inf, 0.0, 0
     for _ in range(MAX_STEPS):
         size = float(np.abs(fit.gradient).max())
         stuck = fresh and size > 0.9 * previous and size <= 1e3 * tol
@@ -216,16 +218,16 @@ def minimise(
             if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
                 return fit
             before = promised
-        fresh = metric is None or metric.stale or _worthwhile(engine, fit, size / previous, size / enough)
+        fresh = metric is None or metric.stale or _worthwhile(engine, fit, size / previous, size / enough, served)
         if metric is None or fresh:
-            metric, pairs = _metric(engine, fit), []
+            metric, pairs, served = _metric(engine, fit), [], 0
         part = max(min(0.1, (size / previous) ** 2 or 0.1), 0.03 * tol / size)  # as exact as the next gradient is small
         accepted = _search(engine, fit, -_solved(metric, pairs, fit, part))
         if accepted is not None:
             pair = accepted.theta - fit.theta, accepted.gradient - fit.gradient
             if isinstance(metric, Factor) and float(np.vdot(*pair)) > 0:  # others are rounding
                 pairs.append(pair)
-            fit, previous = accepted, size
+            fit, previous, served = accepted, size, served + 1
         elif fresh:
             break
         else:
@@ -243,15 +245,17 @@ def _price(engine: Engine, fit: Fit) -> float:
     return 0.0 if engine.eager else fit.theta.size / COLUMNS_PER_PASS
 
 
-def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float) -> bool:
+def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float, served: int) -> bool:
     """Return whether a new Hessian is expected to save time, as with it about two more steps would do.
 
-    The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``.
+    The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``. Two
+    steps are a hope: nearly separable classes need many, whatever the Hessian. So a metric that makes progress serves
+    for as many steps as a new one costs.
     """
     if engine.eager or ratio == 0:
         return engine.eager
-    steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
-    return bool(steps > _price(engine, fit) + 2)
+    steps, price = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf, _price(engine, fit)
+    return bool(steps > price + 2) and (served >= price or ratio > PROGRESS)
 
 
 def _solved(metric: Metric, pairs: list[Pair], fit: Fit, part: float) -> Float:

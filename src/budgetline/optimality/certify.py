@@ -15,7 +15,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.proof import Proof
-from budgetline.optimality.quadratic import Quadratic, model_of
+from budgetline.optimality.quadratic import Quadratic, design_groups, model_of
 from budgetline.optimality.relaxation import separate
 from budgetline.optimality.search import Search
 from budgetline.progress import Progress, TimeLimit
@@ -124,7 +124,7 @@ def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     values, none = np.cumsum(sequence.gains), np.zeros(len(groups), dtype=bool)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
     return Certificate(
-        groups, sequence.order, values, model.alpha, model.family.loss, grid, achieved,
+        design_groups(model), sequence.order, values, model.alpha, model.family.loss, grid, achieved,
         np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
         Proof.trivial(len(groups)),
     )  # fmt: skip

@@ -14,8 +14,9 @@ from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.evaluation.budget_curves import curve_of_sets
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.planned import estimated_value, with_sets
+from budgetline.model.planned import with_sets
 from budgetline.optimality.conditions import Conditions
+from budgetline.optimality.gains import estimated_value
 from budgetline.optimality.plan import Plan
 from budgetline.optimality.planning import conditions_of, problems_of
 from budgetline.optimality.quadratic import Quadratic

@@ -107,9 +107,9 @@ class Plan:
         if self.certificate is None or self.ratio is None:
             return "not certified" if self.refitted else "an approximation, not certified"
         how = "optimal" if self.optimal else f"at least {rounded_down(self.ratio, 4):.2%} of the optimum"
-        if self.certificate.penalties is not None:
-            how += " less the correction"
-        return how + (f" of sets {condition}" if (condition := self.certificate.condition) else "")
+        if condition := self.certificate.condition:
+            how += f" of sets {condition}"
+        return how if self.certificate.penalties is None else f"{how}, less the correction"
 
     def _repr_html_(self) -> str:
         return self.model_.sequence._repr_html_()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -27,8 +28,9 @@ from budgetline.model.subsets import LinearSubset, QuadraticSubset
 from budgetline.objectives.glm import Expansion
 from budgetline.objectives.gram import Gram
 from budgetline.optimality.conditions import Conditions
+from budgetline.optimality.gains import estimated_value
 from budgetline.optimality.plan import Plan
-from budgetline.optimality.quadratic import Quadratic, sizes_of
+from budgetline.optimality.quadratic import Quadratic, design_groups, sizes_of
 from budgetline.optimality.search import filled
 from budgetline.optimality.sets import best_sets
 from budgetline.progress import Progress
@@ -47,9 +49,10 @@ def plans_of(
     refit: Refit | None,
 ) -> tuple[Plan, ...]:
     """Return the plan for every budget; they share the time."""
+    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     amounts = [check_number("budget", budget, ge=0, finite=True) for budget in budgets]
     make = _exact_plans if model.squared_error else _approximate_plans
-    return make(model, amounts, conditions, time_limit, progress, refit)
+    return make(model, amounts, conditions, limit, progress, refit)
 
 
 def conditions_of(model: AnytimeModel) -> Conditions:
@@ -64,8 +67,9 @@ def problems_of(model: AnytimeModel, budget: float) -> list[Quadratic]:
     if isinstance(subset, LinearSubset):
         problems = [_of_stages(model, subset.U.T @ subset.U, subset.U.T @ subset.z, 1)]
     else:
-        around = _starts(model, subset.expansions, [budget])
-        problems = [_around(model, expansion, subset.n_scores) for expansion in around[-2:]]
+        stages = sorted(_searches(model, subset.expansions, [budget]))[-2:]
+        near = [expansion for expansion in subset.expansions if expansion.stage in stages]
+        problems = [_around(model, expansion, subset.n_scores) for expansion in near]
     return [replace(problem, penalties=model.penalties) for problem in problems]
 
 
@@ -107,18 +111,21 @@ def _approximate_plans(
     """Return the plans of a model of another loss: the best of a few candidates each."""
     about, subset = _known(model, conditions), model.stages.subset
     assert isinstance(subset, QuadraticSubset)
-    around = _starts(model, subset.expansions, budgets)
-    searched = []
-    for expansion in around:
+    searches = _searches(model, subset.expansions, budgets)
+    share = time_limit / max(1, sum(map(len, searches.values())))
+    candidates: list[list[Mask]] = [
+        [filled(about, about.included, about.excluded, budget, model.sequence.order.tolist())] for budget in budgets
+    ]
+    for stage, asked in searches.items():
+        expansion = next(e for e in subset.expansions if e.stage == stage)
         problem = replace(_around(model, expansion, subset.n_scores), penalties=model.penalties)
-        found = best_sets(problem, about, budgets, time_limit / len(around), progress)
-        searched.append([np.isin(model.groups.names, each.groups) for each in found])
+        found = best_sets(problem, about, [budgets[k] for k in asked], share * len(asked), progress)
+        for k, each in zip(asked, found, strict=True):
+            candidates[k].append(np.isin(model.groups.names, each.groups))
     plans = []
-    for k, amount in enumerate(budgets):
-        prefix = filled(about, about.included, about.excluded, amount, model.sequence.order.tolist())
-        candidates = {tuple(np.flatnonzero(each).tolist()): each for each in (prefix, *(s[k] for s in searched))}
-        tried = [_plan(model, about, each, refit) for each in candidates.values()]
-        plans.append(max(tried, key=lambda plan: plan.value))
+    for several in candidates:
+        different = {each.tobytes(): each for each in several}.values()
+        plans.append(max((_plan(model, about, each, refit) for each in different), key=lambda plan: plan.value))
     return tuple(plans)
 
 
@@ -126,7 +133,7 @@ def _plan(model: AnytimeModel, about: Conditions, chosen: Mask, refit: Refit | N
     """Return the plan of a set, fitted if there are data."""
     steps = chosen[model.sequence.order]
     groups = tuple(np.array(model.sequence.groups, dtype=object)[steps].tolist())
-    own = planned_approximately(model, steps) if refit is None else refit(groups)
+    own = refit(groups) if refit is not None else planned_approximately(model, steps, partial(estimated_value, model))
     explained = _explained(own)
     lost = 0.0 if model.penalties is None else float(model.penalties[chosen].sum()) / (own.sequence.null_value or 1.0)
     exact = refit is not None or bool(steps[: len(groups)].all())  # prefixes of the sequence have been fitted
@@ -149,12 +156,14 @@ def _known(model: AnytimeModel, conditions: Conditions) -> Conditions:
     return conditions.without(missing)
 
 
-def _starts(model: AnytimeModel, expansions: tuple[Expansion, ...], amounts: list[float]) -> list[Expansion]:
-    """Return the stages to search around: the first, those that the budgets buy, and the last."""
-    stages = [model.sequence.stage_at(amount) for amount in amounts]
-    bought = [max((e for e in expansions if e.stage <= stage), key=lambda e: e.stage, default=None) for stage in stages]
-    chosen = [expansions[0], *(e for e in bought if e is not None), expansions[-1]]
-    return list({e.stage: e for e in chosen}.values())
+def _searches(model: AnytimeModel, expansions: tuple[Expansion, ...], budgets: list[float]) -> dict[int, list[int]]:
+    """Return which budgets to search for around which stages: the first, the one that the budget buys, the last."""
+    searches: dict[int, list[int]] = {}
+    for k, budget in enumerate(budgets):
+        bought = max((e.stage for e in expansions if e.stage <= model.sequence.stage_at(budget)), default=0)
+        for stage in sorted({expansions[0].stage, bought, expansions[-1].stage} & {e.stage for e in expansions}):
+            searches.setdefault(stage, []).append(k)
+    return searches
 
 
 def _around(model: AnytimeModel, expansion: Expansion, Q: int) -> Quadratic:
@@ -179,4 +188,4 @@ def _of_stages(model: AnytimeModel, C: Float, b: Float, Q: int) -> Quadratic:
     whole[np.ix_(at, at)], right[at] = C, b
     gram = Gram(whole, right, np.array([2 * model.sequence.null_value]))
     weights = None if model.weights is None or Q > 1 else model.weights[np.concatenate(known)]
-    return Quadratic(gram, sizes, model.groups, model.alpha, weights)
+    return Quadratic(gram, sizes, design_groups(model), model.alpha, weights)

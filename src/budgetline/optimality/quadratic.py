@@ -73,7 +73,7 @@ class Quadratic:
         """Return the problem of a fitted model of squared error, from its moments or its factor."""
         layout = model.layout
         if model.moments is not None:
-            return cls._from(model.moments, layout.position, model.groups, model.alpha, model.weights)
+            return cls._from(model.moments, layout.position, design_groups(model), model.alpha, model.weights)
         subset, columns = model.stages.subset, model.stages.columns
         assert isinstance(subset, LinearSubset)
         if columns.size < layout.read.size or not subset.kept.all():
@@ -84,7 +84,7 @@ class Quadratic:
         sizes = sizes_of(layout.columns)
         U = subset.U[:, np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]]
         gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
-        return cls(gram, sizes, model.groups, model.alpha, _ordered(model.weights, layout.position))
+        return cls(gram, sizes, design_groups(model), model.alpha, _ordered(model.weights, layout.position))
 
     @classmethod
     def _from(
@@ -186,6 +186,15 @@ class Quadratic:
         return L, z, columns, np.cumsum(self.sizes[order])
 
 
+def design_groups(model: AnytimeModel) -> FeatureGroups:
+    """Return the groups of the columns that C and b are about: with an encoding the design columns, by position."""
+    groups = model.groups
+    if model.encoding is None:
+        return groups
+    columns = {name: own.tolist() for name, own in zip(groups.names, model.layout.columns, strict=True)}
+    return FeatureGroups(columns, groups.costs, shared=groups.shared, requires=groups.requires)
+
+
 def model_of(subject: object, **of_moments: object) -> AnytimeModel:
     """Return a fitted model; arguments for moments must not be given."""
     if given := [name for name, value in of_moments.items() if value is not None]:
@@ -202,7 +211,7 @@ def sizes_of(columns: Sequence[Positions]) -> Positions:
     """Return the number of columns of each group; all of them must fit into a matrix."""
     sizes = np.array([own.size for own in columns], dtype=np.intp)
     if (n_columns := sizes.sum()) > LARGEST_GRAM:
-        raise ValueError(f"{n_columns} columns are too many for a certificate, which takes {LARGEST_GRAM} at most")
+        raise ValueError(f"{n_columns} columns are too many for a certificate or a plan, at most {LARGEST_GRAM}")
     return sizes
 
 

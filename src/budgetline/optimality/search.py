@@ -21,9 +21,10 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, affordable
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.conditions import Conditions
+from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.relaxation import Dual, Knapsack, Relaxation, Separation
+from budgetline.optimality.relaxation import Dual, Relaxation, Separation
 
 ROOT_ROUNDS, LEAF_ROUNDS = 40, 15
 QUICK = 500

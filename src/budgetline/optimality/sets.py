@@ -23,6 +23,8 @@ from budgetline.statistics.moments import Moments
 from budgetline.tables import rounded_down
 from budgetline.threads import one_blas_thread
 
+EXCHANGING = 0.5
+"""The share of the time, once Δ is known, for the search for a good set; the rest is for its proof."""
 SAME_VALUE = 1e-9
 """Values that differ by less than this share of what all groups explain are equal."""
 
@@ -151,8 +153,10 @@ class SetSearch:
         """Start from the set that greedy steps and exchanges find, and prove it optimal or find a better one."""
         problem = self.problem
         search = Search(problem, np.array([self.budget]), self.conditions, separation)
-        for cost_sensitive in (True, False):
-            search.know(self.exchanged(self._start(cost_sensitive), deadline))
+        for k, cost_sensitive in enumerate((True, False)):
+            now = time.monotonic()
+            until = now + EXCHANGING * (deadline - now) / (2 - k)
+            search.know(self.exchanged(self._start(cost_sensitive), until))
         search.run(deadline, SAME_VALUE * search.most, clock.tick)
         chosen = search.sets[0]
         certificate = search.certificate(problem.greedy(Allowed(self.conditions.only(chosen))))
@@ -192,24 +196,28 @@ class SetSearch:
 
         If there are penalties, more groups may be worth less: then one group is added, removed or exchanged.
         """
-        prices, about, penalised = self.problem.prices, self.conditions, self.problem.penalties is not None
-        outs = [None] * penalised + np.flatnonzero(chosen & ~about.included).tolist()
-        news = [None] * penalised + np.flatnonzero(~chosen & ~about.excluded).tolist()
-        for out in outs:
-            for new in news:
-                tried = chosen.copy()
-                if out is not None:
-                    tried[[out, *prices.dependents.get(out, ())]] = False
-                if new is not None:
-                    added = prices.closure([new])
-                    tried = (tried & ~about.barred(added)) | added
-                back = out is not None and tried[out]
-                if back or not self._allowed(tried):
-                    continue
-                if not penalised:
-                    cheapest = np.argsort(prices.marginal(tried), kind="stable").tolist()
-                    tried = filled(about, tried, about.excluded, self.budget, cheapest)
-                yield tried
+        prices, about = self.problem.prices, self.conditions
+        for out, new in self._moves(chosen):
+            tried = chosen.copy()
+            for g in out:
+                tried[[g, *prices.dependents.get(g, ())]] = False
+            added = prices.closure(new)
+            tried = (tried & ~about.barred(added)) | added
+            if tried[out].any() or not self._allowed(tried):
+                continue
+            if self.problem.penalties is None:
+                cheapest = np.argsort(prices.marginal(tried), kind="stable").tolist()
+                tried = filled(about, tried, about.excluded, self.budget, cheapest)
+            yield tried
+
+    def _moves(self, chosen: Mask) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield the groups to remove, and to add, one of each at most."""
+        outs = np.flatnonzero(chosen & ~self.conditions.included).tolist()
+        news = np.flatnonzero(~chosen & ~self.conditions.excluded).tolist()
+        if self.problem.penalties is not None:
+            yield from (([], [new]) for new in news)
+            yield from (([out], []) for out in outs)
+        yield from (([out], [new]) for out in outs for new in news)
 
     def _allowed(self, tried: Mask) -> bool:
         """Return whether a set meets the conditions, but for those about rivals, and fits the budget."""

@@ -24,6 +24,7 @@ class ColumnRecord:
     middle: float | None = None
     scale: float | None = None
     spikes: tuple[float, ...] = ()
+    reference: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ def parts_of(encoding: TableEncoding | None) -> tuple[tuple[ColumnRecord, ...], 
 
 def _record(encoder: Encoder) -> ColumnRecord:
     if isinstance(encoder, LevelEncoder):
-        return ColumnRecord(encoder.missing, encoder.levels, encoder.rare)
+        return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=encoder.reference)
     warp = encoder.warp
     return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=encoder.spikes)
 
@@ -102,7 +103,8 @@ def _pair(k: int, encoders: list[Encoder], pair: Pair) -> Pair:
 
 def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: int) -> Encoder:
     knots, pieces = arrays.knots[k], arrays.pieces[k]
-    if record.middle is None or record.rare or record.scale is None or record.scale <= 0:
+    others = record.rare or record.reference is not None
+    if record.middle is None or others or record.scale is None or record.scale <= 0:
         raise ValueError("an entry of encoding is neither of levels nor of numbers")
     if not knots.size or np.any(np.diff(knots) <= 0) or pieces.shape[:2] != (knots.size + 1, 4):
         raise ValueError(f"knots{k} must ascend, and pieces{k} must be four powers of one piece more")
@@ -114,4 +116,6 @@ def _levels(record: ColumnRecord, penalties: Float) -> Encoder:
     assert record.levels is not None
     if record.middle is not None or record.spikes or len(set(record.levels)) < len(record.levels):
         raise ValueError("levels must differ, and have neither middle nor spikes")
-    return LevelEncoder(record.levels, penalties, record.rare, record.missing)
+    if record.reference is not None and (len(penalties) != 1 or record.reference in record.levels):
+        raise ValueError("a reference is the other level of a column with one flag")
+    return LevelEncoder(record.levels, penalties, record.rare, record.missing, record.reference)

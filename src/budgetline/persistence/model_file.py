@@ -42,7 +42,8 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
         If it cannot be written, what was there before is still there.
     rows : bool
         Whether the file of a classifier holds the training rows that it keeps: up to 2,000, without targets. They
-        calibrate predictions from sets of groups that are no prefix of the sequence; others do not need them.
+        calibrate predictions from sets of groups that are no prefix of the sequence; others do not need them. They
+        also tell ``next_groups`` how scores change.
 
     Examples
     --------

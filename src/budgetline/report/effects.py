@@ -44,7 +44,7 @@ def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[E
         return effects
     source = model.source
     table = known_table(X, source.names, source.n_features, source.read.tolist())
-    position = {str(d) if source.names is None else source.names[d]: d for d in source.read.tolist()}
+    position = dict(zip(source.labels(source.read), source.read.tolist(), strict=True))
     axes = {axis: axis for effect in effects if len(effect.axes) == 1 for axis in effect.axes if axis.numbers}
     rugs = {axis: _with_rug(axis, table, position[axis.column]) for axis in axes}
     return tuple(replace(effect, axes=tuple(rugs.get(axis, axis) for axis in effect.axes)) for effect in effects)

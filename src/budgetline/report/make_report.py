@@ -27,6 +27,7 @@ from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality import Certificate
 from budgetline.optimality.certificate import SHOWN
+from budgetline.optimality.quadratic import design_groups
 from budgetline.progress import Progress
 from budgetline.report import content
 from budgetline.report.content import BOUND, CROSS_VALIDATED, PLANS, TRAINING
@@ -100,8 +101,7 @@ def make_report(
     """
     found = as_model(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
-    check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
-    _check(model, X, y, metric, sample_weight, certificate, title=title, unit=unit)
+    _check(model, X, y, metric, sample_weight, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
@@ -113,15 +113,17 @@ def make_report(
 
 
 def _check(
-    model: object, X: object, y: object, metric: object, sample_weight: object, certificate: object, **texts: object
+    model: object, X: object, y: object, metric: object, weight: object, extras: tuple[object, object], **texts: object
 ) -> None:
+    certificate, plan_seconds = extras
+    check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(X).__name__}")
     if X is not None and isinstance(model, AnytimeModel):
         raise TypeError("with X and y, give the estimator instead of its AnytimeModel: folds are fitted anew")
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or neither")
-    if X is None and sample_weight is not None:
+    if X is None and weight is not None:
         raise ValueError("sample_weight needs X and y")
     if X is None and metric not in (None, "explained"):
         raise ValueError(f"metric={shown(metric)} needs X and y: without them, only 'explained' is available")
@@ -305,10 +307,11 @@ def check_certificate(certificate: object, model: AnytimeModel) -> None:
     """Raise an error unless a certificate is about the sequence of a model."""
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {shown(certificate)}")
-    theirs, ours, null_value = certificate.feature_groups, model.groups, model.sequence.null_value
+    theirs, ours, null_value = certificate.feature_groups, design_groups(model), model.sequence.null_value
     shared = (theirs.shared, theirs.requires) != (ours.shared, ours.requires)
     differences = {
         f"is about sets {certificate.condition} only": bool(certificate.condition),
+        "is about what groups explain less a correction": certificate.penalties is not None,
         "has other groups": theirs.names != ours.names or theirs.columns != ours.columns,
         "has other costs": shared or not np.array_equal(theirs.costs, ours.costs),
         "has another order": not np.array_equal(certificate.order, model.sequence.order),

@@ -11,12 +11,10 @@ from sklearn.utils import check_random_state
 from budgetline.arrays import Float
 from budgetline.budgets import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.changes import ScoreChange
 from budgetline.runtime.steps import check_model
 
 Seed = int | np.random.RandomState | None
-
-BLOCK = 1 << 20
-"""How many final scores of several classes are compared at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +23,7 @@ class EarlyExit:
 
     On a sample of m inputs, the scores of the last stage are regressed on the scores s of this one. The residuals Δ_i
     stand for what the remaining groups may bring: P(change) = (1 + #{i : the decision from a + Bs + Δ_i differs from
-    that of s}) / (1 + m). The regression matters: scores spread as groups are added, so a score far from the border
-    mostly moves farther away.
+    that of s}) / (1 + m).
 
     Attributes
     ----------
@@ -80,28 +77,16 @@ class EarlyExit:
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
-        fits = [_regress(scores[-1], own) for own in scores]
-        intercept, slope, rest = (np.stack(parts) for parts in zip(*fits, strict=True))
-        if rest.shape[2] == 1:
-            rest.sort(axis=1)
+        changes = [ScoreChange.learn(own, scores[-1]) for own in scores]
+        intercept, slope, rest = (
+            np.stack([getattr(each, part) for each in changes]) for part in ("intercept", "slope", "rest")
+        )
         return cls(intercept, slope, rest, float(below))
 
     def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
-        scores = np.asarray(scores, dtype=np.float64)
-        expected = self.intercept[stage - 1] + scores @ self.slope[stage - 1].T
-        rest = self.rest[stage - 1]
-        if scores.shape[1] == 1:
-            # the final score is positive where Δ is above minus the expected one
-            not_positive = np.searchsorted(rest[:, 0], -expected[:, 0], side="right")
-            changed = np.where(scores[:, 0] > 0, not_positive, len(rest) - not_positive)
-        else:
-            changed = np.empty(len(scores), dtype=np.intp)
-            rows = max(1, BLOCK // rest.size)
-            for at in (slice(start, start + rows) for start in range(0, len(scores), rows)):
-                finals = (expected[at, None, :] + rest).argmax(axis=2)
-                changed[at] = (finals != scores[at].argmax(axis=1)[:, None]).sum(axis=1)
-        return np.asarray((1 + changed) / (1 + len(rest)))
+        change = ScoreChange(self.intercept[stage - 1], self.slope[stage - 1], self.rest[stage - 1])
+        return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
         """Return whether the remaining groups would hardly change any decision from scores (n, P)."""
@@ -111,14 +96,3 @@ class EarlyExit:
         """Raise an error unless this was learned from a model of the same shape."""
         if model.classes is None or self.intercept.shape != (model.n_stages, model.n_targets):
             raise ValueError("early_exit was learned from another model")
-
-
-def _regress(final: Float, scores: Float) -> tuple[Float, Float, Float]:
-    """Return intercept (P,) and slope (P, P) of final scores (m, P) on scores, and the residuals (m, P)."""
-    m = len(scores)
-    design = np.column_stack([np.ones(m), scores])
-    solution, _, rank, _ = np.linalg.lstsq(design, final, rcond=None)
-    found: Float = np.asarray(solution, dtype=np.float64)
-    # fitted residuals are too small: the regression has used degrees of freedom
-    residuals: Float = (final - design @ found) * np.sqrt(m / max(m - int(rank), 1))
-    return found[0], found[1:].T, residuals

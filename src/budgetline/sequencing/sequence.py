@@ -81,8 +81,11 @@ class GroupSequence(Tabular):
     def __repr__(self) -> str:
         return f"GroupSequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
 
-    def _repr_html_(self) -> str:
+    def to_html(self) -> str:
+        """Return the table that notebooks show."""
         return html_table(HEADER, self._cells())
+
+    _repr_html_ = to_html
 
     def _cells(self) -> list[list[str]]:
         return [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,22 @@ class Curvature:
             left = _spread(Z, self.along)
             H -= left @ (left if Z is A else _spread(A, self.along)).swapaxes(-1, -2)
         return H
+
+
+def weighted_square(Z: Float, weight: Float, positive: bool) -> Float:
+    """Return Z diag(weight) Z' for Z (k, m)."""
+    if not positive:
+        return np.asarray((Z * weight) @ Z.T)
+    Z = Z * np.sqrt(weight)  # BLAS multiplies a matrix by its own transpose faster
+    return np.asarray(Z @ Z.T)
+
+
+def part_of(H: Float, columns: Positions, others: Positions | None, score: int | None = None) -> Float:
+    """Return the entries of H (1 + D, Q, 1 + D, Q) between columns and others, or all but the intercept, (kQ, mQ)."""
+    part = H[columns][:, :, slice(1, None) if others is None else others]
+    if score is not None:
+        return part[:, score, :, score].copy()
+    return part.reshape(columns.size * H.shape[1], -1)
 
 
 def _spread(Z: Float, along: Float) -> Float:

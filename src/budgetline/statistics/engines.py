@@ -71,8 +71,8 @@ class Point(Protocol):
     def curvature_range(self) -> tuple[float, float]:
         """Return the smallest and the largest trace of ∇²φ(η) among samples of positive weight."""
 
-    def complete(self, columns: Ints) -> Point:
-        """Return the same point, ready to score all groups against a model of these columns."""
+    def complete(self, columns: Ints, starts: Ints) -> Point:
+        """Return the same point, ready to score all groups, which begin at ``starts``, against these columns."""
 
     def near(self, columns: Ints, theta: Float) -> Point:
         """Return the point at a nearby θ, where engines may rely on the quadratic model of the risk."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
 import numpy as np
 from scipy import sparse
 
@@ -24,34 +28,54 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
-    if shift.size > WIDE:
-        total = _products(rows, slices, shift, dtype)
-    else:
-        total = sum_in_threads(lambda stripe: _products(rows, stripe, shift, dtype), slices)
     k = shift.size
+    buffers = _Buffers(rows, max((s.stop - s.start for s in slices), default=0), -(-(k + 1) // 8) * 8, dtype)
+    if k > WIDE:
+        total = _products(rows, slices, shift, buffers)
+    else:
+        total = sum_in_threads(lambda stripe: _products(rows, stripe, shift, buffers), slices)
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
 
 
-def _products(rows: Rows, slices: list[slice], shift: Array, dtype: DType) -> Float:
-    """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]."""
+class _Buffers:
+    """Buffers for blocks of some rows, and their products; threads take turns with them, as fresh memory takes time."""
+
+    def __init__(self, rows: Rows, longest: int, width: int, dtype: DType) -> None:
+        self.width, self.dtype = width, dtype
+        # filled fastest in the order of the data: columns that Arrow decoded lie one after another
+        self._shape = longest, width
+        self._order: Literal["C", "F"] = "F" if rows.by_column else "C"
+        self._free: list[tuple[Array, Array]] = []
+
+    @contextmanager
+    def lent(self) -> Iterator[tuple[Array, Array]]:
+        """Lend a block, whose entries are zero where nobody has written, and a product."""
+        try:
+            pair = self._free.pop()
+        except IndexError:
+            block = np.zeros(self._shape, self.dtype, order=self._order)
+            pair = block, np.empty((self.width, self.width), self.dtype)
+        yield pair
+        self._free.append(pair)
+
+
+def _products(rows: Rows, slices: list[slice], shift: Array, buffers: _Buffers) -> Float:
+    """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1].
+
+    Its width suits the vector units; the extra columns stay zero.
+    """
     D, k = rows.n_columns, shift.size
-    width = -(-(k + 1) // 8) * 8  # a width that suits the vector units; the extra columns stay zero
-    longest = max((s.stop - s.start for s in slices), default=0)
-    # filled fastest in the order of the data: columns that Arrow decoded lie one after another
-    by_column = isinstance(rows.X, np.ndarray) and rows.X.flags.f_contiguous and not rows.X.flags.c_contiguous
-    buffer = np.zeros((longest, width), dtype, order="F" if by_column else "C")
-    part = np.empty((width, width), dtype)
-    total = np.zeros((width, width))
-    with np.errstate(all="ignore"):  # of this thread; values that are not finite show up in the result
+    total = np.zeros((buffers.width, buffers.width))
+    with buffers.lent() as (buffer, part), np.errstate(all="ignore"):  # what is not finite shows up in the result
         for index in slices:
             chunk = buffer[: index.stop - index.start]
             np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")
             np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
             chunk[:, k] = 1
             if rows.weight is not None:
-                chunk *= np.sqrt(rows.weights[index])[:, None].astype(dtype)
+                chunk *= np.sqrt(rows.weights[index])[:, None].astype(buffers.dtype)
             total += np.matmul(chunk.T, chunk, out=part)
     return total
 

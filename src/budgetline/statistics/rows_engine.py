@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import numpy as np
@@ -13,21 +14,25 @@ from scipy import sparse
 from budgetline.arrays import Float
 from budgetline.data.rows import CHUNK_BYTES, Rows
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
-from budgetline.statistics.curvature import Curvature
+from budgetline.statistics.curvature import Curvature, part_of, weighted_square
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.samples import RowSample, sample_of
-from budgetline.threads import STRIPES, blas_threads, in_threads, sum_in_threads
+from budgetline.threads import STRIPES, added, blas_threads, in_threads, sum_in_threads
 
 LARGEST_BUFFER = 1 << 32
 """Memory for all columns is reserved at once if it takes at most this many bytes."""
-BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 512, 1 << 14
+BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
+PIECE = 512
+"""Rows whose left-out scores are computed at a time."""
 FEW_THREADS = 4
 """Up to this many threads do not hinder each other when they take short steps."""
 FEW = 64
 """Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
 EXTRA = 400
 """Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
+TOGETHER, CHOSEN = 48, -1
+"""Columns of groups that are not chosen are multiplied by about so many others; the part of columns that are."""
 ROUNDING = 1e-8
 """A row that determines its own scores alone to within this has no left-out scores."""
 WHOLE = 1500
@@ -153,8 +158,8 @@ class RowsEngine:
                 return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
 
         def of(s: slice) -> Float:  # a few rows of a block at a time: several scores take memory
-            block, starts = Z(s), range(s.start, s.stop, FEWEST_ROWS)
-            pieces = [slice(i, min(i + FEWEST_ROWS, s.stop)) for i in starts]
+            block, starts = Z(s), range(s.start, s.stop, PIECE)
+            pieces = [slice(i, min(i + PIECE, s.stop)) for i in starts]
             return sum((part(block[:, p.start - s.start : p.stop - s.start], p) for p in pieces), np.zeros(1))
 
         return float(sum_in_threads(lambda stripe: added(of, stripe), self.slices)[0])
@@ -238,22 +243,6 @@ class RowsEngine:
         return np.asarray((products - np.outer(sums, A.mean[index])) / A.scale[index])
 
 
-def added(of: Blocks, stripe: list[slice]) -> Float:
-    """Return the sum over some slices."""
-    total = of(stripe[0])
-    for s in stripe[1:]:
-        total += of(s)
-    return total
-
-
-def weighted_square(Z: Float, weight: Float, positive: bool) -> Float:
-    """Return Z diag(weight) Z' for Z (k, m)."""
-    if not positive:
-        return np.asarray((Z * weight) @ Z.T)
-    Z = Z * np.sqrt(weight)  # BLAS multiplies a matrix by its own transpose faster
-    return np.asarray(Z @ Z.T)
-
-
 @dataclass(frozen=True)
 class _RowsPoint:
     """Scores η and residuals ω(y − ∇φ(η)) (Q, n), the risk, and minus the gradient (k, Q) for columns of the model."""
@@ -328,22 +317,49 @@ class _RowsPoint:
         trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
         return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
 
-    def complete(self, columns: Ints) -> _RowsPoint:
+    def complete(self, columns: Ints, starts: Ints) -> _RowsPoint:
         k, D, Q = columns.size, self.engine.order.size, len(self.eta)
         if sparse.issparse(self.engine.A.X) or 2 * k + EXTRA < D or (Q > 1 and Q * (1 + D) > WHOLE):
             return self
         A, place = self.engine.A, np.concatenate([[0], 1 + self.engine.order])
-
-        def of(s: slice) -> Float:
-            Z = A.centred(s)
-            if Q > 1:
-                return self._square(Z.T, s)
-            Z *= np.sqrt(self.curvature(s).scale)
-            return np.asarray(Z.T @ Z)
-
+        if Q == 1:
+            return self._with_products(columns, starts)
         unit = np.concatenate([[1.0], 1 / A.scale])[:, None]
-        H = (self._summed(of).reshape(1 + D, Q, 1 + D, Q) * unit * unit[..., None, None])[place][:, :, place]
-        return _CompletePoint(self.engine, self.eta, self.residual, self.risk, self.own, self.descent, H)
+        H = self._summed(lambda s: self._square(A.centred(s).T, s)).reshape(1 + D, Q, 1 + D, Q)
+        H = (H * unit * unit[..., None, None])[place][:, :, place]
+        return self._completed(H, np.full(1 + D, CHOSEN), self.gradient(None))
+
+    def _completed(self, H: Float, part: Ints, slopes: Float) -> _CompletePoint:
+        return _CompletePoint(self.engine, self.eta, self.residual, self.risk, self.own, self.descent, H, part, slopes)
+
+    def _with_products(self, columns: Ints, starts: Ints) -> _CompletePoint:
+        """Complete the point of one score, without the products between groups that are not chosen."""
+        A, Z, k = self.engine.A, self.engine.design(columns), columns.size
+        others = np.setdiff1d(np.arange(1 + self.engine.order.size), columns)
+        index, firsts = self.engine.order[others - 1], np.searchsorted(others, np.intersect1d(starts, others))
+        # groups that lie side by side share a product of about so many columns: BLAS is slow on small matrices
+        cuts = firsts[np.diff(firsts // TOGETHER, prepend=-1) > 0].tolist()
+        pieces = [slice(*ends) for ends in pairwise([*cuts, others.size])]
+
+        def of(s: slice) -> Float:  # chosen columns, then others, which are centred only; the last column is the slope
+            root = np.sqrt(self.curvature(s).scale)
+            chosen = Z(s) * root[:, 0]
+            rest = np.subtract(A.X[s].take(index, axis=1), A.mean[index], dtype=np.float64)
+            found = np.zeros((k + others.size, k + others.size + 1))
+            found[k:, -1] = self.residual[0, s] @ rest
+            rest *= root
+            found[:k, :k], found[:k, k:-1] = chosen @ chosen.T, chosen @ rest
+            for p in pieces:
+                found[k:, k:-1][p, p] = rest[:, p].T @ rest[:, p]
+            return found
+
+        total, place = self._summed(of), np.concatenate([columns, others])
+        total[:, k:-1] /= A.scale[index]
+        total[k:] /= A.scale[index, None]
+        total[k:, :k], total[:k, -1] = total[:k, k:-1].T, self.gradient(columns)[:, 0]
+        back = np.argsort(place)
+        part = np.concatenate([np.full(k, CHOSEN), *(np.full(p.stop - p.start, p.start) for p in pieces)])[back]
+        return self._completed(total[np.ix_(back, back)][:, None, :, None], part, total[back[1:], -1:])
 
     def near(self, columns: Ints, theta: Float) -> _RowsPoint:
         return self.engine.at(columns, theta)
@@ -351,26 +367,32 @@ class _RowsPoint:
 
 @dataclass(frozen=True)
 class _CompletePoint(_RowsPoint):
-    """A point with the Hessian of all columns at hand, shape (1 + D, Q, 1 + D, Q)."""
+    """A point with the gradient of all columns at hand, and with what the scores of groups need of their Hessian.
+
+    ``H`` (1 + D, Q, 1 + D, Q) has no entries between columns of different parts, other than ``CHOSEN``; those are
+    computed when they are asked for.
+    """
 
     H: Float
+    part: Ints
+    slopes: Float
+
+    def _has(self, columns: Ints, others: Ints | None) -> bool:
+        parts = [self.part[c] for c in (columns, slice(1, None) if others is None else others)]
+        ours, theirs = (np.unique(part[part != CHOSEN]) for part in parts)
+        return not ours.size or not theirs.size or (ours.size == theirs.size == 1 and ours[0] == theirs[0])
+
+    def gradient(self, columns: Ints | None) -> Float:
+        return self.slopes.copy() if columns is None else super().gradient(columns)
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        return part_of(self.H, columns, columns, score)
+        has = self._has(columns, columns)
+        return part_of(self.H, columns, columns, score) if has else super().hessian(columns, score)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
-        return part_of(self.H, columns, others)
+        return part_of(self.H, columns, others) if self._has(columns, others) else super().cross(columns, others)
 
     def blocks(self, groups: Ints) -> Float:
+        if not all(self._has(group, group) for group in groups):
+            return super().blocks(groups)
         return np.array([part_of(self.H, group, group) for group in groups])
-
-    def complete(self, columns: Ints) -> _CompletePoint:
-        return self
-
-
-def part_of(H: Float, columns: Ints, others: Ints | None, score: int | None = None) -> Float:
-    """Return the entries of H (1 + D, Q, 1 + D, Q) between columns and others, or all but the intercept, (kQ, mQ)."""
-    part = H[columns][:, :, slice(1, None) if others is None else others]
-    if score is not None:
-        return part[:, score, :, score].copy()
-    return part.reshape(columns.size * H.shape[1], -1)

@@ -15,10 +15,11 @@ import numpy as np
 from budgetline.arrays import Array, Float
 from budgetline.data.sources import Chunk
 from budgetline.statistics.columns import StandardisedColumns
+from budgetline.statistics.curvature import part_of
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
-from budgetline.statistics.rows_engine import RowsEngine, part_of
+from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.samples import ChunkSample, RowSample
 from budgetline.statistics.sums import Statistic
 
@@ -78,7 +79,7 @@ class _ModelSums:
     def curvature_range(self) -> tuple[float, float]:
         return self.lowest, self.highest
 
-    def complete(self, columns: Ints) -> _ModelSums:
+    def complete(self, columns: Ints, starts: Ints) -> _ModelSums:
         return self
 
     def near(self, columns: Ints, theta: Float) -> _ModelSums:
