@@ -284,6 +284,51 @@ def test_reports_with_a_certificate(run, done):
     assert done("report", "m")["certificate"] is None
 
 
+def test_plan_is_the_python_api(run, done):
+    path, given, X, *_ = write(numbers(), "csv")
+    assert run("fit", path, *given, "-o", "m").code == 0
+    model = budgetline.load("m")
+    found = done("plan", "m", "-b", 3, "-b", 31, "--exclude", "b", "--time-limit", 60)["plans"]
+    for row, plan in zip(found, model.plans([3, 31], exclude=["b"], time_limit=60), strict=True):
+        assert (tuple(row["groups"]), row["optimal"], row["refitted"]) == (plan.groups, plan.optimal, True)
+        close([row["cost"], row["explained"], row["ratio"]], [plan.cost, plan.explained, plan.ratio])
+    (only,) = done("plan", "m", "-b", 33, "--at-most-one", "a,rest", "--include", "rest", "--time-limit", 60)["plans"]
+    assert set(only["groups"]) == {"b", "rest"}
+    assert "optimal: no set within the budget explains more" in " ".join(run("plan", "m", "-b", 31).out.split())
+    assert "%: the set explains at least" in " ".join(run("plan", "m", "-b", 31, "--time-limit", 0).out.split())
+    assert done("plan", "m", "-b", 31, "-o", "p")["written"] == "p"
+    plan = model.plan(31)
+    for answers in (("p", path), ("m", path, "--plan", 31)):
+        answered = done("predict", *answers)
+        assert answered["groups"] == list(plan.groups)
+        close(answered["predictions"], plan.predict(X))
+    assert done("show", "p")["sequence"]["group"] == list(plan.groups)
+
+
+def test_plans_of_classes_are_estimates_or_refitted(run, done):
+    path, given, X, y, _ = write(heart(), "csv")
+    assert run("fit", path, *given, "--alpha", "0.01", "-o", "m").code == 0
+    model = budgetline.load("m")
+    for data, exact in (((), {}), ((path, "-t", "ill"), {"X": X, "y": y})):
+        (row,) = done("plan", "m", *data, "-b", 50, "--time-limit", 60)["plans"]
+        plan = model.plan(50, time_limit=60, **exact)
+        assert (tuple(row["groups"]), row["ratio"], row["refitted"]) == (plan.groups, None, bool(exact))
+        close(row["explained"], plan.explained)
+    assert "an estimate; give DATA" in " ".join(run("plan", "m", "-b", 50).out.split())
+    assert "the models of the set are exact" in run("plan", "m", path, "-t", "ill", "-b", 50).out.replace("\n  ", " ")
+
+
+def test_correction_and_start_reach_the_estimator(run, done):
+    path, given, X, y, groups = write(numbers(), "csv")
+    fitted = done("fit", path, *given, "--correction", 2, "--start", "b", "-o", "m")
+    assert (fitted["settings"]["correction"], fitted["sequence"]["group"][0]) == (2.0, "b")
+    same_sequence(fitted["sequence"], AnytimeRegressor(groups, correction=2.0, start=["b"]).fit(X, y))
+    searched = done("fit", path, *given, "--cv", 3, "-o", "m")
+    assert {"alpha_", "correction_"} <= searched.keys()
+    chosen = f"alpha {searched['alpha_']:g} and correction {searched['correction_']:g} were chosen by cross-validation"
+    assert chosen in run("show", "m").out
+
+
 def test_models_that_know_too_little_are_not_certified(run):
     path, given, *_ = write(heart(), "csv")
     run("fit", path, *given, "--max-groups", 2, "-o", "m")
@@ -655,6 +700,17 @@ ERRORS = {
     "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "unknown group 'nope' in --available"),
     "no such stage": (["predict", "m", "good.csv", "--stage", "9"], "stage must be between 0 and 3, got 9"),
     "two choices": (["predict", "m", "good.csv", "--stage", "1", "--budget", "1"], "give at most one of"),
+    "a plan and a budget": (["predict", "m", "good.csv", "--plan", "1", "--budget", "1"], "one of --plan, --budget"),
+    "a plan without a budget": (["plan", "m"], "--budget"),
+    "two plans in a file": (["plan", "m", "-b", "1", "-b", "2", "-o", "new"], "a file holds one plan"),
+    "a plan in its model": (["plan", "m", "-b", "1", "-o", "m"], "the same file as the input"),
+    "a plan for nan": (["plan", "m", "-b", "nan"], "--budget"),
+    "a plan without its groups": (["plan", "m", "-b", "1", "--include", "nope"], "include: there is no group 'nope'"),
+    "a plan that is too dear": (["plan", "m", "-b", "1", "--include", "rest"], "more than the budget of 1"),
+    "a plan in and out": (["plan", "m", "-b", "9", "--include", "a", "--exclude", "a"], "both in and out"),
+    "a target without data": (["plan", "m", "-b", "1", "-t", "target"], "columns of DATA"),
+    "a correction and folds": ([*FIT, "--correction", "1", "--cv", "3"], "give one of --correction and --cv"),
+    "an unknown start": ([*FIT, "-g", "g.yaml", "--start", "nope"], "start: there is no group 'nope'"),
     "negative budget": (["predict", "m", "good.csv", "--budget", "-1"], "--budget"),
     "probabilities of numbers": (["predict", "m", "good.csv", "--proba"], "--proba is for classification"),
     "suffix": (["predict", "m", "good.csv", "-o", "new.txt"], "its name must end in .csv or .parquet"),

@@ -43,12 +43,13 @@ def printed(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_commands_print_what_the_page_shows(printed):
-    sequence, budgets, ranked, proven = (text for kind, text in BLOCKS if kind == "text")
+    sequence, budgets, ranked, proven, plans = (text for kind, text in BLOCKS if kind == "text")
     assert sequence.strip() in printed["fit"]
     assert budgets.strip() in "\n".join(line.rstrip() for line in printed["show"].splitlines())
     assert ranked.strip() in printed["next"]
     assert "chance per cost" in printed["next"]
     assert proven.strip() in "\n".join(line.rstrip() for line in printed["certify"].splitlines())
+    assert plans.strip() in "\n".join(line.rstrip() for line in printed["plan"].splitlines())
     headline = re.search(r"prints its headline: `(.*?)`", PAGE)[1]
     assert headline in printed["report"]
 

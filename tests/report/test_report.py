@@ -36,6 +36,7 @@ from budgetline import (
     timeliness,
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+from budgetline.optimality.known_budgets import known_sets
 from budgetline.sequencing import RandomOrder
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
@@ -187,6 +188,79 @@ def test_the_comparison_is_that_of_the_library(heart, heart_model, heart_report)
         assert method.timeliness == pytest.approx(
             np.mean([timeliness(f, 323.97, interpolation="step") for f in curve.folds])
         )
+
+
+# -- budgets that are known in advance ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gaps():
+    """Costs such that the order leaves money unspent: the large group comes early, small ones must wait."""
+    X, y = regression_data(3, 200)
+    model = AnytimeRegressor([[0], [1], [2], [3], [4], [5]], costs=[10.0, 6.0, 5.0, 4.0, 3.0, 8.0]).fit(X, y)
+    return model, X, y
+
+
+def best_by_hand(model, X, y, budget):
+    """The groups that explain most within a budget, by least squares on all subsets of single columns."""
+    costs, centred = model.feature_groups_.costs, y - y.mean()
+    names, found = model.feature_groups_.names, {}
+    for size in range(len(costs) + 1):
+        for chosen in map(list, combinations(range(len(costs)), size)):
+            if sum(costs[chosen]) <= budget:
+                A = X[:, chosen] - X[:, chosen].mean(axis=0)
+                rest = centred - A @ np.linalg.lstsq(A, centred)[0]
+                found[tuple(names[g] for g in chosen)] = 1 - rest @ rest / (centred @ centred)
+    return found
+
+
+def test_known_budgets_buy_good_sets(gaps):
+    model, X, y = gaps
+    summary = make_report(model, X, y, baselines=False, plan_seconds=60)
+    order, shares = list(model.sequence_.groups), []
+    for budget in summary.plans.budgets:
+        values = best_by_hand(model, X, y, budget)
+        found = summary.plans.at(budget)
+        chosen = () if found is None else tuple(sorted(found.groups, key=model.feature_groups_.names.index))
+        assert found is None or found.cost <= budget
+        shares.append((values[chosen] + 1e-4) / (max(values.values()) + 1e-4))
+        prefix = tuple(sorted(order[: model.sequence_.stage_at(budget)], key=model.feature_groups_.names.index))
+        assert values[chosen] >= values[prefix] - 1e-4
+    assert np.mean(shares) > 0.9  # the search is short, and misses the best set now and then
+    text = summary.to_markdown()
+    assert "## If the budget is known in advance" in text
+    assert page_of(summary).rows == markdown_rows(text)
+    assert Report.from_json(summary.to_json()) == summary
+
+
+def test_known_budgets_are_judged_on_the_folds(gaps):
+    model, X, y = gaps
+    summary = make_report(model, X, y, metric="r2", cv=KFold(3), baselines=False, plan_seconds=60)
+    curve, values = summary.plans.curve, []
+    for train, test in KFold(3).split(X):
+        fold = clone(model).fit(X[train], y[train])
+        known = best_by_hand(fold, X[train], y[train], np.inf)
+        prefixes = [fold.sequence_.groups[:k] for k in range(1, 7)]
+        sets = [*known_sets(fold.model_, summary.plans.budgets, 60).groups, *prefixes]
+        row = []
+        for cost in curve.costs[1:]:
+            affordable = [each for each in sets if fold.feature_groups_.cost_of(each) <= cost + 1e-9]
+            best = max(affordable, key=lambda each: known[tuple(sorted(each))], default=())
+            row.append(1 - np.mean((y[test] - fold.predict(X[test], available=best)) ** 2) / np.var(y[test]))
+        values.append(row)
+    np.testing.assert_allclose(curve.values[1:], np.mean(values, axis=0), atol=1e-6)
+
+
+def test_a_report_without_plans(gaps, regression):
+    model, X, y = gaps
+    without = make_report(model, X, y, baselines=False, plan_seconds=0)
+    assert without.plans is None
+    assert "known in advance" not in without.to_markdown()
+    assert make_report(model).plans is None
+    free = AnytimeRegressor(costs=np.zeros(6)).fit(X, y)
+    assert make_report(free, X, y, baselines=False).plans is None
+    with pytest.raises(ValueError, match="plan_seconds must be a number of seconds ≥ 0"):
+        make_report(model, X, y, plan_seconds=-1)
 
 
 def test_the_headline_is_computed(heart_report):
@@ -388,7 +462,7 @@ def test_reports_of_the_version_before_are_read():
     old = Report.from_json(text)
     record = json.loads(text)
     record["measure"]["folds_made"] = ""  # was not known then
-    record |= {"effects": [], "effects_in_all": 0}
+    record |= {"effects": [], "effects_in_all": 0, "plans": None}
     assert old.to_dict() == record
     assert old.headline == "It takes all 4.5 dollars to get most of the improvement."
     assert page_of(old).rows == markdown_rows(old.to_markdown())
@@ -568,7 +642,7 @@ def attacked():
 def test_names_cannot_break_out(attacked, heart_report):
     page, plain = page_of(attacked), page_of(heart_report)
     assert set(page.tags) == set(plain.tags)
-    page, plain = (page_of(replace(report, effects=())) for report in (attacked, heart_report))
+    page, plain = (page_of(replace(report, effects=(), plans=None)) for report in (attacked, heart_report))
     # one row more or less per group or class is all that may differ
     rows = {"tr", "td", "th"}
     assert [t for t in page.tags if t not in rows] == [t for t in plain.tags if t not in rows]

@@ -1,6 +1,7 @@
 """The report in a real browser: what the slider shows is what the library says, and nothing leaves the page."""
 
 import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 
@@ -174,6 +175,35 @@ def test_the_slider_by_keyboard_reaches_every_stage(truth, visit, tmp_path):
     page.keyboard.press("End")
     truth.check(page, truth.total)
     assert page.locator("#next").is_disabled()
+
+
+def test_the_slider_shows_what_a_known_budget_buys(truth, visit, tmp_path):
+    page, plans, states = visit(truth.summary, tmp_path), truth.summary.plans, set()
+    assert page.locator(".line-plans").count() == 1
+    assert "known in advance" in page.locator("#curve-legend").text_content()
+    for budget in (*plans.budgets, truth.total):
+        page.locator("#budget").fill(repr(budget))
+        found, order = plans.at(budget), list(truth.sequence.groups[: truth.sequence.stage_at(budget)])
+        chips, label = page.locator("#known-groups li").all_text_contents(), page.locator("#known-label").text_content()
+        better = plans.curve.at(budget)[0] > truth.held_out.at(budget)
+        if found is None or set(found.groups) == set(order):
+            assert (chips, label) == ([], "Known in advance: the same groups")
+        elif better:
+            assert (chips, label) == (list(found.groups), "Known in advance: buy these instead")
+            what = page.locator("#known-what").text_content()
+            assert what.startswith(f"cost {found.cost:.6g}")
+            assert truth.number(plans.curve.at(budget)[0]).removesuffix(" %") in what
+            assert page.locator("#known-groups .added").count() == len(set(found.groups) - set(order))
+        else:
+            assert (chips, label) == ([], "Known in advance: nothing better is expected")
+        states.add(label)
+    assert len(states) > 1
+
+
+def test_without_plans_nothing_is_said_of_known_budgets(heart, visit, tmp_path):
+    page = visit(replace(heart.summary, plans=None), tmp_path)
+    assert page.locator("#known").is_hidden()
+    assert page.locator(".line-plans").count() == 0
 
 
 def test_the_number_and_the_buttons(heart, visit, tmp_path):

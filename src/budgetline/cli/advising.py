@@ -11,7 +11,6 @@ from typer import Argument, Option
 from budgetline.arrays import Positions
 from budgetline.cli import options
 from budgetline.cli.data import Files
-from budgetline.cli.models import names_in
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
@@ -51,7 +50,7 @@ def next_(
     """
     printer = Printer(as_json, quiet)
     found = load(model).model_
-    at_hand = names_in(have, found.groups.names)
+    at_hand = options.names_of(have, found.groups.names)
     if row is not None and data is None:
         raise Refused("--row is for DATA")
     for what, given in (("DATA", data), ("--sample", sample)):

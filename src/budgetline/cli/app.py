@@ -18,6 +18,7 @@ from budgetline.cli.fitting import demo, fit
 from budgetline.cli.grouping import groups, profile
 from budgetline.cli.inspecting import inspect
 from budgetline.cli.models import certify, export, predict, show
+from budgetline.cli.planning import plan
 from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
 from budgetline.messages import cut, printable
 
@@ -30,7 +31,7 @@ EXIT_CODES = (
     "stderr, nothing is written); 130 interrupted (nothing half-written)."
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, inspect, groups, fit, show, curve, compare, predict, next_, report, certify, export, profile
+    demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, certify, export, profile
 )  # fmt: skip
 
 

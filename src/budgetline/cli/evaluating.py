@@ -61,7 +61,7 @@ def curve(
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
     found = load(model)
-    source = _source_for(found.model_, files, target, printer, weight, qid)
+    source = source_for(found.model_, files, target, printer, weight, qid)
     measure, folds = _metric(metric, positive), None
     if cv is None:
         printer.note("evaluating the model on these rows: they should not be its training rows")
@@ -145,6 +145,9 @@ def report(
     certify: Annotated[
         float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
     ] = None,
+    plan_seconds: Annotated[
+        float, Option(metavar="SECONDS", min=0, help="How long to search for what known budgets buy; 0: not at all.")
+    ] = 5.0,
     weight: options.Weight = None,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
@@ -165,7 +168,7 @@ def report(
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, given = load(model), dict[str, Any]()
     if files is not None:
-        source = _source_for(found.model_, files, target, printer, weight)
+        source = source_for(found.model_, files, target, printer, weight)
         table = files.read_all(source, printer, "a report", found.model_.source.read)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target is not None or weight is not None:
@@ -175,7 +178,8 @@ def report(
         folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle)
         measure = metric if positive is None else _metric(metric, positive)
         given |= {"metric": measure, "cv": folds, "baselines": baselines, "title": title, "unit": unit}
-        summary = make_report(found, **given, progress=printer.progress, certificate=proven)
+        given |= {"plan_seconds": plan_seconds, "certificate": proven}
+        summary = make_report(found, **given, progress=printer.progress)
     if place is not None:
         with writing(place):
             summary.write(place)
@@ -186,7 +190,7 @@ def report(
     printer.document(summary.to_dict())
 
 
-def _source_for(
+def source_for(
     model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
 ) -> Source:
     """Open data with the columns of a model, and find the target."""

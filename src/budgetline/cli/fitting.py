@@ -48,15 +48,15 @@ def fit(
     alpha: options.Alpha = None,
     encoding: options.Encoded = "auto",
     interactions: options.Interactions = 0,
-    cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha by K folds instead.")] = None,
+    correction: options.Correction = None,
+    cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha and correction by K folds.")] = None,
     shuffle: options.Shuffle = True,
+    start: options.Start = None,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
     weight: options.Weight = None,
     loss: Annotated[options.Loss | None, Option(help="Loss of a regression. Default: squared.")] = None,
-    stream: Annotated[
-        bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
-    ] = None,
+    stream: options.Stream = None,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -73,13 +73,11 @@ def fit(
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
     check_output(output, inputs=[*files.paths, groups])
-    if alpha is not None and cv is not None:
-        raise Refused("give one of --alpha and --cv: cross-validation chooses alpha")
+    _check_folds(cv, alpha=alpha, correction=correction)
     features = features_of(files, groups, {"--target": target, "--weight": weight})
     columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
-    raw = settings is not None
-    source = files.source(target, columns, weight=weight, raw=raw)
-    streamed = not files.fit_into_memory(source, raw) if stream is None else stream
+    source = files.source(target, columns, weight=weight, raw=settings is not None)
+    streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
     if streamed and cv is not None and not shuffle:
         raise Refused("--no-shuffle needs all rows in memory: in chunks, rows go to folds by a hash of their values")
     table = None if streamed else files.read_all(source, printer)
@@ -89,14 +87,23 @@ def fit(
     if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
         rule = "score"  # fr would read the data once per candidate
         printer.note("learning by rule score")
-    limits = {"max_cost": max_cost, "max_groups": max_groups, "encoding": settings}
+    first = options.names_of(start, (columns or ()) if features[1] is None else features[1].names) or None
+    limits = {"max_cost": max_cost, "max_groups": max_groups, "start": first, "encoding": settings}
     given = {"rule": rule, "schedule": schedule, "alpha": alpha, "cv": cv, "loss": options.LOSS_NAMES.get(loss or "")}
     if table is not None and cv is not None and shuffle:  # the estimator cuts the rows in their order
         table = table.take(np.random.default_rng(0).permutation(table.n_rows))
-    model = _fitted(estimator_for(chosen, features[1], **given, **limits), source, table, printer)
+    estimator = estimator_for(chosen, features[1], **given, **limits, correction=correction)
+    model = _fitted(estimator, source, table, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)
+
+
+def _check_folds(cv: int | None, **given: object) -> None:
+    """Raise an error if the user gives what cross-validation is to choose."""
+    for name, value in given.items():
+        if cv is not None and value is not None:
+            raise Refused(f"give one of --{name} and --cv: cross-validation chooses {name}")
 
 
 def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: Printer) -> Estimator:

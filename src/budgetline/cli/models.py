@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain
@@ -19,6 +19,7 @@ from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
+from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation import BudgetCurve
 from budgetline.files import replacing
 from budgetline.inputs import NamedArray, check_finite
@@ -58,7 +59,8 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.say("\nExplained, against cost:\n")
     printer.curve(curve)
     printer.say()
-    printer.paragraph("Settings: " + ", ".join(f"{k} {v}" for k, v in settings_of(found).items() if v is not None))
+    given = {name: value for name, value in settings_of(found).items() if value not in (None, "()")}
+    printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in given.items()))
     if "alpha_" in found.learned:
         printer.say(how_chosen(found))
     printer.document({"model": str(model), **record, "budgets": bought_at(curve)})
@@ -109,9 +111,12 @@ def certify(
 
 
 def how_chosen(model: AnytimeModel) -> str:
-    """Return how the ridge constant of a model was chosen, in words."""
-    how = "by cross-validation" if "cv_scores_" in model.learned else "from the data"
-    return f"alpha {model.alpha:g} was chosen {how}"
+    """Return how the ridge constant of a model, and its correction, were chosen, in words."""
+    if "cv_scores_" not in model.learned:
+        return f"alpha {model.alpha:g} was chosen from the data"
+    correction = model.learned.get("correction_")
+    also = " was" if correction is None else f" and correction {correction:g} were"
+    return f"alpha {model.alpha:g}{also} chosen by cross-validation"
 
 
 def model_record(model: AnytimeModel) -> dict[str, object]:
@@ -129,7 +134,7 @@ def model_record(model: AnytimeModel) -> dict[str, object]:
         "requires": groups.requires,
         "not_in_sequence": [name for name in groups.names if name not in sequence.groups],
         "settings": settings_of(model),
-        **({"alpha_": model.alpha} if "alpha_" in model.learned else {}),
+        **{name: model.learned[name] for name in ("alpha_", "correction_") if name in model.learned},
     }
 
 
@@ -151,6 +156,9 @@ def predict(
         list[str] | None,
         Option(metavar="A,B,…", help="Use exactly these groups; may be repeated. auto: those that each row has."),
     ] = None,
+    plan: Annotated[
+        float | None, Option(metavar="B", min=0, help="Use the best groups for this budget, as 'budgetline plan' does.")
+    ] = None,
     proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help=".csv or .parquet. Default: CSV on stdout.")
@@ -167,18 +175,24 @@ def predict(
     For example:
     budgetline predict heart.budgetline new.csv --budget 20 --proba
     budgetline predict heart.budgetline new.csv --available age,sex -o out.csv
+    budgetline predict heart.budgetline new.csv --plan 50
     budgetline predict heart.budgetline gaps.csv --available auto
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
     if output is not None:
         check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
-    found = load(model).model_
+    fitted = load(model)
+    found, total = fitted.model_, float(fitted.model_.sequence.costs.sum())
     if proba and found.classes is None:
         raise Refused(f"--proba is for classification, and {model} is a regression")
+    if plan is not None and (budget is not None or stage is not None or available):
+        raise Refused("give at most one of --plan, --budget, --stage and --available")
+    if plan is not None:
+        found = _planned(fitted, plan, printer)
     by_row = available == ["auto"] and "auto" not in found.groups.names
     chosen, names = _choose(found, budget, stage, None if by_row else available)
-    cost, total = found.groups.cost_of(names), float(found.sequence.costs.sum())
+    cost = found.groups.cost_of(names)
     used, most = ("groups used where they are there", "at most ") if by_row else ("groups used", "")
     printer.note(f"{used}: {listed(names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
     header = _header(found, proba)
@@ -217,19 +231,19 @@ def export(
     printer.document({"written": str(output), **names})
 
 
-def names_in(given: Iterable[str] | None, known: Collection[str]) -> list[str]:
-    """Return the names that an option lists; the name of a group may itself hold commas."""
-    found = list[str]()
-    for text in given or ():
-        found += [text] if text in known else [name.strip() for name in text.split(",") if name.strip()]
-    return found
+def _planned(fitted: MakesPlans, budget: float, printer: Printer) -> AnytimeModel:
+    """Return the model of the plan for a budget, and say which groups it buys."""
+    with refusing():
+        found = fitted.plan(budget, progress=printer.progress)
+    printer.note(str(found))
+    return found.model_
 
 
 def _choose(
     model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
 ) -> tuple[LinearModel, list[str]]:
     """Return the model that the options ask for, and its groups."""
-    wanted = names_in(available, model.groups.names)
+    wanted = options.names_of(available, model.groups.names)
     with refusing():
         chosen = model.stages.choose(budget, stage, wanted if available else None)
     order = model.sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -83,6 +84,19 @@ def alpha_of(given: str) -> float | str:
         raise BadParameter(f"{shown(given)} is neither a number ≥ 0 nor auto") from None
 
 
+def names_of(texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
+    """Return the names of groups in lists such as "a,b"; a name that is known may itself hold commas."""
+    found = list[str]()
+    for text in texts or ():
+        parts = text.split(",")
+        while parts:
+            longest = (k for k in range(len(parts), 1, -1) if ",".join(parts[:k]).strip() in known)
+            taken = next(longest, 1)
+            found.append(",".join(parts[:taken]).strip())
+            parts = parts[taken:]
+    return [name for name in found if name]
+
+
 Alpha = Annotated[
     Any,
     Option(
@@ -90,6 +104,16 @@ Alpha = Annotated[
         metavar="A|auto",
         help="Ridge constant; auto: from the data. Default: auto with an encoding, else 1e-5.",
     ),
+]
+Correction = Annotated[
+    float | None,
+    Option(metavar="X", min=0, help="Subtract X times what noise alone would explain from every gain. Default: 0."),
+]
+Start = Annotated[
+    list[str] | None, Option(metavar="A,B,…", help="Groups that are always measured: they come first. Repeatable.")
+]
+Stream = Annotated[
+    bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
 ]
 Encoded = Annotated[
     Kind,

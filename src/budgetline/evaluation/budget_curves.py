@@ -86,6 +86,16 @@ def budget_curve(
     else:
         held = HeldOut.of(model, X, y, sample_weight, qid)
         judged, values = held.model, measure.values(held)
+    return _curve(judged, values, measure)
+
+
+def curve_of_sets(judged: AnytimeModel, held: HeldOut, metric: object) -> BudgetCurve:
+    """Return the curve of a model whose stages are sets of groups of the model that is held with the data."""
+    measure = as_metric(metric)
+    return _curve(judged, measure.values(replace(held, model=judged)), measure)
+
+
+def _curve(judged: AnytimeModel, values: Float, measure: Metric) -> BudgetCurve:
     costs = np.concatenate([[0.0], judged.sequence.cumulative_costs])
     return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *judged.sequence.groups))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, product
@@ -141,6 +141,10 @@ def _last_step(estimator: object) -> str:
     return _last_step(estimator.estimator) if hasattr(estimator, "estimator") else ""
 
 
+Watch = Callable[[str, object, Samples], None]
+"""Looks at a method, its fitted clone and the held-out rows of a fold."""
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What :func:`compare` found.
@@ -232,13 +236,30 @@ def compare(
     """
     check_interpolation(interpolation)
     check_number("fraction", 1 if fraction == "plateau" else fraction, ge=0, le=1)
-    measure, reference = as_metric(metric), _check_names(estimators, reference, oracles)
-    folds = _folds(Samples(indexable(X)[0], y, sample_weight, qid), cv, estimators)
-    fits: list[_Fit] = []
+    reference, samples = _check_names(estimators, reference, oracles), Samples(indexable(X)[0], y, sample_weight, qid)
+    how = (fraction, reference, oracles, interpolation)
+    return compared(estimators, samples, metric, cv, progress, how)
+
+
+def compared(
+    estimators: Mapping[str, object],
+    samples: Samples,
+    metric: object,
+    cv: object,
+    progress: Progress,
+    how: tuple[float | str, str, tuple[str, ...], Interpolation],
+    watch: Watch | None = None,
+) -> Comparison:
+    """Compare as :func:`compare` does; ``watch(name, fitted, held-out rows)`` is called after each fit.
+
+    ``how`` are fraction, reference, oracles and interpolation.
+    """
+    measure, fits = as_metric(metric), list[_Fit]()
+    folds = _folds(samples, cv, estimators)
     for fold, name in counted(list(product(folds, estimators)), progress, "fits"):
-        fits.append(fold.fit(name, estimators[name], measure))
+        fits.append(fold.fit(name, estimators[name], measure, watch))
         _check_losses(fits, measure)
-    rows, curves = _judged(fits, fraction, reference, oracles, interpolation)
+    rows, curves = _judged(fits, *how)
     return Comparison(rows, {name: BudgetCurve.mean(each) for name, each in curves.items()}, measure.name)
 
 
@@ -294,9 +315,11 @@ class _Fold:
     moments: tuple[Moments, Moments] | None = None
     seconds: float = 0.0
 
-    def fit(self, name: str, estimator: object, metric: Metric) -> _Fit:
+    def fit(self, name: str, estimator: object, metric: Metric, watch: Watch | None) -> _Fit:
         """Fit a clone of an estimator and judge it."""
         fitted, seconds = self._fitted(estimator)
+        if watch is not None:
+            watch(name, fitted, self.samples.take(self.test))
         loss = type(as_model(fitted).family).__name__
         return _Fit(self.number, name, loss, BudgetCurve.of(fitted), self._curve(fitted, metric), seconds)
 

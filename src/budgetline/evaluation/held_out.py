@@ -95,7 +95,7 @@ class StageView:
         """Return what a method of the model answers at this stage; None is the held-out X."""
         if X is None or X is self.held.X:
             return self.held.model.respond(self.scores, method)
-        model, seen = model_and_table(self.held.fitted, X)
+        model, (_, seen) = self.held.model, model_and_table(self.held.fitted, X)
         return model.respond(model.scores(seen, stage=self.stage), method)
 
     def predict(self, X: object) -> Array:

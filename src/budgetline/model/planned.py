@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from budgetline.arrays import Mask, Positions
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.linear import fit_gram, warn_from_moments
 from budgetline.model.recipe import Recipe
-from budgetline.model.stages import StagedModel
+from budgetline.model.stages import LinearModel, StagedModel
 from budgetline.model.subsets import QuadraticSubset
 from budgetline.objectives.gram import Gram
 from budgetline.sequencing.loop import Limits
@@ -79,3 +79,24 @@ def planned_approximately(model: AnytimeModel, chosen: Mask, value_of: Callable[
         subset=stages.subset.restricted(chosen, widths),
     )
     return with_stages(model, found)
+
+
+def with_sets(
+    model: AnytimeModel, sets: Sequence[LinearModel], names: tuple[str, ...], costs: Sequence[float] | Float
+) -> AnytimeModel:
+    """Return a model whose stages are the models of sets of groups, at increasing costs, to be judged on data.
+
+    The sets need not contain one another, so every stage reads the columns of all of them, and of the model.
+    """
+    stages, count = model.stages, len(sets)
+    columns = np.unique(np.concatenate([stages.columns, *(each.columns for each in sets)]))
+    paid = np.diff(np.asarray(costs, dtype=np.float64), prepend=0.0)
+    found = replace(
+        stages,
+        sequence=GroupSequence(np.arange(count), names, paid, np.zeros(count), stages.sequence.null_value),
+        coef_path=np.array([each.coef for each in sets]).reshape(count, *stages.coef_path.shape[1:]),
+        intercept_path=np.array([each.intercept for each in sets]).reshape(count, stages.null_intercept.size),
+        columns=columns,
+        column_ends=np.full(count, columns.size, dtype=np.intp),
+    )
+    return replace(model, stages=found)

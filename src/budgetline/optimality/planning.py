@@ -55,6 +55,24 @@ def plans_of(
     return make(model, amounts, conditions, limit, progress, refit)
 
 
+def conditions_of(model: AnytimeModel) -> Conditions:
+    """Return the conditions that sets of a model meet: groups that are always bought, none after the sequence's end."""
+    always = model.settings.get("start", ())
+    return _known(model, Conditions.of(model.groups, (), (), (), always))
+
+
+def problems_of(model: AnytimeModel, budget: float) -> list[Quadratic]:
+    """Return the problems to search for sets within a budget, from what the stages of a model hold."""
+    subset = model.stages.subset
+    if isinstance(subset, LinearSubset):
+        problems = [_of_stages(model, subset.U.T @ subset.U, subset.U.T @ subset.z, 1)]
+    else:
+        stages = sorted(_searches(model, subset.expansions, [budget]))[-2:]
+        near = [expansion for expansion in subset.expansions if expansion.stage in stages]
+        problems = [_around(model, expansion, subset.n_scores) for expansion in near]
+    return [replace(problem, penalties=model.penalties) for problem in problems]
+
+
 def _exact_plans(
     model: AnytimeModel,
     budgets: list[float],

@@ -127,7 +127,7 @@ def best_sets(
     """Return the best set for every budget; they share Δ and the time."""
     limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     amounts = [check_number("budget", each, ge=0, finite=True) for each in budgets]
-    searches = [_SetSearch(problem, conditions, amount) for amount in amounts]
+    searches = [SetSearch(problem, conditions, amount) for amount in amounts]
     found = []
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         separation = separate(problem, clock.start + SEPARATING * clock.limit)
@@ -138,7 +138,7 @@ def best_sets(
 
 
 @dataclass(frozen=True, eq=False)
-class _SetSearch:
+class SetSearch:
     """The search for the best of the sets that meet the conditions, for one budget."""
 
     problem: Quadratic
@@ -156,7 +156,7 @@ class _SetSearch:
         for k, cost_sensitive in enumerate((True, False)):
             now = time.monotonic()
             until = now + EXCHANGING * (deadline - now) / (2 - k)
-            search.know(self._exchanged(self._start(cost_sensitive), until))
+            search.know(self.exchanged(self._start(cost_sensitive), until))
         search.run(deadline, SAME_VALUE * search.most, clock.tick)
         chosen = search.sets[0]
         certificate = search.certificate(problem.greedy(Allowed(self.conditions.only(chosen))))
@@ -177,7 +177,7 @@ class _SetSearch:
         chosen[order] = True
         return chosen | self.problem.prices.closure(order)
 
-    def _exchanged(self, chosen: Mask, deadline: float) -> Mask:
+    def exchanged(self, chosen: Mask, deadline: float) -> Mask:
         """Exchange one group for another, and fill up, as long as that raises the value."""
         value = self.problem.value(chosen)
         while time.monotonic() < deadline:

@@ -14,7 +14,7 @@ from budgetline.messages import shown
 
 SCHEMA = 1
 """Version of the record; files of other versions are refused."""
-TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
+TRAINING, CROSS_VALIDATED, BOUND, PLANS = "training", "cross-validated", "bound", "plans"
 ROUNDING = 1e-6
 """Figures of a certificate that follow from each other agree to this tolerance."""
 
@@ -92,7 +92,7 @@ class Curve:
     """Values of the metric against cost, a step function; the first point is the model without groups.
 
     Of kind "training", with a point per stage, or "cross-validated", with a point at every cost of any fold; or the
-    "bound" of a certificate, which holds up to and including the next cost. ``errors`` may be empty.
+    "bound" of a certificate, which holds up to and including the next cost; or of "plans". ``errors`` may be empty.
     """
 
     kind: str
@@ -206,6 +206,39 @@ class CertifiedShares:
 
 
 @dataclass(frozen=True)
+class Purchase:
+    """Groups that are bought together."""
+
+    groups: tuple[str, ...]
+    cost: float
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What budgets buy that are known in advance: the best sets that were found for some of them.
+
+    ``sets`` are those of the model, among them prefixes of the sequence, the cheapest first; a budget buys the last one
+    that it can pay for. ``curve`` is of kind "plans": what to expect of them, cross-validated, each fold with its own.
+    """
+
+    budgets: tuple[float, ...]
+    sets: tuple[Purchase, ...]
+    curve: Curve
+
+    def __post_init__(self) -> None:
+        costs = [each.cost for each in self.sets]
+        if not costs or costs != sorted(costs) or costs[0] < 0:
+            raise ValueError("sets must not be empty, and their costs must not decrease")
+        if self.curve.kind != PLANS:
+            raise ValueError(f"curve must be of kind {shown(PLANS)}")
+
+    def at(self, budget: float) -> Purchase | None:
+        """Return the set that a budget buys; None if it cannot pay for any."""
+        last = int(affordable(np.array([each.cost for each in self.sets]), budget))
+        return self.sets[last - 1] if last else None
+
+
+@dataclass(frozen=True)
 class SharedBy:
     """A cost that several groups share; the first of them pays it."""
 
@@ -267,6 +300,7 @@ class Content:
     required: tuple[Required, ...] = ()
     effects: tuple[Effect, ...] = ()
     effects_in_all: int = 0
+    plans: Plans | None = None
 
     def __post_init__(self) -> None:
         kinds = [curve.kind for curve in self.curves]
@@ -280,6 +314,8 @@ class Content:
             raise ValueError("sequence must have the steps 1, 2, …, in order")
         if self.certificate is not None:
             self._check_certificate(self.certificate)
+        if self.plans is not None:
+            self._check_plans(self.plans)
 
     def _check_certificate(self, found: CertifiedShares) -> None:
         total = self.total_cost
@@ -290,6 +326,13 @@ class Content:
             raise ValueError(f"certificate: there is no curve of a bound on {shown(self.measure.name)}")
         if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:
             raise ValueError("certificate: the curve must end at the total cost")
+
+    def _check_plans(self, found: Plans) -> None:
+        if not self.measure.folds:
+            raise ValueError("plans: there are none without folds")
+        names = {stage.group for stage in self.sequence}
+        if unknown := [name for each in found.sets for name in each.groups if name not in names]:
+            raise ValueError(f"plans: group {shown(unknown[0])} is not in the sequence")
 
     @property
     def total_cost(self) -> float:
@@ -305,6 +348,11 @@ class Content:
     def main_curve(self) -> Curve:
         """The curve to rely on: cross-validated if there is one."""
         return next((curve for curve in self.curves if curve.kind == CROSS_VALIDATED), self.training_curve)
+
+    def prefix_at(self, budget: float) -> tuple[str, ...]:
+        """Return the groups that a budget buys in the order of the sequence."""
+        stage = int(affordable(np.array(self.training_curve.costs[1:]), budget))
+        return tuple(stage.group for stage in self.sequence[:stage])
 
     @cached_property
     def expected(self) -> tuple[tuple[float | None, float | None], ...]:

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
-from budgetline.budgets import affordable
+from budgetline.budgets import affordable, check_number
 from budgetline.data import Source
 from budgetline.estimators import AnytimeRegressor
-from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, compare
+from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
+from budgetline.evaluation.comparison import Samples, compared
 from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
 from budgetline.inputs import check_weight
@@ -28,8 +30,9 @@ from budgetline.optimality.certificate import SHOWN
 from budgetline.optimality.quadratic import design_groups
 from budgetline.progress import Progress
 from budgetline.report import content
-from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING
+from budgetline.report.content import BOUND, CROSS_VALIDATED, PLANS, TRAINING
 from budgetline.report.effects import effects_in_report, with_rugs
+from budgetline.report.plans import PlansOnFolds, budgets_between
 from budgetline.report.report import Report
 from budgetline.sequencing import RandomOrder
 from budgetline.statistics import Moments
@@ -61,6 +64,7 @@ def make_report(
     unit: str = "cost units",
     progress: Progress = None,
     certificate: Certificate | None = None,
+    plan_seconds: float = 5.0,
 ) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
@@ -74,8 +78,9 @@ def make_report(
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
         The rows of a number of folds are shuffled, classes in equal shares; for others give a splitter.
-    baselines : bool
-        Whether to compare with other rules and baselines on the same folds.
+    baselines, plan_seconds : bool, float
+        Whether to compare with other rules and baselines on the same folds, and how long to search in all for what
+        budgets buy that are known in advance (0: not at all).
     sample_weight : array of shape (n,), optional
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
@@ -96,33 +101,37 @@ def make_report(
     """
     found = as_model(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
-    _check(model, X, y, metric, sample_weight, title=title, unit=unit)
-    if certificate is not None:
-        check_certificate(certificate, found)
+    _check(model, X, y, metric, sample_weight, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
         folds = make_folds(cv, found.classes is not None, random_state=random_state)
-        report = _with_data(report, model, orders, X, y, metric, folds, sample_weight, progress)
+        report = _with_data(report, model, orders, Samples(X, y, sample_weight), metric, folds, progress, plan_seconds)
     if certificate is not None:
         report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
     return report
 
 
-def _check(model: object, X: object, y: object, metric: object, sample_weight: object, **texts: object) -> None:
+def _check(
+    model: object, X: object, y: object, metric: object, weight: object, extras: tuple[object, object], **texts: object
+) -> None:
+    certificate, plan_seconds = extras
+    check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(X).__name__}")
     if X is not None and isinstance(model, AnytimeModel):
         raise TypeError("with X and y, give the estimator instead of its AnytimeModel: folds are fitted anew")
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or neither")
-    if X is None and sample_weight is not None:
+    if X is None and weight is not None:
         raise ValueError("sample_weight needs X and y")
     if X is None and metric not in (None, "explained"):
         raise ValueError(f"metric={shown(metric)} needs X and y: without them, only 'explained' is available")
     for name, text in texts.items():
         if not (isinstance(text, str) and text.strip()):
             raise ValueError(f"{name} must be a non-empty string, got {shown(text)}")
+    if certificate is not None:
+        check_certificate(certificate, as_model(model))
 
 
 def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
@@ -157,14 +166,18 @@ def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
 
 
 def _with_data(
-    report: Report, model: Any, orders: Orders, X: Any, y: Any, metric: Any, cv: Any, weight: Any, progress: Progress
+    report: Report, model: Any, orders: Orders, rows: Samples, metric: Any, cv: Any, progress: Progress, seconds: float
 ) -> Report:
-    """Add the curves on the data, cross-validated, and other orders on the same folds."""
-    found = as_model(model)
+    """Add the curves on the data, cross-validated, and other orders and plans on the same folds."""
+    found, X, y, weight = as_model(model), rows.X, rows.y, rows.weight
     if metric is None:
         metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
-    judged = compare(methods, X, y, metric=metric, cv=cv, sample_weight=weight, progress=progress)
+    rows = Samples(indexable(X)[0], y, weight)
+    splits = rows.splits(cv, found.classes is not None)
+    plans = PlansOnFolds(OWN, metric, budgets_between(report.training_curve.costs), seconds / (1 + len(splits)))
+    watch = plans.watch if seconds > 0 and plans.budgets else None
+    judged = compared(methods, rows, metric, splits, progress, (1.0, OWN, (), "step"), watch)
     training, own = budget_curve(model, X, y, metric=metric, sample_weight=weight), judged.curves[OWN]
     curves = (
         _curve(TRAINING, "this model on its training data", training),
@@ -179,7 +192,16 @@ def _with_data(
         curves=curves,
         comparison=_comparison(judged, orders, report.total_cost) if orders else None,
         effects=with_rugs(report.effects, model, X),
+        plans=_plans(plans, model) if plans.curves else None,
     )
+
+
+def _plans(found: PlansOnFolds, model: object) -> content.Plans | None:
+    """Return what known budgets buy; None if all sets are prefixes of the sequence."""
+    sets = found.sets(model)
+    label = "known in advance: the best set found for each budget"
+    mean = _curve(PLANS, label, BudgetCurve.mean(found.curves))
+    return content.Plans(found.budgets, tuple(content.Purchase(*each) for each in sets), mean) if sets else None
 
 
 def _labels(model: AnytimeModel) -> tuple[str, ...]:

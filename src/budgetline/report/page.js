@@ -5,6 +5,7 @@
   const training = curves.find(c => c.kind === "training");
   const main = curves.find(c => c.kind === "cross-validated") || training;
   const limit = record.certificate ? record.certificate.curve : null;
+  const plans = record.plans || null;
   const costs = training.costs, total = costs[costs.length - 1], SLACK = 1e-12;
   const svgSpace = document.querySelector("svg").namespaceURI;
   const $ = id => document.getElementById(id);
@@ -154,7 +155,8 @@
   function drawCurve() {
     const { svg, width, height } = canvas("curve", widthOf("curve") < 480 ? 280 : 380);
     const box = { left: measure.style === "percent" ? 54 : 52, right: width - 10, top: 30, bottom: height - 42 };
-    const bounds = (limit ? [...curves, limit] : curves).flatMap(c => c.values.flatMap((v, k) => v === null ? [] : [v - (errorAt(c, k) || 0), v + (errorAt(c, k) || 0)]));
+    const drawn = [...curves, ...(plans ? [plans.curve] : []), ...(limit ? [limit] : [])];
+    const bounds = drawn.flatMap(c => c.values.flatMap((v, k) => v === null ? [] : [v - (errorAt(c, k) || 0), v + (errorAt(c, k) || 0)]));
     const x = { place: c => box.left + (box.right - box.left) * (total ? c / total : 0), ticks: total ? niceTicks(0, total, width < 480 ? 4 : 7) : [0] };
     const y = scaleOf(bounds, box.bottom, box.top, 6, false);
     const area = draw(svg, "rect", { class: "spent-area", x: box.left, y: box.top, height: box.bottom - box.top, width: 0 });
@@ -168,6 +170,7 @@
       steps(main, edge(1), x, y).forEach((run, k) => draw(svg, "path", { class: "band", d: path([...run, ...low[k].reverse()]) + "Z" }));
     }
     if (limit) draw(svg, "path", { class: "line line-bound", d: path(above) });
+    if (plans) for (const run of steps(plans.curve, k => plans.curve.values[k], x, y)) draw(svg, "path", { class: "line line-plans", d: path(run) });
     for (const curve of [...curves].reverse()) {
       const kind = curve === main ? "main" : curve.kind;
       for (const run of steps(curve, k => curve.values[k], x, y)) draw(svg, "path", { class: `line line-${kind}`, d: path(run) });
@@ -260,6 +263,28 @@
   // -- the chosen budget ------------------------------------------------------------------------------------
 
   let budget = 0;
+  function chip(name, kind) {
+    const found = document.createElement("li");
+    found.textContent = name;
+    found.className = kind;
+    return found;
+  }
+  // What the budget buys if it is known in advance, where that differs from the first groups of the order.
+  function showKnown(bought) {
+    const set = plans ? plans.sets.findLast(s => s.cost <= budget * (1 + SLACK)) : undefined;
+    const without = set ? bought.filter(name => !set.groups.includes(name)) : [];
+    const more = set ? set.groups.filter(name => !bought.includes(name)) : [];
+    $("known").hidden = !plans;
+    if (!plans) return;
+    const k = lastWithin(plans.curve.costs, budget), value = plans.curve.values[k], effect = difference(main.values[pointAt(budget)], value);
+    const differs = without.length + more.length > 0, better = effect !== null && (measure.greater_is_better ? effect : -effect) > 0;
+    $("known-label").textContent = `Known in advance: ${differs && better ? "buy these instead" : differs ? "nothing better is expected" : "the same groups"}`;
+    $("known-groups").replaceChildren(...(differs && better ? set.groups.map(name => chip(name, more.includes(name) ? "added" : "")) : []));
+    const error = errorAt(plans.curve, k), expected = `${number(value).replace(error === null ? "" : " %", "")}${error === null ? "" : ` ± ${number(error)}`}`;
+    $("known-what").textContent = differs && better
+      ? `cost ${amount(set.cost)}${without.length ? `, without ${without.join(", ")}` : ""}; expected ${measure.label} ${expected} (${change(effect)})`
+      : differs ? "another set explains more of the training data, but no more is expected of new rows" : "";
+  }
   const slider = $("budget"), field = $("budget-number");
   function setBudget(wanted, by) {
     budget = Math.min(total, Math.max(0, wanted));
@@ -272,12 +297,9 @@
     $("spent").textContent = `${amount(spent)} of ${amount(total)} ${unit}`;
     $("left").textContent = rest > total * SLACK ? `${amount(rest)} left, too little for the next group` : "";
     $("count").textContent = `${stage} of ${sequence.length}`;
-    $("groups").replaceChildren(...(stage ? sequence.slice(0, stage).map(s => s.group) : ["none"]).map(name => {
-      const chip = document.createElement("li");
-      chip.textContent = name;
-      if (!stage) chip.className = "none";
-      return chip;
-    }));
+    const bought = sequence.slice(0, stage).map(s => s.group);
+    $("groups").replaceChildren(...(stage ? bought : ["none"]).map(name => chip(name, stage ? "" : "none")));
+    showKnown(bought);
     $("next-group").textContent = next ? next.group : "none: all groups are computed";
     const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)])) : "";
     $("next-what").textContent = next
@@ -317,6 +339,7 @@
     ["main", main.label],
     ...(main.errors.length ? [["band", "± one standard error"]] : []),
     ...(main === training ? [] : [["training", training.label]]),
+    ...(plans ? [["plans", plans.curve.label]] : []),
     ...(limit ? [["bound", limit.label]] : []),
   ]);
   const plot = $("curve");

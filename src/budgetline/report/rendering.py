@@ -72,7 +72,7 @@ def render_page(content: Content) -> str:
         "footer": f"Made by budgetline {content.version} on {content.date}.",
     }
     charts = CHARTS | {"effects": _effects(content)}
-    sections = {"effects": "", "comparison": "", "optimality": ""} | {
+    sections = {"plans": "", "effects": "", "comparison": "", "optimality": ""} | {
         k: _html_section(k, table, charts.get(k, "")) for k, table in tables(content).items()
     }
     return Template(files("budgetline.report").joinpath("page.html").read_text("utf-8")).substitute(

@@ -45,6 +45,8 @@ class Report(Content):
     required : tuple of records with group, groups
     effects : tuple of records with group, axes, output, values
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
+    plans : record with budgets, sets (groups, cost), curve; or None
+        What budgets buy that are known in advance.
 
     Examples
     --------

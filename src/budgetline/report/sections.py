@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from budgetline.report.content import CertifiedShares, Content, Effect, Methods
-from budgetline.report.formatting import amount, at_least, change, count, number, share, with_error
-from budgetline.report.sentences import about_effects, optimality
+from budgetline.report.content import CertifiedShares, Content, Effect, Methods, Plans
+from budgetline.report.formatting import MOST_LISTED, amount, at_least, change, count, number, share, with_error
+from budgetline.report.sentences import about_effects, about_plans, optimality
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ def facts(content: Content) -> list[tuple[str, str]]:
 def tables(content: Content) -> dict[str, Table]:
     """Return the tables by name, in their order."""
     found = {"order": _order(content), "buys": _budgets(content)}
+    if content.plans is not None:
+        found["plans"] = _plans(content, content.plans)
     if content.effects:
         found["effects"] = _effects(content)
     if content.comparison is not None:
@@ -73,6 +75,31 @@ def _budgets(content: Content) -> Table:
     intro = f"What to expect at each stage, and what the next group costs (in {content.unit}) and changes."
     left = frozenset({1, len(header) + 1})
     return Table("What each budget buys", intro, (*header, *names), tuple(rows), left)
+
+
+def _plans(content: Content, found: Plans) -> Table:
+    """Return the sets that differ from what the order buys for the same money, and what to expect of both."""
+    style, rows = content.measure.style, []
+    for each in found.sets:
+        prefix = content.prefix_at(each.cost)
+        if set(each.groups) != set(prefix):
+            known, order = found.curve.at(each.cost), content.main_curve.at(each.cost)
+            effect = None if known[0] is None or order[0] is None else known[0] - order[0]
+            values = (with_error(*known, style), with_error(*order, style), change(effect, style))
+            rows.append((amount(each.cost), _in_terms_of(each.groups, prefix), *values))
+    label = f"{content.measure.label}, cross-validated"
+    header = ("budget from", "groups to buy", label, "in order", "difference")
+    return Table("If the budget is known in advance", about_plans(content), header, tuple(rows), frozenset({1}))
+
+
+def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
+    """Return the names of the groups; of many, how they differ from the first groups of the order."""
+    if len(groups) <= MOST_LISTED:
+        return ", ".join(groups) or "none"
+    without = [name for name in prefix if name not in groups]
+    more = [name for name in groups if name not in prefix]
+    changes = (f"without {', '.join(without)}" if without else "", f"with {', '.join(more)}" if more else "")
+    return f"the first {len(prefix)} of the order, {', '.join(filter(None, changes))}"
 
 
 def _effects(content: Content) -> Table:

@@ -95,6 +95,7 @@ def notes(content: Content) -> list[str]:
         "“Gain” and “explained” are computed on the training data; “explained” is the share of the"
         f" {content.task.loss} of the model without groups that the groups remove.",
         *_notes_on_curves(content),
+        *_notes_on_plans(content),
         *_notes_on_bounds(content),
     ]
     if content.measure.style == "percent":
@@ -127,6 +128,27 @@ def about_effects(content: Content) -> str:
     if len(content.effects) < content.effects_in_all:
         found += f" Of {content.effects_in_all:,} effects, those with the largest range are shown."
     return found
+
+
+def about_plans(content: Content) -> str:
+    """Return what is known of the sets for known budgets."""
+    return (
+        "The order serves every budget, so that it can end anywhere. A budget that is known before the first group is"
+        " computed can buy a set of its own. These sets explain more of the training data than what the order buys for"
+        f" the same {content.unit}; the values are of the held-out folds. A row holds up to the next one, unless"
+        " the order explains more from some budget between them."
+    )
+
+
+def _notes_on_plans(content: Content) -> list[str]:
+    if (found := content.plans) is None:
+        return []
+    judged = "" if content.task.loss == "squared error" else " Models of such sets are approximations, not refits."
+    return [
+        f"“Known in advance” comes from a short search for {count(len(found.budgets), 'budget')} in the model of each"
+        " fold, judged on its held-out rows; between these budgets the set of the lower one, or the order, is bought."
+        f"{judged} Nothing is proven about these sets: model.plan(budget), or budgetline plan, searches longer."
+    ]
 
 
 def _notes_on_curves(content: Content) -> list[str]:
