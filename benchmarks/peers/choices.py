@@ -204,7 +204,8 @@ def filled(order: Order, costs: np.ndarray, budget: float) -> list[int]:
 
 def ours_planned(train: Training) -> Sets:
     """Our plan for each budget, with the ridge constant and the correction that cross-validation chooses."""
-    plans = train.searched.plans(train.budgets.tolist(), time_limit=train.seconds * train.budgets.size)
+    data = {"X": train.A, "y": train.y} if train.classes else {}  # candidates of classifiers are refitted
+    plans = train.searched.plans(train.budgets.tolist(), time_limit=train.seconds * train.budgets.size, **data)
     return [list(map(int, plan.groups)) for plan in plans]
 
 
