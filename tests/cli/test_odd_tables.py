@@ -62,7 +62,7 @@ RIGHT = {
     "spaces belong to text": (with_x(turns(" red", "red", "blue")), design("x= red", "x=blue", "x=red")),
     "unicode": (with_x(turns("Zürich", "東京", "🙂")), design("x=Zürich", "x=東京", "x=🙂")),
     "control characters": (with_x(turns("a\x00b", "\x1b[2J")), design("x=a\x00b")),
-    "a level called (missing)": (with_x(turns("(missing)", "b", "")), design("x=(missing)", "x=b", "x=(missing)")),
+    "a level called (missing)": (with_x(turns("(missing)", "b", "")), design("x=(missing)", "x=b", "x=(missing) (2)")),
     "long values": (with_x(LONG + c for c in COLOURS), [label.replace("=", f"={LONG}") for label in LEVELS]),
     "thousands": (with_x(f'"{1000 + k * 37:,}"' for k in range(N)), design("x=(rare)")),
     "decimal commas": (table("axy", *([v.replace(".", ",") for v in column] for column in (A, A, Y)), mark=";"), PLAIN),
