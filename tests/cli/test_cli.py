@@ -240,7 +240,7 @@ def test_certify_is_the_python_api(make, run, done):
     assert all(len(line) <= 80 for line in printed.out.splitlines())
 
 
-@pytest.mark.parametrize("make", [heart, numbers])
+@pytest.mark.parametrize("make", [pytest.param(heart, marks=pytest.mark.slow), numbers])
 def test_alpha_is_chosen_by_folds_of_a_stream(make, done):
     data = make()
     path, given, _, _, groups = write(data, "csv")

@@ -208,7 +208,10 @@ def test_one_clear_line(name, run):
     assert not Path("m").exists()
 
 
-@pytest.mark.parametrize("name", ["bank.csv", "semicolons.csv", "bank.csv.gz", "gaps.csv"])
+@pytest.mark.parametrize(
+    "name",
+    ["bank.csv", *(pytest.param(n, marks=pytest.mark.slow) for n in ("semicolons.csv", "bank.csv.gz", "gaps.csv"))],
+)
 def test_the_bank_as_it_comes(name, run, done):
     bank = load_bank().frame[::2]
     bank.replace("unknown", "?" if name == "gaps.csv" else "unknown").to_csv(

@@ -684,6 +684,7 @@ def test_the_notes_say_what_the_band_means(heart_report):
         assert "the band is ± one standard error" in text
 
 
+@pytest.mark.slow
 def test_nhanes_at_full_size():
     nhanes = load_nhanes()
     model = AnytimeRegressor(nhanes.feature_groups, alpha=1e-2).fit(nhanes.data, nhanes.target)

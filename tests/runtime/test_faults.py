@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,18 @@ def log_lines(caplog):
     return [record for record in caplog.records if record.name == "budgetline.runtime"]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("how", ["predict", "astream"])
-@pytest.mark.parametrize("mode", MODES)
+def slow_to_recover(mode, how, fault):
+    """Another process must be started after these faults; one of them is enough for the quick tests."""
+    return mode == "process" and fault in DEADLY and (how, fault) != ("predict", "kills itself")
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "fault"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] if slow_to_recover(*case) else [], id="-".join(case))
+        for case in product(MODES, ["predict", "astream"], FAULTS)
+    ],
+)
 def test_a_fault_costs_its_group_and_no_other(served, caplog, monkeypatch, mode, how, fault):
     if fault in DEADLY and mode != "process":
         pytest.skip("it would take the tests with it")

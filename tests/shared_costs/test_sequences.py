@@ -315,7 +315,9 @@ def test_classifiers(rule, family, seeds):
     assert close <= 1
 
 
-@pytest.mark.parametrize("rule", ["score", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize(
+    "rule", ["score", *(pytest.param(rule, marks=pytest.mark.slow) for rule in ("omp", "no-whiten", "single"))]
+)
 def test_streamed_classifiers_choose_alike(rule):
     for seed in range(8):
         X, y, _, groups, shop, _ = glm_problem(seed, "logistic" if seed % 2 else "softmax")
