@@ -18,6 +18,7 @@ SPECIAL = (
     "evaluation.with_positive",
     "objectives.ConvexLoss",
     "optimality.NextGroups",
+    "optimality.Plan",
     "optimality.plan_curve",
     "runtime.EarlyExit",
     "sequencing.Doubling",
