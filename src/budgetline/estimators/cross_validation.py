@@ -85,9 +85,10 @@ class Searches(AnytimeEstimator):
 
 def _tried(name: str, given: ArrayLike) -> Float:
     """Return the values to try, checked."""
-    values: Float = check_array(floats_of(given), ensure_2d=False, dtype=np.float64, input_name=name)
-    if values.ndim != 1 or np.any(values < 0):
-        raise ValueError(f"{name} must be numbers ≥ 0, got {shown(given)}")
+    kept = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": np.float64}
+    values: Float = check_array(floats_of(given), input_name=name, **kept)
+    if values.ndim != 1 or not values.size or np.any(values < 0):
+        raise ValueError(f"{name} must be numbers ≥ 0, at least one, got {shown(given)}")
     return values
 
 
