@@ -124,8 +124,8 @@ def test_truncated_sequences_are_scored_over_the_same_budgets(limit, total):
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"alphas": [-1.0]}, "alphas"), ({"alphas": []}, "alphas.*at least one"), ({"corrections": []}, "corrections.*at least one"),
-     ({"corrections": [-1.0]}, "corrections"), ({"alphas": [[1.0]]}, "alphas"),
+    [({"alphas": [-1.0]}, "alphas"), ({"alphas": []}, "alphas.*at least one"), ({"alphas": [[1.0]]}, "alphas"),
+     ({"corrections": []}, "corrections.*at least one"), ({"corrections": [-1.0]}, "corrections"),
      ({"cv": 200}, "n_splits=200"), ({"alphas": [np.nan]}, "alphas")],
 )  # fmt: skip
 def test_errors(parameters, message):
