@@ -52,6 +52,9 @@ def test_doctests_are_found():
 # -- pages ---------------------------------------------------------------------------------------------------
 
 
+LONG_PAGES = {"optimality.md", "sharing.md"}
+
+
 def blocks_of(page):
     """Return (line, code, expected output or None) of every Python block.
 
@@ -69,7 +72,10 @@ def blocks_of(page):
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG_PAGES else [], id=page.name) for page in PAGES],
+)
 def test_pages_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}

@@ -128,6 +128,7 @@ def test_what_needs_an_extra_names_it(tmp_path):
     assert set(NEEDS.values()) | {"cli"} == set(EXTRAS) - OURS - {"all"}
 
 
+@pytest.mark.slow
 def test_frames_that_are_streamed_name_the_extra_for_arrow(tmp_path):
     frames = ("pandas.DataFrame(data)", "polars.DataFrame(data)", "polars.LazyFrame(data)")
     calls = [

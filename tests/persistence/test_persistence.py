@@ -224,6 +224,7 @@ def assert_same_predictions(a, b, X):
 # -- the trip ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(14)
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_is_the_same_after_the_trip(name, tmp_path):
     X, model = case(name)

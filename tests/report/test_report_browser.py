@@ -147,6 +147,7 @@ def truth(request):
     return request.getfixturevalue(request.param)
 
 
+@pytest.mark.quick_cases(2)
 def test_the_slider_by_filling_it(truth, visit, tmp_path):
     page = visit(truth.summary, tmp_path)
     for share in (0, 0.003, 0.011, 0.2, 0.37, 0.61, 0.83, 1):
@@ -268,6 +269,7 @@ def test_the_curve_is_drawn_and_read_out(heart, visit, tmp_path):
     assert page.locator("#methods .dot").count() == len(heart.summary.comparison.methods)
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_width_and_scheme(truth, width, scheme, visit, tmp_path):
@@ -305,6 +307,7 @@ def contrast(page, selector):
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_effects_stay_inside_their_pictures(width, scripts, visit, tmp_path):
@@ -419,6 +422,7 @@ def height_at(points, x):
     return min(found, default=None)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, scheme, visit, tmp_path):
