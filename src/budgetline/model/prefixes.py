@@ -169,6 +169,13 @@ class PrefixModels:
         chosen = self.last_stage(budget, stage, available)
         return self.respond(chosen, self._table(X, self.columns_at(chosen)), method)
 
+    def null_answer(self, method: str) -> Array:
+        """Return the result of a method for one row at stage 0; its decisions are the log odds of the classes."""
+        if method == "decision_function":
+            log_proba = self.null_answer("predict_log_proba")
+            return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
+        return np.asarray(getattr(self.null, method)(np.zeros((1, 1))))
+
     def table(self, X: object) -> PrefixTable:
         """Return X, checked to have the columns that any stage reads."""
         return self._table(X, self.columns_at(self.n_stages))
@@ -178,7 +185,7 @@ class PrefixModels:
         if method == SCORE:
             return self._scores(stage, table)
         if not self.end_at(stage):
-            return self._null_answer(method, table.shape[0])
+            return np.repeat(self.null_answer(method), table.shape[0], axis=0)
         model = self.fitted[bisect_right(self.ends, stage) - 1]
         if method == "decision_function" and not hasattr(model, method):  # what ranks rows instead
             proba = self.respond(stage, table, "predict_proba")
@@ -230,14 +237,6 @@ class PrefixModels:
         proba = np.clip(given.astype(np.float64), eps, 1 - eps)
         log_proba: Float = np.log(proba / proba.sum(axis=1, keepdims=True))
         return log_proba[:, 1:] - log_proba[:, :1] if proba.shape[1] == 2 else log_proba
-
-    def _null_answer(self, method: str, n: int) -> Array:
-        """Return what stage 0 says of n rows; where it is asked for scores, the log odds of the classes."""
-        rows = np.zeros((n, 1))
-        if method == "decision_function":
-            log_proba = np.asarray(getattr(self.null, "predict_log_proba")(rows))  # noqa: B009
-            return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
-        return np.asarray(getattr(self.null, method)(rows))
 
 
 def prefix_columns(layout: Layout, sequence: GroupSequence, stage: int) -> Positions:
