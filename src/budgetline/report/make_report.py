@@ -240,8 +240,8 @@ def _amounts(model: Staged, means: Float) -> tuple[content.Amount, ...]:
 
 def _settings(model: Staged, given: str) -> tuple[content.Setting, ...]:
     """Return the settings of the estimator as text; costs are in the sequence."""
-    given = {"feature_groups": None} | dict(model.settings) | {"feature_groups": model.groups}
-    found = {name: shown(value, LONGEST_SETTING) for name, value in given.items() if name != "costs"}
+    values = {"feature_groups": None} | dict(model.settings) | {"feature_groups": model.groups}
+    found = {name: shown(value, LONGEST_SETTING) for name, value in values.items() if name != "costs"}
     if isinstance(model, AnytimeModel) and "alpha_" in model.learned:
         found["alpha_ (chosen)"] = f"{model.alpha:g}"
     if given != model.estimator:
