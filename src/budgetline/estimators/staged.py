@@ -169,6 +169,14 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._adopt(PrefixModels(layout, sequence, ends, tuple(fitted), null, *about), found.learned)
         return self
 
+    @classmethod
+    def from_model(cls, model: PrefixModels) -> Self:
+        """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
+        found = cls(**model.settings)  # type: ignore[arg-type]
+        found._validate_params()
+        found._adopt(model, None)
+        return found
+
     def predict(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Array:
