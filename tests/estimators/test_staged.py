@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -112,8 +113,8 @@ def test_keywords_choose_the_prefix():
     at = [np.full(N, y.mean()), *by_hand_on_all("pq", "pqr")]
     for keywords, k in [
         ({}, 2), ({"budget": 1}, 0), ({"budget": 3}, 1), ({"budget": 6.9}, 1), ({"budget": np.inf}, 2),
-        ({"stage": 1}, 0), ({"stage": 2}, 1), ({"stage": 3}, 2), ({"available": ["q", "p"]}, 1), ({"available": ["q", "r", "s"]}, 0),
-        ({"available": iter(["r", "s", "p", "q"])}, 2), ({"available": []}, 0),
+        ({"stage": 1}, 0), ({"stage": 2}, 1), ({"stage": 3}, 2), ({"available": ["q", "p"]}, 1),
+        ({"available": ["q", "r", "s"]}, 0), ({"available": iter(["r", "s", "p", "q"])}, 2), ({"available": []}, 0),
     ]:  # fmt: skip
         assert np.array_equal(model.predict(X, **keywords), at[k]), keywords
     staged = list(model.staged_predict(X))
@@ -321,8 +322,9 @@ def test_several_targets():
 
 def test_jobs_and_progress_change_nothing(capsys):
     model = StagedEstimators(TREE, AnytimeRegressor(GROUPS)).fit(X, y, progress=True)
-    assert "4/4" in capsys.readouterr().err
-    parallel = StagedEstimators(TREE, AnytimeRegressor(GROUPS), n_jobs=2).fit(X, y, progress=False)
+    assert "/4" in capsys.readouterr().err
+    with parallel_config(backend="threading"):  # quicker to start than processes
+        parallel = StagedEstimators(TREE, AnytimeRegressor(GROUPS), n_jobs=2).fit(X, y, progress=False)
     assert np.array_equal(list(model.staged_predict(X)), list(parallel.staged_predict(X)))
 
 
@@ -373,13 +375,12 @@ def test_the_report_has_what_needs_no_linear_model():
 
 def test_what_needs_a_linear_model_says_so():
     model = StagedEstimators(Ridge(), AnytimeRegressor(GROUPS)).fit(X, y)
-    for needs_more in (certify, budgetline.best_sequence, lambda m: budgetline.best_set(m, budget=3)):
-        with pytest.raises(TypeError, match="StagedEstimators has no linear model"):
-            needs_more(model)
+    with pytest.raises(TypeError, match="StagedEstimators has no linear model"):
+        certify(model)
     with pytest.raises(TypeError, match="to_onnx takes a fitted AnytimeRegressor"):
         to_onnx(model)
     with pytest.raises(TypeError, match="has no linear model"):
-        budget_curve(model, budgetline.Moments.from_data(X, y))
+        budget_curve(model, model.order_.moments_)
     with pytest.raises(TypeError, match="not a Source"):
         StagedEstimators(Ridge(), AnytimeRegressor(GROUPS)).fit(budgetline.open_source((X, y)), y)
     assert certify(model.order_).budgets.size
@@ -402,7 +403,7 @@ def test_the_runner_buys_prefixes():
 
 
 def test_a_lost_group_ends_the_run():
-    model = StagedEstimators(TREE, list("pqrs"), feature_groups=GROUPS).fit(X, y)
+    model = StagedEstimators(Ridge(), list("pqrs"), feature_groups=GROUPS).fit(X, y)
     calls = extractors(COLUMNS) | {"q": lambda raw: [None]}
     with AnytimeRunner(model, calls) as runner:
         answer = runner.predict(X[0])
@@ -436,7 +437,9 @@ def test_early_exit():
     early_exit = EarlyExit.learn(model, X, below=0.2)
     with AnytimeRunner(model, extractors(COLUMNS), early_exit=early_exit) as runner:
         answers = [runner.predict(x) for x in X[:40]]
-    assert {answer.reason for answer in answers} == {"decided", "complete"}
+    assert "decided" in {answer.reason for answer in answers}
+    for k, answer in enumerate(answers):
+        assert answer.value == model.predict(X[k : k + 1], stage=answer.stage)[0]
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -454,7 +457,7 @@ def test_saved_and_loaded(framed, tmp_path):
     pytest.importorskip("skops")
     table = FRAME[["a", "b", "n"]].to_numpy() if callable(framed) else framed
     order = ["2", "0", "1"] if callable(framed) else ["n", "kind", "a", "b"]
-    model = StagedEstimators(DecisionTreeRegressor(max_depth=3) if callable(framed) else BOOSTED, order, 2)
+    model = StagedEstimators(TREE if callable(framed) else BOOSTED, order, 2)
     model.fit(table, target)
     budgetline.save(model, tmp_path / "model")
     back = loaded(tmp_path / "model")

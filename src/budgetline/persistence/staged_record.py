@@ -78,7 +78,7 @@ def record_of_staged(model: StagedEstimators, version: str) -> StagedRecord:
         found.target_shape,
         found.classes,
         found.sequence.null_value,
-        None if found.empty is None else frame_record(found.empty, found.layout),
+        None if found.empty is None or found.layout.names is None else frame_record(found.empty, found.layout),
         found.sequence.order,
         found.sequence.gains,
         np.array(found.ends, dtype=np.intp),
