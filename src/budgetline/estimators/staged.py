@@ -43,7 +43,7 @@ def _estimator_has(method: str) -> Callable[[StagedEstimators], bool]:
 
 @dataclass(eq=False, repr=False)
 class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Any scikit-learn estimator behind a budget: one clone per prefix of an order, on the columns bought so far.
+    """Estimators of any kind behind a budget: one clone per prefix of an order, on the columns bought so far.
 
     The clones see the raw columns of the groups, in the order of the table: a data frame stays a frame, with its types
     and categories, an array stays an array. Stage 0, which has bought nothing, is the mean or the class frequencies.
