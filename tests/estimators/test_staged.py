@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from joblib import parallel_config
+from joblib import parallel_backend
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -323,7 +323,7 @@ def test_several_targets():
 def test_jobs_and_progress_change_nothing(capsys):
     model = StagedEstimators(TREE, AnytimeRegressor(GROUPS)).fit(X, y, progress=True)
     assert "/4" in capsys.readouterr().err
-    with parallel_config(backend="threading"):  # quicker to start than processes
+    with parallel_backend("threading"):  # quicker to start than processes
         parallel = StagedEstimators(TREE, AnytimeRegressor(GROUPS), n_jobs=2).fit(X, y, progress=False)
     assert np.array_equal(list(model.staged_predict(X)), list(parallel.staged_predict(X)))
 
