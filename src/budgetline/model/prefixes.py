@@ -45,7 +45,7 @@ class PrefixTable:
         if isinstance(self.values, nw.DataFrame):
             if self.empty is None:
                 return numbers_of(self.values, places)
-            return self.values.select(nw.nth(*places.tolist())).to_native()
+            return self.values[:, places.tolist()].to_native()  # quicker than select, which reads column by column
         block = self.values if np.array_equal(places, np.arange(self.values.shape[1])) else self.values[:, places]
         if self.empty is None or self.names is None:
             return block
