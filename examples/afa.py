@@ -13,7 +13,8 @@ learned, the same for every row, and predictions come from exactly the groups th
 3. Evaluate it like any other method; it has a classifier of its own. ``soft_budget_param`` is the loss (nats) that a
    unit of cost must save. The same bundle also serves as a classifier for other methods.
 
-Nothing of the benchmark is imported, and PyTorch only when tensors are made.
+Nothing of the benchmark is imported, and PyTorch only when tensors are made. The interface is that of the benchmark's
+commit a07c8a3. Rows that have the same groups are answered together; every other set of groups takes milliseconds.
 """
 
 from __future__ import annotations
