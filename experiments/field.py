@@ -25,6 +25,7 @@ from page import Page
 from raw_tables import Problem, problem_of
 from sklearn.metrics import accuracy_score, f1_score, r2_score, roc_auc_score
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, StagedEstimators
 from budgetline.files import write_atomically
@@ -159,25 +160,21 @@ def network(problem: Problem, split: Split, budgets: list[float]) -> Answer:
     """Return a static method of Covert et al., in scikit-learn: a network per budget, columns by a permutation test."""
     from sklearn.inspection import permutation_importance
     from sklearn.neural_network import MLPClassifier
-    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     train, validation, _ = split
     X, y = problem.X.to_numpy(dtype=float), problem.y
-    net = MLPClassifier((128, 128), batch_size=128, max_iter=250, early_stopping=True, random_state=0)
-    whole = make_pipeline(StandardScaler(), net).fit(X[train], y[train])
+
+    def net(columns: np.ndarray) -> Pipeline:
+        how = MLPClassifier((128, 128), batch_size=128, max_iter=250, early_stopping=True, random_state=0)
+        return make_pipeline(StandardScaler(), how).fit(X[train][:, columns], y[train])
+
+    whole = net(np.arange(X.shape[1]))
     found = permutation_importance(whole, X[validation], y[validation], scoring="roc_auc", random_state=0)
     order = np.argsort(-found.importances_mean, kind="stable")
-    models = {}
-    for budget in budgets:
-        chosen = order[: int(budget)]
-        models[budget] = chosen, make_pipeline(StandardScaler(), net).fit(X[train][:, chosen], y[train])
+    models = {budget: net(order[: int(budget)]) for budget in budgets}
 
-    def answer(rows: Rows, budget: float) -> np.ndarray:
-        chosen, model = models[budget]
-        return np.asarray(model.predict_proba(X[rows][:, chosen]))
-
-    return answer
+    return lambda rows, budget: np.asarray(models[budget].predict_proba(X[rows][:, order[: int(budget)]]))
 
 
 # -- scores ----------------------------------------------------------------------------------------------------
