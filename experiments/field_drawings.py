@@ -72,7 +72,9 @@ class Drawing:
     def svg(self) -> str:
         """Return the picture."""
         width, height = self.size
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img"'
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img"'
+        )
         ground = f'<rect class="ground" width="{width:g}" height="{height:g}" rx="6"/>'
         title = f'<text x="16" y="26" class="title">{escape(self.title)}</text>'
         return f"{head}><style>{STYLE}</style>{ground}{title}\n" + "\n".join(self.parts) + "\n</svg>\n"

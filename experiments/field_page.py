@@ -171,10 +171,14 @@ def in_short(results: dict[str, Results]) -> list[str]:
         for budget, (method, value) in AFA_F1.items():
             own = physionet.ours("F1")[:, physionet.budgets.index(budget)]
             parts.append(f"{own.mean():.3f} ± {error(own):.3f} at {budget} ({method} about {value:.2f})")
-        lines.append(f"- **PhysioNet 2012**, F1: {', '.join(parts)}; their figures are per-row methods, read from a plot.")
+        lines.append(
+            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; their figures are per-row methods, read from a plot."
+        )
     for name in ("bank", "bank without duration"):
         if found := results.get(name):
-            lines.append(f"- **{name.capitalize()}**: no published figures at hand. {against(found, IMPORTANCE, 'LightGBM in the order of its own importance')}")
+            lines.append(
+                f"- **{name.capitalize()}**: no published figures at hand. {against(found, IMPORTANCE, 'LightGBM in the order of its own importance')}"
+            )
     return [*lines, *([f"- **Models**: {winners(list(results.values()))}"]), ""]
 
 
@@ -193,7 +197,9 @@ def against(results: Results, family: str, named: str) -> str:
     errors = np.array([error(gaps[:, k]) for k in range(gaps.shape[1])])
     means = gaps.mean(axis=0)
     better, worse = int((means > 2 * errors).sum()), int((means < -2 * errors).sum())
-    text = f"Beside {named}: better at {better}, worse at {worse} of {means.size} budgets by more than two standard errors"
+    text = (
+        f"Beside {named}: better at {better}, worse at {worse} of {means.size} budgets by more than two standard errors"
+    )
     return f"{text}, {paired(gaps.mean(axis=1))} points of {results.metric} on average."
 
 
@@ -217,11 +223,25 @@ def spam_section(spam: Results) -> list[str]:
             f"{budget:g}", f"{GDFS_AUC[k]:.2f}", f"{auc[k]:.2f}", signed(auc[k] - GDFS_AUC[k]), f"{100 * spam.of(REFIT)[0, k]:.2f}",
             f"{GDFS_ACCURACY[k]:.2f}", f"{accuracy[k]:.2f}", signed(accuracy[k] - GDFS_ACCURACY[k]), mean_of(five, 2),
         ])  # fmt: skip
-    head = ["k", "GDFS", "ours", "difference", "ours, refitted", "GDFS, accuracy", "ours", "difference", "ours, 5 splits"]
+    head = [
+        "k",
+        "GDFS",
+        "ours",
+        "difference",
+        "ours, refitted",
+        "GDFS, accuracy",
+        "ours",
+        "difference",
+        "ours, 5 splits",
+    ]
     ten = [k for k, budget in enumerate(spam.budgets) if budget <= 10]
     families = [f for f in (*FAMILIES, PLAN, IMPORTANCE, NETWORK) if spam.has(f)]
     by_family = [
-        [f, *(mean_of(100 * spam.of(f)[:, k], 2) for k in spam.places()), mean_of(100 * spam.of(f)[:, ten].mean(axis=1), 2)]
+        [
+            f,
+            *(mean_of(100 * spam.of(f)[:, k], 2) for k in spam.places()),
+            mean_of(100 * spam.of(f)[:, ten].mean(axis=1), 2),
+        ]
         for f in families
     ]
     return [
@@ -310,7 +330,11 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
         "Gain over the linear model on the same test rows, mean over budgets and splits; whiskers are one standard error. A point is 0.01 of the metric.",
         "",
     )
-    page.show("field_models", models_drawing(all_results), "Gain of spline, pair and tree models over linear ones, by data set")
+    page.show(
+        "field_models",
+        models_drawing(all_results),
+        "Gain of spline, pair and tree models over linear ones, by data set",
+    )
     families = [f for f in FAMILIES if all(r.has(f) for r in all_results)]
     rows = []
     for results in all_results:
@@ -319,7 +343,9 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
             first, second = sorted(families, key=lambda f: -values[f].mean())[:2]
             cells = [f"**{v.mean():.3f}**" if f == first else f"{v.mean():.3f}" for f, v in values.items()]
             lead = values[first] - values[second]
-            rows.append([results.name, results.metric, results.label(k), *cells, f"{first}: {paired(lead)} over {second}"])
+            rows.append(
+                [results.name, results.metric, results.label(k), *cells, f"{first}: {paired(lead)} over {second}"]
+            )
     page.add(
         "The table: budgets are numbers of columns, or shares of the total cost; the last column is by how many points the best model leads the next, "
         "± standard error of the paired difference.",
@@ -376,19 +402,25 @@ def spread(places: list[float], gap: float, top: float) -> list[float]:
 def models_drawing(all_results: list[Results]) -> str:
     """Draw what splines, pairs and trees gain over the linear model."""
     looks = {SPLINE: ("green", "circle"), PAIRS: ("ours", "square"), TREES: ("peer", "triangle")}
-    gains = {
-        (r.name, f): 100 * (r.of(f) - r.of(LINEAR)).mean(axis=1) for r in all_results for f in looks if r.has(f)
-    }
+    gains = {(r.name, f): 100 * (r.of(f) - r.of(LINEAR)).mean(axis=1) for r in all_results for f in looks if r.has(f)}
     ends = [v.mean() + s * error(v) for v in gains.values() for s in (-1, 1)]
     low, high = np.floor(min(0.0, *ends)) - 0.3, np.ceil(max(0.0, *ends)) + 0.3
     height = 96 + 40 * len(all_results)
-    drawing = Drawing((760, height + 24), (190, 70, 736, height - 18), (low, high), (0, 1), "What splines, pairs and trees gain over a linear model")
+    drawing = Drawing(
+        (760, height + 24),
+        (190, 70, 736, height - 18),
+        (low, high),
+        (0, 1),
+        "What splines, pairs and trees gain over a linear model",
+    )
     step = max(1, int(np.ceil((high - low) / 10)))
     for value in range(int(np.ceil(low)), int(high) + 1):
         if value % step == 0:
             x = drawing.across(value)
             drawing.segment(x, drawing.box[1], x, drawing.box[3], "zero" if value == 0 else "grid")
-            drawing.text(x, drawing.box[3] + 18, f"{value:+d}".replace("-", "−") if value else "linear", "soft", "middle")
+            drawing.text(
+                x, drawing.box[3] + 18, f"{value:+d}".replace("-", "−") if value else "linear", "soft", "middle"
+            )
     drawing.text(drawing.box[2], drawing.box[3] + 36, "points of the metric (0.01), better →", "soft", "end")
     for k, (family, (kind, shape)) in enumerate(looks.items()):
         drawing.mark(200 + 150 * k, 50, kind, shape)
