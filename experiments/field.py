@@ -1,9 +1,9 @@
 """Our place in the field: others' published figures under their protocols, and linear, spline and tree models.
 
-``python experiments/field.py --write docs/results/field.md``; ``--quick`` runs a tiny version. Scores of every split are
-kept beside the page in ``field.json``: ``--draw`` writes page and figures from it without fitting, ``--only NAME ...``
-fits these data again and keeps the rest. Spam, physionet and bank are read from the folder that the variable FIELD_DATA
-names, by default ../shared/data/field, and left out without it; trees need LightGBM.
+``python experiments/field.py --write docs/results/field.md``; ``--quick`` runs a tiny version. Scores of every split
+are kept beside the page in ``field.json``: ``--draw`` writes page and figures from it without fitting, ``--only
+NAME ...`` fits these data again and keeps the rest. Spam, physionet and bank are read from the folder that the
+variable FIELD_DATA names, by default ../shared/data/field, and left out without it; trees need LightGBM.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, StagedEsti
 from budgetline.files import write_atomically
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions  # noqa: E402
+from core import conditions
 
 ENCODINGS = {LINEAR: Encoding("linear"), SPLINE: Encoding("spline"), PAIRS: Encoding("spline", interactions=20)}
 TREE = {"n_estimators": 200, "learning_rate": 0.05, "num_leaves": 15, "n_jobs": 1, "verbose": -1, "random_state": 0}
@@ -273,8 +273,8 @@ def chosen(found: dict[str, Scores], metric: str) -> str:
 # -- the command line ------------------------------------------------------------------------------------------
 
 
-def measured(tasks: dict[str, Task], known: dict[str, object]) -> Iterator[dict[str, object]]:
-    """Yield what is known after each data set."""
+def measured(tasks: dict[str, Task]) -> Iterator[dict[str, object]]:
+    """Yield the scores of each data set, by its name."""
     for name, task in tasks.items():
         problem = problem_of(name)
         if problem is None:
@@ -284,8 +284,7 @@ def measured(tasks: dict[str, Task], known: dict[str, object]) -> Iterator[dict[
             splits.append(judged(task, problem, split))
             print(f"{name}: split {len(splits)}, {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
         about = {"budgets": task.budgets, "metric": task.metric, "seconds": round(time.process_time() - start)}
-        known = known | {name: about | {"measured": conditions(), "splits": splits}}
-        yield known
+        yield {name: about | {"measured": conditions(), "splits": splits}}
 
 
 def main() -> None:
@@ -301,7 +300,8 @@ def main() -> None:
     kept = args.write and args.write.with_suffix(".json")
     known = json.loads(kept.read_text()) if args.draw or args.only else {}
     tasks = {} if args.draw else QUICK if args.quick else {n: TASKS[n] for n in args.only} if args.only else TASKS
-    for known in measured(tasks, known):
+    for record in measured(tasks):
+        known |= record
         if kept:
             write_atomically(kept, (json.dumps(known) + "\n").encode())
     page: Page = page_of({name: known[name] for name in TASKS if name in known})

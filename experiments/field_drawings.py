@@ -33,10 +33,12 @@ class Drawing:
     parts: list[str] = field(default_factory=list)
 
     def across(self, value: float) -> float:
+        """Return where a value lies from left to right."""
         left, _, right, _ = self.box
         return left + (right - left) * (value - self.x[0]) / (self.x[1] - self.x[0])
 
     def up(self, value: float) -> float:
+        """Return where a value lies from the top down."""
         _, top, _, bottom = self.box
         return bottom - (bottom - top) * (value - self.y[0]) / (self.y[1] - self.y[0])
 

@@ -34,14 +34,17 @@ class Results:
 
     @property
     def budgets(self) -> tuple[float, ...]:
+        """Numbers of columns, or shares of the total cost."""
         return tuple(self.record["budgets"])
 
     @property
     def metric(self) -> str:
+        """By which models are chosen."""
         return str(self.record["metric"])
 
     @property
     def splits(self) -> list[dict[str, Any]]:
+        """The scores of each split, by family."""
         return list(self.record["splits"])
 
     def of(self, family: str, metric: str | None = None) -> np.ndarray:
@@ -49,6 +52,7 @@ class Results:
         return np.array([split[family]["test"][metric or self.metric] for split in self.splits])
 
     def has(self, family: str) -> bool:
+        """Return whether a family was fitted."""
         return family in self.splits[0]
 
     @property
@@ -136,10 +140,13 @@ def page_of(known: dict[str, Any]) -> Page:
 
 
 INTRODUCTION = [
-    "*Ours* is one anytime method, chosen on training data alone: on every split the linear, spline, spline-with-pairs and tree "
-    "models are fitted on the training rows, and the one with the best mean score over all budgets on the validation rows is "
+    "*Ours* is one anytime method, chosen on training data alone: on every split the linear, spline, "
+    "spline-with-pairs and tree "
+    "models are fitted on the training rows, and the one with the best mean score over all budgets on the "
+    "validation rows is "
     "taken. Test rows are used once, at the end. *Static* methods buy the same features for every row, as ours do; "
-    "*per-row* methods look at what they have bought before they buy the next. Costs of a new feature are 1 on spam, physionet "
+    "*per-row* methods look at what they have bought before they buy the next. Costs of a new feature are 1 on "
+    "spam, physionet "
     "and bank.",
     "",
 ]
@@ -147,11 +154,15 @@ INTRODUCTION = [
 LIMITS = [
     "## What to keep in mind",
     "",
-    "- Published static results on spam, physionet and bank were not at hand: the papers show them in figures, and their "
+    "- Published static results on spam, physionet and bank were not at hand: the papers show them in figures, and "
+    "their "
     "repositories hold no numbers. The static network here is our own run of one of their recipes, not their figure.",
-    "- GDFS on spam is one run of a notebook. The paper repeats networks five times on the same split; we cannot repeat it on other splits.",
-    "- The constants of our encodings were chosen earlier on spam, physionet and bank among other data, in part on rows that are test rows "
-    "here ([raw tables](raw_tables.md)). Everything else is chosen inside each split. LightGBM's settings are the same for all data and not tuned.",
+    "- GDFS on spam is one run of a notebook. The paper repeats networks five times on the same split; we cannot "
+    "repeat it on other splits.",
+    "- The constants of our encodings were chosen earlier on spam, physionet and bank among other data, in part on "
+    "rows that are test rows "
+    "here ([raw tables](raw_tables.md)). Everything else is chosen inside each split. LightGBM's settings are the "
+    "same for all data and not tuned.",
     "- Random splits overlap, so standard errors over them are somewhat too small.",
     "",
 ]
@@ -163,7 +174,8 @@ def in_short(results: dict[str, Results]) -> list[str]:
     if spam := results.get("spam"):
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
         lines.append(
-            f"- **Spam**: {ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)} than the published per-row method GDFS, on its "
+            f"- **Spam**: {ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)} than the published "
+            "per-row method GDFS, on its "
             f"own split. {against(spam, NETWORK, 'a static network (our run of a published recipe)')}"
         )
     if physionet := results.get("physionet"):
@@ -176,9 +188,8 @@ def in_short(results: dict[str, Results]) -> list[str]:
         )
     for name in ("bank", "bank without duration"):
         if found := results.get(name):
-            lines.append(
-                f"- **{name.capitalize()}**: no published figures at hand. {against(found, IMPORTANCE, 'LightGBM in the order of its own importance')}"
-            )
+            beside = against(found, IMPORTANCE, "LightGBM in the order of its own importance")
+            lines.append(f"- **{name.capitalize()}**: no published figures at hand. {beside}")
     return [*lines, *([f"- **Models**: {winners(list(results.values()))}"]), ""]
 
 
@@ -219,101 +230,103 @@ def spam_section(spam: Results) -> list[str]:
     rows = []
     for k, budget in enumerate(spam.budgets):
         five = 100 * spam.ours()[:, k]
-        rows.append([
-            f"{budget:g}", f"{GDFS_AUC[k]:.2f}", f"{auc[k]:.2f}", signed(auc[k] - GDFS_AUC[k]), f"{100 * spam.of(REFIT)[0, k]:.2f}",
-            f"{GDFS_ACCURACY[k]:.2f}", f"{accuracy[k]:.2f}", signed(accuracy[k] - GDFS_ACCURACY[k]), mean_of(five, 2),
-        ])  # fmt: skip
-    head = [
-        "k",
-        "GDFS",
-        "ours",
-        "difference",
-        "ours, refitted",
-        "GDFS, accuracy",
-        "ours",
-        "difference",
-        "ours, 5 splits",
-    ]
+        own = [f"{auc[k]:.2f}", signed(auc[k] - GDFS_AUC[k]), f"{100 * spam.of(REFIT)[0, k]:.2f}"]
+        hits = [f"{GDFS_ACCURACY[k]:.2f}", f"{accuracy[k]:.2f}", signed(accuracy[k] - GDFS_ACCURACY[k])]
+        rows.append([f"{budget:g}", f"{GDFS_AUC[k]:.2f}", *own, *hits, mean_of(five, 2)])
+    head = ["k", "GDFS", "ours", "difference", "ours, refitted"]
+    head += ["GDFS, accuracy", "ours", "difference", "ours, 5 splits"]
     ten = [k for k, budget in enumerate(spam.budgets) if budget <= 10]
     families = [f for f in (*FAMILIES, PLAN, IMPORTANCE, NETWORK) if spam.has(f)]
-    by_family = [
-        [
-            f,
-            *(mean_of(100 * spam.of(f)[:, k], 2) for k in spam.places()),
-            mean_of(100 * spam.of(f)[:, ten].mean(axis=1), 2),
-        ]
-        for f in families
-    ]
+    by_family = []
+    for f in families:
+        values = 100 * spam.of(f)
+        cells = [mean_of(values[:, k], 2) for k in spam.places()]
+        by_family.append([f, *cells, mean_of(values[:, ten].mean(axis=1), 2)])
     return [
         "## Spam",
         "",
-        "Covert et al., *Learning to Maximize Mutual Information for Dynamic Feature Selection*, ICML 2023. 4,601 mails, 57 features. Their split: "
-        "`numpy.random.default_rng(0)` shuffles the rows; the first fifth is for testing, the next for validation, the rest for training. Same rows, "
-        f"same roles here. GDFS chooses k features *per row*; ours buys the same k for all. In percent; AUROC unless it says accuracy. "
+        "Covert et al., *Learning to Maximize Mutual Information for Dynamic Feature Selection*, ICML 2023. 4,601 "
+        "mails, 57 features. Their split: "
+        "`numpy.random.default_rng(0)` shuffles the rows; the first fifth is for testing, the next for validation, "
+        "the rest for training. Same rows, "
+        "same roles here. GDFS chooses k features *per row*; ours buys the same k for all. In percent; AUROC "
+        "unless it says accuracy. "
         f"Chosen on the published split: {spam.choices[0]}; on all five: {listed(spam.choices)}.",
         "",
         *table(head, rows),
-        "*Refitted*: the chosen model fitted again on training and validation rows, as one would in practice; GDFS keeps the validation rows for "
+        "*Refitted*: the chosen model fitted again on training and validation rows, as one would in practice; GDFS "
+        "keeps the validation rows for "
         "stopping. *5 splits*: their recipe with seeds 0 to 4, ± standard error; theirs is one split.",
         "",
-        "All models, AUROC, mean over five splits ± standard error; the last column is the mean over 1 to 10 features, the form in which the paper "
+        "All models, AUROC, mean over five splits ± standard error; the last column is the mean over 1 to 10 "
+        "features, the form in which the paper "
         "reports averages.",
         "",
         *table(["model", *(f"k = {spam.label(k)}" for k in spam.places()), "1 to 10"], by_family),
-        "*Plan* knows the budget in advance (splines). *Trees* are LightGBM on the order of the splines with pairs. *Trees, own importance*: LightGBM in the order of its own "
-        "gains. *Network, permutation*: a static baseline after their recipe, 128 × 128, columns by a permutation test on the validation rows, in "
+        "*Plan* knows the budget in advance (splines). *Trees* are LightGBM on the order of the splines with "
+        "pairs. *Trees, own importance*: LightGBM in the order of its own "
+        "gains. *Network, permutation*: a static baseline after their recipe, 128 × 128, columns by a permutation "
+        "test on the validation rows, in "
         "scikit-learn and on standardised columns, which theirs are not.",
         "",
-    ]  # fmt: skip
+    ]
 
 
 def physionet_section(results: Results) -> list[str]:
     """Return the table of physionet."""
-    rows = []
+    rows, extra = [], [f for f in (IMPORTANCE, PLAN) if results.has(f)]
     for k, budget in enumerate(results.budgets):
         method, value = AFA_F1.get(int(budget), ("", 0.0))
-        rows.append([
-            f"{budget:g}", f"{method} about {value:.2f}" if method else "", *(mean_of(results.ours(m)[:, k]) for m in ("F1", "F1, tuned", "macro F1", "AUC")),
-            mean_of(results.of(REFIT, "F1")[:, k]), *(mean_of(results.of(f, "F1")[:, k]) for f in (IMPORTANCE, PLAN) if results.has(f)),
-        ])  # fmt: skip
+        own = [mean_of(results.ours(metric)[:, k]) for metric in ("F1", "F1, tuned", "macro F1", "AUC")]
+        others = [mean_of(results.of(f, "F1")[:, k]) for f in (REFIT, *extra)]
+        rows.append([f"{budget:g}", f"{method} about {value:.2f}" if method else "", *own, *others])
     names = ["k", "published F1", "ours, F1", "F1, tuned", "macro F1", "AUC", "F1, refitted"]
-    names += [f"{f}, F1" for f in (IMPORTANCE, PLAN) if results.has(f)]
+    names += [f"{f}, F1" for f in extra]
     return [
         "## PhysioNet 2012",
         "",
-        "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the rows for training, 20 % for validation, "
-        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen: {listed(results.choices)}. Mean over the five splits ± standard error.",
+        "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the "
+        "rows for training, 20 % for validation, "
+        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen: {listed(results.choices)}. Mean over "
+        "the five splits ± standard error.",
         "",
         *table(names, rows),
         "Differences of protocol:",
         "",
-        "- The published values are read from a figure, and k is there an *average* number of features per row (soft budget); ours buys exactly k.",
-        "- Their F1 is that of the class that is predicted, by networks trained with balanced class weights: *F1* here is the same decision, death if its "
-        "probability is above its share of the training rows. Their code of August 2025 takes F1 of the rarer class, that of January 2026 the mean over both "
-        "classes (*macro*); values below .5 fit the former only. *Tuned* takes the threshold with the best F1 on the validation rows.",
-        "- The splits are those of their present code. In August 2025 the same seeds went to torch, which gives other rows.",
-        "- They fill gaps with the mean over all rows, test rows too, and standardise in the same way. Ours sees the gaps and nothing of the test rows.",
+        "- The published values are read from a figure, and k is there an *average* number of features per row "
+        "(soft budget); ours buys exactly k.",
+        "- Their F1 is that of the class that is predicted, by networks trained with balanced class weights: *F1* "
+        "here is the same decision, death if its "
+        "probability is above its share of the training rows. Their code of August 2025 takes F1 of the rarer "
+        "class, that of January 2026 the mean over both "
+        "classes (*macro*); values below .5 fit the former only. *Tuned* takes the threshold with the best F1 on "
+        "the validation rows.",
+        "- The splits are those of their present code. In August 2025 the same seeds went to torch, which gives "
+        "other rows.",
+        "- They fill gaps with the mean over all rows, test rows too, and standardise in the same way. Ours sees "
+        "the gaps and nothing of the test rows.",
         "",
     ]
 
 
 def bank_section(found: list[Results]) -> list[str]:
     """Return the table of bank."""
-    rows = []
+    rows, extra = [], [f for f in (IMPORTANCE, PLAN) if found[0].has(f)]
     for results in found:
         for k, budget in enumerate(results.budgets):
-            rows.append([
-                results.name, f"{budget:g}", *(mean_of(results.ours(m)[:, k]) for m in ("AUC", "F1", "F1, tuned", "macro F1")),
-                *(mean_of(results.of(f)[:, k]) for f in (IMPORTANCE, PLAN) if results.has(f)),
-            ])  # fmt: skip
+            own = [mean_of(results.ours(metric)[:, k]) for metric in ("AUC", "F1", "F1, tuned", "macro F1")]
+            others = [mean_of(results.of(f)[:, k]) for f in extra]
+            rows.append([results.name, f"{budget:g}", *own, *others])
     names = ["data", "k", "ours, AUC", "F1", "F1, tuned", "macro F1"]
-    names += [f"{f}, AUC" for f in (IMPORTANCE, PLAN) if found[0].has(f)]
+    names += [f"{f}, AUC" for f in extra]
     chosen = "; ".join(f"{results.name}: {listed(results.choices)}" for results in found)
     return [
         "## Bank marketing",
         "",
-        "45,211 calls, 16 columns, 12 % yes; budgets and splits of the AFA benchmark, as above. Its table was not at hand, so nothing is compared with it. "
-        f"`duration` is known only after the call. Splits are shuffled although rows are in the order of time. Chosen: {chosen}.",
+        "45,211 calls, 16 columns, 12 % yes; budgets and splits of the AFA benchmark, as above. Its table was not "
+        "at hand, so nothing is compared with it. "
+        "`duration` is known only after the call. Splits are shuffled although rows are in the order of time. "
+        f"Chosen: {chosen}.",
         "",
         *table(names, rows),
     ]
@@ -327,7 +340,8 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
     page.add(
         "## Linear, spline and tree models side by side",
         "",
-        "Gain over the linear model on the same test rows, mean over budgets and splits; whiskers are one standard error. A point is 0.01 of the metric.",
+        "Gain over the linear model on the same test rows, mean over budgets and splits; whiskers are one standard "
+        "error. A point is 0.01 of the metric.",
         "",
     )
     page.show(
@@ -347,13 +361,17 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
                 [results.name, results.metric, results.label(k), *cells, f"{first}: {paired(lead)} over {second}"]
             )
     page.add(
-        "The table: budgets are numbers of columns, or shares of the total cost; the last column is by how many points the best model leads the next, "
+        "The table: budgets are numbers of columns, or shares of the total cost; the last column is by how many "
+        "points the best model leads the next, "
         "± standard error of the paired difference.",
         "",
         *table(["data", "metric", "budget", *families, "best, and its lead"], rows),
-        "All models are fitted on the training rows only (60 % of the data) and buy in the order that they learned; trees use the order of the splines with pairs. "
-        "Spam, physionet and bank: five splits as above; NHANES, thyroid and mfeat: five folds; heart: four times five folds. On mfeat our models are of squared "
-        "error on indicators. Thyroid's first purchase, the blood panel, costs 77 % of all; smaller budgets buy nothing.",
+        "All models are fitted on the training rows only (60 % of the data) and buy in the order that they "
+        "learned; trees use the order of the splines with pairs. "
+        "Spam, physionet and bank: five splits as above; NHANES, thyroid and mfeat: five folds; heart: four times "
+        "five folds. On mfeat our models are of squared "
+        "error on indicators. Thyroid's first purchase, the blood panel, costs 77 % of all; smaller budgets buy "
+        "nothing.",
         "",
     )
 

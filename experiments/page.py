@@ -80,9 +80,8 @@ class Page:
         """Write the page and its figures."""
         path.parent.mkdir(parents=True, exist_ok=True)
         for name, figure in self.figures.items():
-            write_atomically(
-                path.with_name(f"{name}.svg"), figure.encode() if isinstance(figure, str) else svg_of(figure)
-            )
+            content = figure.encode() if isinstance(figure, str) else svg_of(figure)
+            write_atomically(path.with_name(f"{name}.svg"), content)
         write_atomically(path, self.text().encode())
 
     def text(self) -> str:
