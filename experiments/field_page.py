@@ -21,6 +21,7 @@ GDFS_AUC = (82.74, 88.83, 92.62, 95.25, 95.76, 96.27, 96.36, 96.61, 96.66, 96.92
 GDFS_ACCURACY = (78.48, 82.28, 85.76, 90.54, 90.87, 91.20, 90.98, 91.85, 92.50, 92.17, 93.37, 93.26, 93.80)
 AFA_F1 = {5: ("GDFS", 0.43), 16: ("GDFS", 0.47), 29: ("DIME", 0.48)}
 """Read from a figure of the AFA benchmark, at an average number of features per row."""
+OWN = "LightGBM in the order of its own importance"
 SHOWN = {"spam": (1, 5, 10, 25), "physionet": (5, 16, 29)}
 """Budgets of the table of all data."""
 
@@ -122,7 +123,7 @@ def page_of(known: dict[str, Any]) -> Page:
     first = next(iter(results.values()))
     page = Page(["# Our place in the field", "", f"Made by `{COMMAND}`.", ""], measured=first.record["measured"])
     if "spam" in results:
-        alt = "AUROC on Spam against the number of features: ours, the published per-row method, a static network"
+        alt = "AUROC on Spam against the number of features: budgetline and the published per-row method GDFS"
         page.show("field", front(results["spam"]), alt)
     page.add(*INTRODUCTION)
     page.add(*in_short(results))
@@ -173,11 +174,15 @@ def in_short(results: dict[str, Results]) -> list[str]:
     lines = ["## In short", ""]
     if spam := results.get("spam"):
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
-        lines.append(
-            f"- **Spam**: {ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)} than the published "
-            "per-row method GDFS, on its "
-            f"own split. {against(spam, NETWORK, 'a static network (our run of a published recipe)')}"
-        )
+        five = 100 * spam.ours().mean(axis=0) - GDFS_AUC
+        lines += [
+            f"- **Spam**, on the published split: {ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)} "
+            "than the published per-row method GDFS.",
+            f"- **Spam**, mean over five splits: {ahead(five, 'AUROC', spam)} than GDFS on its one split, which is an "
+            f"easy one for ours ({signed(float((auc - five).mean()))} points above our mean).",
+            f"- **Spam**, static methods: {against(spam, IMPORTANCE, OWN)} "
+            f"{against(spam, NETWORK, 'a network in the order of a permutation test')}",
+        ]
     if physionet := results.get("physionet"):
         parts = []
         for budget, (method, value) in AFA_F1.items():
@@ -188,7 +193,7 @@ def in_short(results: dict[str, Results]) -> list[str]:
         )
     for name in ("bank", "bank without duration"):
         if found := results.get(name):
-            beside = against(found, IMPORTANCE, "LightGBM in the order of its own importance")
+            beside = against(found, IMPORTANCE, OWN)
             lines.append(f"- **{name.capitalize()}**: no published figures at hand. {beside}")
     return [*lines, *([f"- **Models**: {winners(list(results.values()))}"]), ""]
 
@@ -354,7 +359,7 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
     for results in all_results:
         for k in results.places():
             values = {f: results.of(f)[:, k] for f in families}
-            first, second = sorted(families, key=lambda f: -values[f].mean())[:2]
+            first, second = sorted(families, key=lambda f: -round(values[f].mean(), 5))[:2]
             cells = [f"**{v.mean():.3f}**" if f == first else f"{v.mean():.3f}" for f, v in values.items()]
             lead = values[first] - values[second]
             rows.append(
@@ -381,23 +386,22 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
 
 def front(spam: Results) -> str:
     """Draw published methods and ours on spam."""
-    drawing = Drawing((760, 400), (56, 62, 560, 352), (0, 26), (76, 100), "Spam: AUROC by number of features bought")
+    title = "Spam: AUROC by number of features bought"
+    drawing = Drawing((760, 400), (56, 62, 560, 352), (np.log(0.9), np.log(27)), (76, 100), title)
     for value in (80, 85, 90, 95, 100):
         drawing.segment(drawing.box[0], drawing.up(value), drawing.box[2], drawing.up(value), "grid")
         drawing.text(drawing.box[0] - 8, drawing.up(value) + 4, f"{value}", "soft", "end")
-    for value in (1, 5, 10, 15, 20, 25):
-        drawing.text(drawing.across(value), drawing.box[3] + 18, f"{value}", "soft", "middle")
+    for value in (1, 2, 3, 4, 5, 7, 10, 15, 25):
+        drawing.text(drawing.across(np.log(value)), drawing.box[3] + 18, f"{value}", "soft", "middle")
     drawing.text(drawing.box[2], drawing.box[3] + 38, "features bought →", "soft", "end")
-    drawing.text(16, 46, "% on the published test rows; higher is better", "soft")
-    xs, ours = spam.budgets, 100 * spam.ours()
+    drawing.text(16, 46, "% on the published test rows; the band is ours on five random splits", "soft")
+    xs, ours = np.log(spam.budgets).tolist(), 100 * spam.ours()
     drawing.band(xs, ours.min(axis=0), ours.max(axis=0), "ours")
     lines = [
         (100 * spam.of(LINEAR)[0], "other dots", "budgetline, linear", "same features for all"),
         (np.array(GDFS_AUC), "peer dash", "GDFS (ICML 2023)", "features per row"),
         (ours[0], "ours thick", f"budgetline, {spam.choices[0]}", "same features for all"),
     ]
-    if spam.has(NETWORK):
-        lines.insert(0, (100 * spam.of(NETWORK)[0], "other", "static network", "permutation test"))
     places = spread([drawing.up(values[-1]) for values, *_ in lines], 36.0, drawing.box[1] + 4)
     for (values, kind, name, how), y in zip(lines, places, strict=True):
         drawing.line(xs, values, kind)
@@ -426,7 +430,7 @@ def models_drawing(all_results: list[Results]) -> str:
     height = 96 + 40 * len(all_results)
     drawing = Drawing(
         (760, height + 24),
-        (190, 70, 736, height - 18),
+        (226, 70, 736, height - 18),
         (low, high),
         (0, 1),
         "What splines, pairs and trees gain over a linear model",
@@ -441,11 +445,11 @@ def models_drawing(all_results: list[Results]) -> str:
             )
     drawing.text(drawing.box[2], drawing.box[3] + 36, "points of the metric (0.01), better →", "soft", "end")
     for k, (family, (kind, shape)) in enumerate(looks.items()):
-        drawing.mark(200 + 150 * k, 50, kind, shape)
-        drawing.text(212 + 150 * k, 54, {TREES: "trees (LightGBM)"}.get(family, family))
+        drawing.mark(236 + 150 * k, 50, kind, shape)
+        drawing.text(248 + 150 * k, 54, {TREES: "trees (LightGBM)"}.get(family, family))
     for row, results in enumerate(all_results):
         y = drawing.box[1] + 20 + 40 * row
-        drawing.text(178, y + 4, f"{results.name} ({results.metric})", "", "end")
+        drawing.text(214, y + 4, f"{results.name} ({results.metric})", "", "end")
         for offset, (family, (kind, shape)) in zip((-10, 0, 10), looks.items(), strict=True):
             if (results.name, family) in gains:
                 values = gains[results.name, family]

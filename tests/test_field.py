@@ -47,7 +47,7 @@ def test_sentences_follow_from_the_scores(field):
     scores = {name: (published - 0.05).tolist() for name in (*FAMILIES, *EXTRA)} | {"spline": better.tolist()}
     page = field.page_of({"spam": record(budgets, scores)})
     text = page.text()
-    assert "higher AUROC at 12 of 13 budgets (by +1.00 points at most; lower at 4 (−2.00))" in text
+    assert "higher AUROC at 12 of 13 budgets (by +1.00 points at most; lower at 4 (−2.00)) and" in text
     assert "Chosen on the published split: spline; on all five: spline (5)" in text
     assert "better at 13, worse at 0 of 13 budgets" in text  # than the network
     assert "spline best on spam" in text
