@@ -98,6 +98,12 @@ def test_links_to_files_lead_somewhere(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_door_quotes_the_field_page(page):
+    (quoted,) = re.findall(r"higher AUROC at \d+ of \d+ budgets", (ROOT / page).read_text(encoding="utf-8"))
+    assert f"on the published split: {quoted}" in (ROOT / "docs/results/field.md").read_text(encoding="utf-8")
+
+
 def test_the_parser_of_pages(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
