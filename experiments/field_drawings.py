@@ -14,11 +14,12 @@ text{font:13px system-ui,-apple-system,Segoe UI,Roboto,sans-serif;fill:#24292f}
 .ours{stroke:#0969da;fill:#0969da}.peer{stroke:#bc4c00;fill:#bc4c00}.other{stroke:#6e7781;fill:#6e7781}
 .green{stroke:#1a7f37;fill:#1a7f37}.line{fill:none;stroke-width:2}.thick{stroke-width:3.5}.band{stroke:none;opacity:.18}
 text.ours,text.peer,text.other,text.green{stroke:none}.dash{stroke-dasharray:6 4}.dots{stroke-dasharray:2 4}
+@media (max-width:450px){text{font-size:16px}.title{font-size:18px}}
 @media (prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#9da7b3}.ground{fill:#161b22}.grid{stroke:#30363d}
 .zero{stroke:#9da7b3}.ours{stroke:#58a6ff;fill:#58a6ff}.peer{stroke:#f0883e;fill:#f0883e}
 .other{stroke:#9da7b3;fill:#9da7b3}.green{stroke:#3fb950;fill:#3fb950}.line{fill:none}}
 """
-"""Colours by class: a page cannot reach into an image, the reader's preference can."""
+"""Colours by class: a page cannot reach into an image, the reader's preference can. Text is larger on a phone."""
 
 
 @dataclass

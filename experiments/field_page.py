@@ -395,7 +395,7 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
 def front(spam: Results) -> str:
     """Draw published methods and ours on spam."""
     title = "Spam: AUROC by number of features bought"
-    drawing = Drawing((760, 400), (56, 62, 560, 352), (np.log(0.9), np.log(27)), (76, 100), title)
+    drawing = Drawing((620, 340), (50, 62, 432, 292), (np.log(0.9), np.log(27)), (78, 100), title)
     for value in (80, 85, 90, 95, 100):
         drawing.segment(drawing.box[0], drawing.up(value), drawing.box[2], drawing.up(value), "grid")
         drawing.text(drawing.box[0] - 8, drawing.up(value) + 4, f"{value}", "soft", "end")
