@@ -9,6 +9,7 @@ from functools import cache, cached_property
 
 import narwhals as nw
 import numpy as np
+from sklearn.utils import get_tags
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.groups import FeatureGroups, Layout
@@ -42,7 +43,7 @@ class PrefixTable:
         """Return columns, as the kind of table that the estimators were fitted on."""
         places = self.positions[columns]
         if isinstance(self.values, nw.DataFrame):
-            if self.names is not None and self.empty is None:
+            if self.empty is None:
                 return numbers_of(self.values, places)
             return self.values.select(nw.nth(*places.tolist())).to_native()
         block = self.values if np.array_equal(places, np.arange(self.values.shape[1])) else self.values[:, places]
@@ -53,12 +54,14 @@ class PrefixTable:
 
 
 def framed(empty: Frame, columns: Mapping[str, Array | list[object]]) -> object:
-    """Return columns as a native frame, of the kind and with the types of an empty one."""
-    part = empty.select(*columns)
-    if part.implementation.is_pandas_like():  # whose categories narwhals does not know
-        native = nw.from_dict(dict(columns), backend=part.implementation).to_native()
-        return native.astype(dict(part.to_native().dtypes.items()))
-    return nw.from_dict(dict(columns), schema=part.schema, backend=part.implementation).to_native()
+    """Return columns as a native frame, of the kind and with the types of an empty one; numbers are floats."""
+    kinds, native = empty.schema, empty.to_native()
+    numbers = {name: np.asarray(own, dtype=np.float64) for name, own in columns.items() if kinds[name].is_numeric()}
+    others = {name: list(own) for name, own in columns.items() if name not in numbers}
+    found = nw.from_dict({name: (numbers | others)[name] for name in columns}, backend=empty.implementation)
+    if empty.implementation.is_pandas_like():  # whose categories narwhals does not know
+        return found.to_native().astype({name: native[name].dtype for name in others})
+    return found.with_columns(nw.col(name).cast(kinds[name]) for name in others).to_native()
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,15 @@ class PrefixModels:
     def columns(self) -> KnownColumns:
         """The columns of the table that the model was fitted on."""
         return self.layout.known(self.estimator)
+
+    def kinds(self, g: int) -> tuple[tuple[bool, bool], ...]:
+        """Return which columns of a group hold numbers, and which may have missing values: a flag has none."""
+        columns, names = self.layout.columns[g].tolist(), self.layout.names
+        gaps = bool(get_tags(self.fitted[-1]).input_tags.allow_nan)
+        if self.empty is None or names is None:
+            return ((True, gaps),) * len(columns)
+        dtypes = [self.empty.schema[names[d]] for d in columns]
+        return tuple((dtype.is_numeric(), gaps and dtype != nw.Boolean) for dtype in dtypes)
 
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""

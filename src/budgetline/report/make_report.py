@@ -75,10 +75,9 @@ def make_report(
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
-        The report of :class:`StagedEstimators` needs data, and has neither effects nor plans.
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and a comparison with other orders; every fold learns its own
-        order. Without them, it has the training curve only.
+        order. Without them, it has the training curve only; :class:`StagedEstimators` need them.
     metric : as in :func:`budget_curve`
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
@@ -240,8 +239,8 @@ def _amounts(model: Staged, means: Float) -> tuple[content.Amount, ...]:
 
 def _settings(model: Staged, given: str) -> tuple[content.Setting, ...]:
     """Return the settings of the estimator as text; costs are in the sequence."""
-    given = {"feature_groups": None} | dict(model.settings) | {"feature_groups": model.groups}
-    found = {name: shown(value, LONGEST_SETTING) for name, value in given.items() if name != "costs"}
+    values = {"feature_groups": None} | dict(model.settings) | {"feature_groups": model.groups}
+    found = {name: shown(value, LONGEST_SETTING) for name, value in values.items() if name != "costs"}
     if isinstance(model, AnytimeModel) and "alpha_" in model.learned:
         found["alpha_ (chosen)"] = f"{model.alpha:g}"
     if given != model.estimator:
