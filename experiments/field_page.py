@@ -272,8 +272,7 @@ def spam_section(spam: Results) -> list[str]:
         "stopping. *5 splits*: their recipe with seeds 0 to 4, ± standard error; theirs is one split.",
         "",
         "All models, AUROC, mean over five splits ± standard error; the last column is the mean over 1 to 10 "
-        "features, the form in which the paper "
-        "reports averages.",
+        "features.",
         "",
         *table(["model", *(f"k = {spam.label(k)}" for k in spam.places()), "1 to 10"], by_family),
         "*Plan* knows the budget in advance (splines). "
