@@ -162,7 +162,7 @@ LIMITS = [
     "test "
     "is our own run of one recipe, a weak one; the stronger recipes (CAE, SAGE) were not run. LightGBM in the "
     "order of "
-    "its own importance is the strongest static method here.",
+    "its own importance is the stronger baseline.",
     "- GDFS on spam is one run of a notebook on one split, and so is our score beside it. The band in the first "
     "figure, "
     "from the lowest to the highest of five splits, is wider than most of the differences.",
@@ -271,9 +271,7 @@ def spam_section(spam: Results) -> list[str]:
         "keeps the validation rows for "
         "stopping. *5 splits*: their recipe with seeds 0 to 4, ± standard error; theirs is one split.",
         "",
-        "All models, AUROC, mean over five splits ± standard error; the last column is the mean over 1 to 10 "
-        "features, the form in which the paper "
-        "reports averages.",
+        "All models, AUROC, mean over five splits ± standard error; the last column is the mean over 1 to 10 features.",
         "",
         *table(["model", *(f"k = {spam.label(k)}" for k in spam.places()), "1 to 10"], by_family),
         "*Plan* knows the budget in advance (splines). "
@@ -370,9 +368,8 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
             first, second = sorted(families, key=lambda f: -round(values[f].mean(), 5))[:2]
             cells = [f"**{v.mean():.3f}**" if f == first else f"{v.mean():.3f}" for f, v in values.items()]
             lead = values[first] - values[second]
-            rows.append(
-                [results.name, results.metric, results.label(k), *cells, f"{first}: {paired(lead)} over {second}"]
-            )
+            verdict = f"{first}: {paired(lead)} over {second}" if lead.mean() > 5e-5 else f"{first}, {second}: equal"
+            rows.append([results.name, results.metric, results.label(k), *cells, verdict])
     page.add(
         "The table: budgets are numbers of columns, or shares of the total cost; the last column is by how many "
         "points the best model leads the next, "
