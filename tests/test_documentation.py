@@ -104,6 +104,15 @@ def test_links_to_files_lead_somewhere(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_door_quotes_the_field_page(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (quoted,) = re.findall(r"higher AUROC at (\d+ of \d+) budgets on its own split,\nat (\d+ of \d+) by the mean", text)
+    field = (ROOT / "docs/results/field.md").read_text(encoding="utf-8")
+    assert f"on the published split: higher AUROC at {quoted[0]} budgets" in field
+    assert f"mean over five splits: higher AUROC at {quoted[1]} budgets" in field
+
+
 def test_the_parser_of_pages(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(

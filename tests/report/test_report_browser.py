@@ -1,13 +1,12 @@
 """The report in a real browser: what the slider shows is what the library says, and nothing leaves the page."""
 
-import shutil
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from browser import NEEDS_BROWSER, chromium
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -22,20 +21,7 @@ from budgetline import (
 )
 from budgetline.datasets import load_heart, load_nhanes
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-quic",
-]
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
-    pytest.mark.skipif(find_spec("playwright") is None, reason="no playwright here: pip install playwright"),
-]
+pytestmark = NEEDS_BROWSER
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
 SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}
@@ -43,12 +29,8 @@ WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
