@@ -96,7 +96,7 @@ def _curve_weights(roughness: Float, rarest: float) -> Float:
     whose effects jump, and so many rows show it.
     """
     steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1], STEEPEST))
-    return np.asarray(1.0 + (steep - 1.0) * PLENTY / max(rarest, PLENTY))
+    return np.asarray(steep - (steep - 1.0) * (1.0 - PLENTY / max(rarest, PLENTY)))
 
 
 def _flag_weights(masses: Float, total: float) -> Float:
