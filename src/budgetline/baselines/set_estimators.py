@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import narwhals as nw
@@ -83,10 +83,13 @@ class SetEstimators(StagedEstimators):
         null.fit(np.zeros((n, 1)), target, sample_weight=weight)
         rows = TrainingRows(layout, seen, target, self._weights(weight), weight)
         found = _by_cost(self._sets(rows, progress), layout)
-        about = (null, shape, classes, table.head(0) if framed else None, type(self).__name__)
-        model = _model(found, layout, np.zeros(len(found) + 1), *about, self.get_params(deep=False))
-        risks = _risks(model, X, y, weight)
-        self._adopt(_model(found, layout, risks, *about, self.get_params(deep=False)), None)
+        masks, ends = tuple(stage.mask for stage in found), tuple(range(1, len(found) + 1))
+        unknown = sequence_of_sets(layout.groups, masks, np.full(len(found) + 1, np.nan))
+        empty = table.head(0) if framed else None
+        about = (shape, classes, empty, type(self).__name__, self.get_params(deep=False))
+        model = SetModels(layout, unknown, ends, tuple(stage.fitted for stage in found), null, *about, masks)
+        judged = sequence_of_sets(layout.groups, masks, _risks(model, X, y, weight))
+        self._adopt(replace(model, sequence=judged), None)
         return self
 
     def _sets(self, rows: TrainingRows, progress: Progress) -> Sequence[Stage]:
@@ -98,13 +101,6 @@ def _by_cost(stages: Sequence[Stage], layout: Layout) -> list[Stage]:
     """Return the sets that are worth more than all that cost no more, by cost."""
     costs = np.array([layout.groups.prices.cost(stage.mask) for stage in stages])
     return [stages[k] for k in undominated(costs, np.array([stage.worth for stage in stages]))]
-
-
-def _model(stages: list[Stage], layout: Layout, risks: Float, *about: object) -> SetModels:
-    masks, ends = tuple(stage.mask for stage in stages), tuple(range(1, len(stages) + 1))
-    sequence = sequence_of_sets(layout.groups, masks, risks)
-    fitted = tuple(stage.fitted for stage in stages)
-    return SetModels(layout, sequence, ends, fitted, *about, masks)  # type: ignore[arg-type]
 
 
 def _risks(model: SetModels, X: object, y: object, weight: Float | None) -> Float:

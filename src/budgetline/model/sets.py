@@ -14,7 +14,7 @@ from budgetline.model.staged import Available
 from budgetline.sequencing.sequence import GroupSequence
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SetModels(PrefixModels):
     """A fitted model whose stages are estimators of sets of groups, at increasing costs.
 
@@ -43,6 +43,9 @@ class SetModels(PrefixModels):
     def table(self, X: object) -> PrefixTable:
         """Return X, checked to have the columns that any stage reads."""
         return self._table(X, columns_of(self.layout, np.any(self.masks, axis=0)))
+
+    def __repr__(self) -> str:
+        return f"SetModels({self.estimator}, {len(self.masks)} sets of {len(self.groups)} groups)"
 
     def _inside(self, available: Collection[str]) -> int:
         """Return the last stage whose groups are all available."""
