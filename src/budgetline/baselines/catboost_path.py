@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Protocol, cast
@@ -14,11 +13,13 @@ from budgetline.arrays import Array, Float
 from budgetline.baselines.boosted_path import BoostedPath
 from budgetline.baselines.set_estimators import TrainingRows
 from budgetline.baselines.trade_offs import Bought, Columns
+from budgetline.messages import shown
 
 TREES = "iterations"
 ALSO_TREES = ("n_estimators", "num_boost_round", "num_trees")
 """Other names that CatBoost has for the number of trees."""
 DEFAULT_TREES = 1000
+SYMMETRIC = "SymmetricTree"
 
 
 class CatBoostPath(BoostedPath):
@@ -33,7 +34,8 @@ class CatBoostPath(BoostedPath):
     estimator : CatBoostRegressor or CatBoostClassifier
         Its settings are kept. Without a ``learning_rate`` CatBoost would choose another whenever it goes on: the one of
         the model without penalties is taken. For results that can be repeated give it ``random_seed=0,
-        thread_count=1``; ``verbose=False, allow_writing_files=False`` makes it quiet.
+        thread_count=1``; ``verbose=False, allow_writing_files=False`` makes it quiet. Its trees must be symmetric, as
+        they are by default.
     feature_groups, costs, n_models
         As in :class:`LightGBMPath`.
 
@@ -64,6 +66,8 @@ class CatBoostPath(BoostedPath):
 
     def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
         given = self.estimator.get_params()  # type: ignore[attr-defined]
+        if (policy := given.get("grow_policy", SYMMETRIC)) != SYMMETRIC:
+            raise ValueError(f"CatBoost goes on from trees of grow_policy={shown(SYMMETRIC)} only, got {shown(policy)}")
         trees = next((given[name] for name in (TREES, *ALSO_TREES) if given.get(name)), DEFAULT_TREES)
         settings = {name: value for name, value in given.items() if name not in (TREES, *ALSO_TREES)}
         bought, done = np.zeros(len(rows.layout.groups), dtype=bool), 0
@@ -102,17 +106,5 @@ def columns_of_trees(fitted: _Model) -> list[list[int]]:
         path = Path(folder) / "model.json"
         fitted.save_model(str(path), format="json")
         dump = json.loads(path.read_text(encoding="utf-8"))
-    flat = [feature["flat_feature_index"] for feature in dump["features_info"].get("float_features", [])]
-    return [[flat[k] for k in _splits(tree)] for tree in dump.get("oblivious_trees") or dump.get("trees") or []]
-
-
-def _splits(node: object) -> Iterator[int]:
-    """Yield the features of all splits inside a part of a dump."""
-    if isinstance(node, dict):
-        if isinstance(feature := node.get("float_feature_index"), int):
-            yield feature
-        for part in node.values():
-            yield from _splits(part)
-    elif isinstance(node, list):
-        for part in node:
-            yield from _splits(part)
+    features = [feature["flat_feature_index"] for feature in dump["features_info"].get("float_features", [])]
+    return [[features[split["float_feature_index"]] for split in tree["splits"]] for tree in dump["oblivious_trees"]]

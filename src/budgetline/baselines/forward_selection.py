@@ -10,11 +10,12 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array, Float, Mask
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.stage_choice import Order, given_order
 from budgetline.groups import as_feature_groups
+from budgetline.groups.prices import Prices
 from budgetline.inputs import check_table
 from budgetline.model.prefixes import PrefixTable
 from budgetline.model.sets import columns_of
@@ -30,7 +31,7 @@ class ForwardSelection(StagedEstimators):
     Parameters
     ----------
     estimator : estimator
-        Any classifier or regressor. It is cloned, J(J + 1)/2 times per fold for all of J groups.
+        A classifier or regressor of any kind. It is cloned, J(J + 1)/2 times per fold for all of J groups.
     feature_groups, costs
         As in :class:`budgetline.AnytimeRegressor`.
     max_groups : int or None
@@ -102,23 +103,26 @@ class ForwardSelection(StagedEstimators):
         groups = as_feature_groups(self.feature_groups, self.costs, names, D)
         layout, table = groups.resolve(names, D), PrefixTable(check_table(X), np.arange(D))
         splits = list(check_cv(self.cv, y, classifier=is_classifier(self.estimator)).split(np.zeros((len(y), 1)), y))
-        params = self._weights(weight)
-        prices, chosen = groups.prices, np.zeros(len(groups), dtype=bool)
-        most = len(groups) if self.max_groups is None else min(self.max_groups, len(groups))
+        params, chosen = self._weights(weight), np.zeros(len(groups), dtype=bool)
+
+        def mean_score(step: list[int]) -> float:
+            taken = table.take(columns_of(layout, chosen | np.isin(np.arange(len(groups)), step)))
+            how = {"cv": splits, "scoring": self.scoring, "n_jobs": self.n_jobs, "error_score": "raise"}
+            return float(np.mean(cross_val_score(clone(self.estimator), taken, y, params=params, **how)))
+
         order, scores = list[int](), list[float]()
-        while len(order) < most:
-            steps = [prices.missing(g, chosen) for g in np.flatnonzero(~chosen).tolist()]
-            means = []
-            for step in (steps := [step for step in steps if len(order) + len(step) <= most]):
-                columns = columns_of(layout, chosen | np.isin(np.arange(len(groups)), step))
-                data = {"X": table.take(columns), "y": y, "cv": splits, "params": params}
-                score = cross_val_score(clone(self.estimator), **data, scoring=self.scoring, n_jobs=self.n_jobs)
-                means.append(float(np.mean(score)))
-            if not steps:
-                break
+        most = len(groups) if self.max_groups is None else self.max_groups
+        while steps := _steps(groups.prices, chosen, most):
+            means = [mean_score(step) for step in steps]
             best = int(np.argmax(means))
             order += steps[best]
             scores += [means[best]] * len(steps[best])
             chosen[steps[best]] = True
         self.scores_ = np.array(scores)
         return given_order([groups.names[g] for g in order], groups, None, names, D)
+
+
+def _steps(prices: Prices, chosen: Mask, most: int) -> list[list[int]]:
+    """Return what may be bought next, each group with those that it requires, for sets of at most so many groups."""
+    steps = [prices.missing(g, chosen) for g in np.flatnonzero(~chosen).tolist()]
+    return [step for step in steps if chosen.sum() + len(step) <= most]

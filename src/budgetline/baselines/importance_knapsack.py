@@ -32,7 +32,7 @@ class ImportanceKnapsack(SetEstimators):
     Parameters
     ----------
     estimator : estimator
-        Any classifier or regressor. It is cloned.
+        A classifier or regressor of any kind. It is cloned.
     feature_groups, costs
         As in :class:`budgetline.AnytimeRegressor`.
     importance : {"permutation", "contributions"} or callable

@@ -13,7 +13,7 @@ from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.groups import Layout
 from budgetline.groups.prices import Prices
 
-WIDER = 100.0
+WIDER = 10.0
 """The factor by which the range of trade-offs grows until it is wide enough."""
 MOST_WIDER = 8
 """How often it grows at most, on either side."""
