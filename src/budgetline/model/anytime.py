@@ -152,6 +152,10 @@ class AnytimeModel:
         """Return the result of the estimator's method of this name; keywords as in :meth:`scores`."""
         return self.respond(self.scores(X, budget=budget, stage=stage, available=available), method)
 
+    def null_answer(self, method: str) -> Array:
+        """Return the result of a method for one row at stage 0."""
+        return self.respond(self.stages.null_intercept[None], method)
+
     def stage_answers(self, table: Table) -> Iterator[Respond]:
         """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table."""
         return (partial(self.respond, scores) for scores in self.stages.stage_scores(table))

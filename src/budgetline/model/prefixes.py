@@ -9,6 +9,7 @@ from functools import cache, cached_property
 
 import narwhals as nw
 import numpy as np
+from sklearn.utils import get_tags
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.groups import FeatureGroups, Layout
@@ -53,12 +54,14 @@ class PrefixTable:
 
 
 def framed(empty: Frame, columns: Mapping[str, Array | list[object]]) -> object:
-    """Return columns as a native frame, of the kind and with the types of an empty one."""
-    part = empty.select(*columns)
-    if part.implementation.is_pandas_like():  # whose categories narwhals does not know
-        native = nw.from_dict(dict(columns), backend=part.implementation).to_native()
-        return native.astype(dict(part.to_native().dtypes.items()))
-    return nw.from_dict(dict(columns), schema=part.schema, backend=part.implementation).to_native()
+    """Return columns as a native frame, of the kind and with the types of an empty one; numbers are floats."""
+    kinds, native = empty.schema, empty.to_native()
+    numbers = {name: np.asarray(own, dtype=np.float64) for name, own in columns.items() if kinds[name].is_numeric()}
+    others = {name: list(own) for name, own in columns.items() if name not in numbers}
+    found = nw.from_dict({name: (numbers | others)[name] for name in columns}, backend=empty.implementation)
+    if empty.implementation.is_pandas_like():  # whose categories narwhals does not know
+        return found.to_native().astype({name: native[name].dtype for name in others})
+    return found.with_columns(nw.col(name).cast(kinds[name]) for name in others).to_native()
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +133,15 @@ class PrefixModels:
         """The columns of the table that the model was fitted on."""
         return self.layout.known(self.estimator)
 
+    def kinds(self, g: int) -> tuple[tuple[bool, bool], ...]:
+        """Return which columns of a group hold numbers, and which may have missing values: a flag has none."""
+        columns, names = self.layout.columns[g].tolist(), self.layout.names
+        gaps = bool(get_tags(self.fitted[-1]).input_tags.allow_nan)
+        if self.empty is None or names is None:
+            return ((True, gaps),) * len(columns)
+        dtypes = [self.empty.schema[names[d]] for d in columns]
+        return tuple((dtype.is_numeric(), gaps and dtype != nw.Boolean) for dtype in dtypes)
+
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""
         return prefix_columns(self.layout, self.sequence, self.end_at(stage))
@@ -169,6 +181,13 @@ class PrefixModels:
         chosen = self.last_stage(budget, stage, available)
         return self.respond(chosen, self._table(X, self.columns_at(chosen)), method)
 
+    def null_answer(self, method: str) -> Array:
+        """Return the result of a method for one row at stage 0; its decisions are the log odds of the classes."""
+        if method == "decision_function":
+            log_proba = self.null_answer("predict_log_proba")
+            return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
+        return np.asarray(getattr(self.null, method)(np.zeros((1, 1))))
+
     def table(self, X: object) -> PrefixTable:
         """Return X, checked to have the columns that any stage reads."""
         return self._table(X, self.columns_at(self.n_stages))
@@ -178,7 +197,7 @@ class PrefixModels:
         if method == SCORE:
             return self._scores(stage, table)
         if not self.end_at(stage):
-            return self._null_answer(method, table.shape[0])
+            return np.repeat(self.null_answer(method), table.shape[0], axis=0)
         model = self.fitted[bisect_right(self.ends, stage) - 1]
         if method == "decision_function" and not hasattr(model, method):  # what ranks rows instead
             proba = self.respond(stage, table, "predict_proba")
@@ -230,14 +249,6 @@ class PrefixModels:
         proba = np.clip(given.astype(np.float64), eps, 1 - eps)
         log_proba: Float = np.log(proba / proba.sum(axis=1, keepdims=True))
         return log_proba[:, 1:] - log_proba[:, :1] if proba.shape[1] == 2 else log_proba
-
-    def _null_answer(self, method: str, n: int) -> Array:
-        """Return what stage 0 says of n rows; where it is asked for scores, the log odds of the classes."""
-        rows = np.zeros((n, 1))
-        if method == "decision_function":
-            log_proba = np.asarray(getattr(self.null, "predict_log_proba")(rows))  # noqa: B009
-            return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
-        return np.asarray(getattr(self.null, method)(rows))
 
 
 def prefix_columns(layout: Layout, sequence: GroupSequence, stage: int) -> Positions:

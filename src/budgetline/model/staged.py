@@ -85,6 +85,9 @@ class Staged(Protocol):
     ) -> Array:
         """Return the result of the estimator's method of this name; for "score" the scores (n, P)."""
 
+    def null_answer(self, method: str) -> Array:
+        """Return the result of a method for one row at stage 0."""
+
     def stage_answers(self, table: Table) -> Iterator[Respond]:
         """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table."""
 
