@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from budgetline import FeatureGroups, compare
+from budgetline import AnytimeRunner, FeatureGroups, compare, make_report
 from budgetline.baselines import ImportanceKnapsack
 
 GROUPS = {"a": [0, 4], "b": [2], "c": [1, 3], "d": [5], "e": [6]}
@@ -163,6 +163,14 @@ def test_available_is_answered_by_the_dearest_set_inside():
     np.testing.assert_allclose(model.predict(X, available=[]), y.mean())
     with pytest.raises(ValueError, match="auto"):
         model.predict(X, available="auto")
+
+
+def test_what_needs_an_order_of_the_groups_says_so():
+    X, y = draw()
+    model = ImportanceKnapsack(LinearRegression(), GROUPS, COSTS, budgets=[1, 6], random_state=0).fit(X, y)
+    for use in (lambda: make_report(model, X, y), lambda: AnytimeRunner(model, dict.fromkeys(GROUPS))):
+        with pytest.raises(TypeError, match="an order of the groups is needed, which ImportanceKnapsack has not"):
+            use()
 
 
 def test_compare_and_what_is_worth_nothing():

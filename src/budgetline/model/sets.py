@@ -9,8 +9,9 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.groups import FeatureGroups, Layout
+from budgetline.model.anytime import as_staged
 from budgetline.model.prefixes import PrefixModels, PrefixTable
-from budgetline.model.staged import Available
+from budgetline.model.staged import Available, Staged
 from budgetline.sequencing.sequence import GroupSequence
 
 
@@ -51,6 +52,16 @@ class SetModels(PrefixModels):
         """Return the last stage whose groups are all available."""
         there = np.isin(self.groups.names, [str(name) for name in available])
         return max((k for k, mask in enumerate(self.masks, start=1) if there[mask].all()), default=0)
+
+
+def as_ordered(fitted: object) -> Staged:
+    """Return the model inside a fitted estimator, as ``as_staged`` does, if its stages follow an order of the groups."""
+    found = as_staged(fitted)
+    if isinstance(found, SetModels):
+        raise TypeError(
+            f"an order of the groups is needed, which {found.estimator} has not: its sets need not contain one another"
+        )
+    return found
 
 
 def columns_of(layout: Layout, mask: Mask) -> Positions:
