@@ -55,7 +55,7 @@ class SetModels(PrefixModels):
 
 
 def as_ordered(fitted: object) -> Staged:
-    """Return the model inside a fitted estimator, as ``as_staged`` does, if its stages follow an order of the groups."""
+    """Return the model inside a fitted estimator, as ``as_staged`` does, if its stages follow an order of groups."""
     found = as_staged(fitted)
     if isinstance(found, SetModels):
         raise TypeError(
