@@ -32,7 +32,7 @@ class Effort:
     """How much to run; the fields that ``quality.folds_of`` reads have the meanings that they have there."""
 
     tasks: tuple[str, ...] = ("heart", "NHANES without DIQ", "thyroid")
-    repeats: int = 2
+    repeats: int = 1
     folds: int = 5
     thin: int = 1
     seconds: float = 1.0
