@@ -212,6 +212,13 @@ PUBLIC = {
         "timeliness",
         "to_onnx",
     },
+    "budgetline.baselines": {
+        "CatBoostPath",
+        "ForwardSelection",
+        "GroupLassoPath",
+        "ImportanceKnapsack",
+        "LightGBMPath",
+    },
     "budgetline.data": {"Source", "open_source"},
     "budgetline.objectives": {"ConvexLoss"},
     "budgetline.sequencing": {"Doubling", "FixedOrder", "GroupSequence", "RandomOrder", "greedy_sequence"},
