@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from numbers import Integral
 from typing import ClassVar, Self
@@ -71,9 +70,9 @@ class BoostedPath(SetEstimators):
         padded = kind(bought.fitted, places, X.shape[1], bought.trade_off)
         return Stage(bought.mask, padded, -_risk(bought.fitted, X, rows))
 
-    @abstractmethod
     def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
         """Fit one model."""
+        raise NotImplementedError
 
 
 def _risk(fitted: object, X: Float, rows: TrainingRows) -> float:
