@@ -25,7 +25,7 @@ from budgetline.estimators.stage_choice import Order, chosen_stages, given_order
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_labels, check_table, check_target, check_weight, column_names
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.prefixes import PrefixModels, PrefixTable, checked_table, prefix_columns
+from budgetline.model.prefixes import PrefixModels, PrefixTable, prefix_columns
 from budgetline.model.staged import Available
 from budgetline.progress import Progress, counted
 from budgetline.sequencing.sequence import GroupSequence
@@ -43,7 +43,7 @@ def _estimator_has(method: str) -> Callable[[StagedEstimators], bool]:
 
 @dataclass(eq=False, repr=False)
 class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Any scikit-learn estimator behind a budget: one clone per prefix of an order, on the columns bought so far.
+    """Estimators of any kind behind a budget: one clone per prefix of an order, on the columns bought so far.
 
     The clones see the raw columns of the groups, in the order of the table: a data frame stays a frame, with its types
     and categories, an array stays an array. Stage 0, which has bought nothing, is the mean or the class frequencies.
@@ -103,7 +103,7 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     >>> order = AnytimeClassifier(heart.feature_groups, alpha=1e-2)
     >>> model = StagedEstimators(tree, order, stages=[2, 20, 100]).fit(heart.data, heart.target)
     >>> model.stages_, model.sequence_.groups[:2]
-    ((2, 8, 9), ('cp', 'sex'))
+    ((2, 4, 5), ('cp', 'sex'))
     >>> model.predict(heart.data[:3], budget=20).tolist()
     [0, 1, 1]
     """
@@ -154,9 +154,8 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         layout = found.groups.resolve(names, D)
         ends = chosen_stages(self.stages, found.sequence)
         sequence = _cut(found.sequence, ends[-1])
-        framed = isinstance(table, nw.DataFrame) and names is not None
-        seen = checked_table(layout.known("StagedEstimators"), X, prefix_columns(layout, sequence, ends[-1]), None)
-        seen = PrefixTable(seen.values, seen.positions)  # frames stay frames
+        empty = table.head(0) if isinstance(table, nw.DataFrame) else None
+        seen = PrefixTable(table, np.arange(D), names, empty)
         weights = self._weights(weight)
         fitted = Parallel(n_jobs=self.n_jobs)(
             delayed(_fitted)(clone(self.estimator), seen.take(prefix_columns(layout, sequence, end)), target, weights)
@@ -164,10 +163,17 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         null = DummyRegressor() if classes is None else DummyClassifier()
         null.fit(np.zeros((n, 1)), target, sample_weight=weight)
-        empty = table.head(0) if framed else None
         about = (shape, classes, empty, type(self).__name__, self.get_params(deep=False))
         self._adopt(PrefixModels(layout, sequence, ends, tuple(fitted), null, *about), found.learned)
         return self
+
+    @classmethod
+    def from_model(cls, model: PrefixModels) -> Self:
+        """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
+        found = cls(**model.settings)  # type: ignore[arg-type]
+        found._validate_params()
+        found._adopt(model, None)
+        return found
 
     def predict(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None

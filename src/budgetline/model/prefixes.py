@@ -43,9 +43,9 @@ class PrefixTable:
         """Return columns, as the kind of table that the estimators were fitted on."""
         places = self.positions[columns]
         if isinstance(self.values, nw.DataFrame):
-            if self.names is not None and self.empty is None:
+            if self.empty is None:
                 return numbers_of(self.values, places)
-            return self.values.select(nw.nth(*places.tolist())).to_native()
+            return self.values[:, places.tolist()].to_native()  # quicker than select, which reads column by column
         block = self.values if np.array_equal(places, np.arange(self.values.shape[1])) else self.values[:, places]
         if self.empty is None or self.names is None:
             return block

@@ -76,10 +76,9 @@ def make_report(
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
-        The report of :class:`StagedEstimators` needs data, and has neither effects nor plans.
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and a comparison with other orders; every fold learns its own
-        order. Without them, it has the training curve only.
+        order. Without them, it has the training curve only; :class:`StagedEstimators` need them.
     metric : as in :func:`budget_curve`
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
