@@ -7,7 +7,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
-from budgetline import FeatureGroups, StagedEstimators, compare
+from budgetline import FeatureGroups, StagedEstimators, compare, load, save
 from budgetline.baselines import ForwardSelection
 
 GROUPS = {"a": [0, 4], "b": [2], "c": [1, 3], "d": [5], "e": [6]}
@@ -91,8 +91,31 @@ def test_scoring_weights_and_compare():
     assert found.summary()["forward"]["final"] > 0.7
 
 
+def test_frames_stay_frames():
+    pd = pytest.importorskip("pandas")
+    X, y = draw()
+    names = list("tuvwxyz")
+    named = {name: [names[d] for d in own] for name, own in GROUPS.items()}
+    frame = pd.DataFrame(X, columns=names)
+    found = ForwardSelection(LinearRegression(), named, COSTS, cv=2, max_groups=2).fit(frame, y)
+    plain = ForwardSelection(LinearRegression(), GROUPS, COSTS, cv=2, max_groups=2).fit(X, y)
+    assert found.sequence_.groups == plain.sequence_.groups
+    assert found.estimators_[0].feature_names_in_.tolist() == sorted(named[found.sequence_.groups[0]])
+    np.testing.assert_allclose(found.predict(frame[names[::-1]], stage=2), plain.predict(X, stage=2))
+
+
 def test_bad_parameters():
     with pytest.raises(ValueError, match="max_groups"):
         ForwardSelection(LinearRegression(), GROUPS, max_groups=0).fit(*draw())
     with pytest.raises(ValueError, match="no cost for group 'b'"):
         ForwardSelection(LinearRegression(), GROUPS, {"a": 1}).fit(*draw())
+
+
+def test_a_file_holds_the_order_and_the_clones(tmp_path):
+    pytest.importorskip("skops")
+    X, y = draw()
+    model = ForwardSelection(LinearRegression(), GROUPS, COSTS, cv=2, max_groups=2).fit(X, y)
+    save(model, tmp_path / "forward")
+    loaded = load(tmp_path / "forward")
+    assert loaded.sequence_.groups == model.sequence_.groups
+    np.testing.assert_allclose(loaded.predict(X, stage=1), model.predict(X, stage=1))

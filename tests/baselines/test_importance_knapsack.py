@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from budgetline import AnytimeRunner, FeatureGroups, compare, make_report
+from budgetline import AnytimeRunner, FeatureGroups, compare, make_report, save
 from budgetline.baselines import ImportanceKnapsack
 
 GROUPS = {"a": [0, 4], "b": [2], "c": [1, 3], "d": [5], "e": [6]}
@@ -165,10 +165,15 @@ def test_available_is_answered_by_the_dearest_set_inside():
         model.predict(X, available="auto")
 
 
-def test_what_needs_an_order_of_the_groups_says_so():
+def test_what_needs_an_order_of_the_groups_says_so(tmp_path):
     X, y = draw()
     model = ImportanceKnapsack(LinearRegression(), GROUPS, COSTS, budgets=[1, 6], random_state=0).fit(X, y)
-    for use in (lambda: make_report(model, X, y), lambda: AnytimeRunner(model, dict.fromkeys(GROUPS))):
+    extractors = dict.fromkeys(GROUPS)
+    for use in (
+        lambda: make_report(model, X, y),
+        lambda: AnytimeRunner(model, extractors),
+        lambda: save(model, tmp_path / "sets"),
+    ):
         with pytest.raises(TypeError, match="an order of the groups is needed, which ImportanceKnapsack has not"):
             use()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 from typing import ClassVar
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv, cross_val_score
@@ -101,7 +102,8 @@ class ForwardSelection(StagedEstimators):
 
     def _order(self, X: object, y: Array, weight: Float | None, names: tuple[str, ...] | None, D: int) -> Order:
         groups = as_feature_groups(self.feature_groups, self.costs, names, D)
-        layout, table = groups.resolve(names, D), PrefixTable(check_table(X), np.arange(D))
+        layout, values = groups.resolve(names, D), check_table(X)
+        table = PrefixTable(values, np.arange(D), names, values.head(0) if isinstance(values, nw.DataFrame) else None)
         splits = list(check_cv(self.cv, y, classifier=is_classifier(self.estimator)).split(np.zeros((len(y), 1)), y))
         params, chosen = self._weights(weight), np.zeros(len(groups), dtype=bool)
 

@@ -77,15 +77,14 @@ class SetEstimators(StagedEstimators):
         weight = check_weight(sample_weight, n)
         target, classes, shape = self._target(y, n)
         layout = as_feature_groups(self.feature_groups, self.costs, names, D).resolve(names, D)
-        framed = isinstance(table, nw.DataFrame) and names is not None and not self.as_numbers
-        seen = PrefixTable(table, np.arange(D), names if self.as_numbers else None)  # frames stay frames, or numbers
+        empty = table.head(0) if isinstance(table, nw.DataFrame) and not self.as_numbers else None
+        seen = PrefixTable(table, np.arange(D), names, empty)
         null = DummyRegressor() if classes is None else DummyClassifier()
         null.fit(np.zeros((n, 1)), target, sample_weight=weight)
         rows = TrainingRows(layout, seen, target, self._weights(weight), weight)
         found = _by_cost(self._sets(rows, progress), layout)
         masks, ends = tuple(stage.mask for stage in found), tuple(range(1, len(found) + 1))
         unknown = sequence_of_sets(layout.groups, masks, np.full(len(found) + 1, np.nan))
-        empty = table.head(0) if framed else None
         about = (shape, classes, empty, type(self).__name__, self.get_params(deep=False))
         model = SetModels(layout, unknown, ends, tuple(stage.fitted for stage in found), null, *about, masks)
         judged = sequence_of_sets(layout.groups, masks, _risks(model, X, y, weight))
