@@ -48,7 +48,7 @@ MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "__main__": {"cli"},
 }
 OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
-OPTIONAL += ("skops",)
+OPTIONAL += ("skops", "lightgbm", "catboost", "interpret")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
     "budgetline.runtime.extractors",  # users' functions, whose failures are results
@@ -211,6 +211,13 @@ PUBLIC = {
         "stopping_cost",
         "timeliness",
         "to_onnx",
+    },
+    "budgetline.baselines": {
+        "CatBoostPath",
+        "ForwardSelection",
+        "GroupLassoPath",
+        "ImportanceKnapsack",
+        "LightGBMPath",
     },
     "budgetline.data": {"Source", "open_source"},
     "budgetline.objectives": {"ConvexLoss"},

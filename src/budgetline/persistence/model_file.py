@@ -7,13 +7,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of, to_bytes
 from budgetline.estimators import StagedEstimators
 from budgetline.files import PathName, encode, kind_of, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.sets import as_ordered
 from budgetline.optimality import Plan
 from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, library_version, record_of_model
 from budgetline.persistence.model_record import ModelRecord
@@ -63,7 +62,7 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
     [0, 1]
     """
     if isinstance(model, StagedEstimators):
-        check_is_fitted(model)
+        as_ordered(model)  # a file holds an order of the groups
         if rows:
             raise ValueError("rows is for classifiers of this library: StagedEstimators keep no training rows")
         write_atomically(path, to_bytes(STAGED, record_of_staged(model, library_version()).checked()))

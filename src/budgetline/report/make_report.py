@@ -27,6 +27,7 @@ from budgetline.inputs import check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.model.prefixes import PrefixModels
+from budgetline.model.sets import as_ordered
 from budgetline.model.staged import Staged
 from budgetline.objectives.families import SquaredError
 from budgetline.optimality import Certificate
@@ -103,7 +104,7 @@ def make_report(
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
     '16 of 524 points buy 94 % of the improvement from all 22 groups.'
     """
-    found = as_staged(model)
+    found = as_ordered(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
     _check(model, X, y, metric, sample_weight, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)

@@ -13,8 +13,9 @@ from budgetline.arrays import Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
 from budgetline.messages import shown, some
-from budgetline.model.anytime import AnytimeModel, as_staged
+from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
+from budgetline.model.sets import as_ordered
 from budgetline.model.staged import Staged
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
@@ -143,7 +144,7 @@ def check_model(fitted: object) -> Staged:
             f"a fitted estimator of budgetline is needed, got {type(fitted).__name__}; "
             "fit it on what the extractors return, without a pipeline before it"
         )
-    return as_staged(fitted)
+    return as_ordered(fitted)
 
 
 def check_raws(raws: Any, name: str = "raws") -> list[object]:
