@@ -137,7 +137,15 @@ def page_of(known: dict[str, Any]) -> Page:
     page.add(*LIMITS)
     seconds = sum(record["seconds"] for record in known.values())
     page.add(f"All fits took {seconds / 60:.0f} minutes of one core.", "")
+    others = {where: [n for n, r in known.items() if r["measured"] == where] for where in elsewhere(known)}
+    page.add(*(line for where, names in others.items() for line in (f"{', '.join(names)}: {where}", "")))
     return page
+
+
+def elsewhere(known: dict[str, Any]) -> list[str]:
+    """Return where data sets were fitted that were not fitted where the first one was."""
+    places = list(dict.fromkeys(record["measured"] for record in known.values()))
+    return places[1:]
 
 
 INTRODUCTION = [
