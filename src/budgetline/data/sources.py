@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.device_tables import DeviceTable, on_device
+from budgetline.devices import given_on_host
 from budgetline.encoding.raw import raw_part
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_table, check_weight, column_names, numbers_of, raise_missing
@@ -272,12 +274,13 @@ class ArrayPartition(Partition):
         part = self.alone()
         X = part.X if columns is None else part.X[:, columns]
         where = f"rows {part.first} to {part.first + part.stop - 1}"
-        yield Chunk.of(X if sparse.issparse(X) else np.asarray(X), part.y, part.weight, None, where, part.first)
+        X = X if sparse.issparse(X) or isinstance(X, DeviceTable) else np.asarray(X)
+        yield Chunk.of(X, part.y, part.weight, None, where, part.first)
 
 
 def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Source:
     """Return a source of an array, memmap or sparse matrix X of shape (n, D), and vectors of length n."""
-    X = X.tocsr() if sparse.issparse(X) else X
+    X = X.tocsr() if sparse.issparse(X) else on_device(X)
     if getattr(X, "ndim", None) != 2:
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     if np.ma.is_masked(X):
@@ -285,6 +288,7 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
     if y is None:
         raise ValueError(NO_TARGET)
     n, D = X.shape
+    y, weight = given_on_host(y), given_on_host(weight)
     if isinstance(y, list | tuple):
         raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
@@ -363,7 +367,7 @@ def split_given(given: object, where: str) -> tuple[Any, Any, Any]:
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
         raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}{size}")
-    return given[0], given[1], given[2] if len(given) == 3 else None
+    return given[0], given_on_host(given[1]), given_on_host(given[2]) if len(given) == 3 else None
 
 
 def _columns(names: tuple[str, ...] | None, count: int) -> str:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import Rows, mean_of, shift_of
+from budgetline.device_tables import DeviceTable
 from budgetline.inputs import raise_not_finite, raise_too_small
 
 
@@ -19,7 +20,7 @@ class StandardisedColumns:
 
     Attributes
     ----------
-    X : dense array or CSC matrix, shape (n, D)
+    X : dense array, CSC matrix or DeviceTable, shape (n, D)
     mean, scale : arrays of shape (D,)
     root : array of shape (n,)
         √(w_i/Σw).
@@ -49,7 +50,7 @@ class StandardisedColumns:
         step = np.diff(index)
         columns = slice(index[0], index[-1] + 1) if index.size and np.all(step == 1) else index  # a view, not a copy
         block = (self.X if rows is None else self.X[rows])[:, columns]
-        dense = block.toarray() if sparse.issparse(block) else block
+        dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
         return A
@@ -62,7 +63,7 @@ class StandardisedColumns:
 
     def centred(self, rows: slice) -> Float:
         """Return [1, X − mean] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
-        X = self.X[rows].toarray() if sparse.issparse(self.X) else self.X[rows]
+        X = self.X[rows].toarray() if sparse.issparse(self.X) else np.asarray(self.X[rows])
         Z = np.empty((X.shape[0], 1 + self.mean.size))
         Z[:, 0] = 1.0
         np.subtract(X, self.mean, out=Z[:, 1:])
@@ -71,7 +72,10 @@ class StandardisedColumns:
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m)."""
         v = q * self.root[:, None]
-        products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
+        if isinstance(self.X, DeviceTable):
+            products = self.X.transposed_product(v).T
+        else:
+            products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
         return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
 
 
@@ -87,8 +91,9 @@ def standardised_columns(
         √(w/Σw)·(Y − mean).
     y_mean : array of shape (P,)
     """
-    X = rows.table
-    if X.dtype not in (np.float32, np.float64):
+    table = rows.on_device
+    X: Table = rows.table if table is None else table
+    if table is None and X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     rows, _ = rows.rescaled()
     total, weight = rows.total_weight, rows.weights
@@ -97,7 +102,7 @@ def standardised_columns(
             X = X.tocsc()
             mean, variance = _sparse_mean_variance(X, weight, total)
         else:
-            mean, variance = _dense_mean_variance(rows, weight, total)
+            mean, variance = _dense_mean_variance(rows, table, weight, total)
         y_mean = mean_of(rows.Y, rows.weight)
         y_variance = np.average((rows.Y - y_mean) ** 2, axis=0, weights=rows.weight)
     if not (np.isfinite(y_variance).all() and np.isfinite(variance).all()):
@@ -120,15 +125,29 @@ def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Floa
     return scale if weights is None else scale * np.sqrt(weights)
 
 
-def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float, Float]:
+def _dense_mean_variance(rows: Rows, table: DeviceTable | None, weight: Float, total: float) -> tuple[Float, Float]:
     shift, _ = shift_of(rows)
     sums, squares = np.zeros_like(shift), np.zeros_like(shift)
-    for index in rows.slices(rows.chunk_rows()):
+    if table is not None:
+        sums, squares = _device_squares(table, shift, weight)
+    for index in rows.slices(rows.chunk_rows()) if table is None else ():
         block = rows.block(index) - shift
         sums += weight[index] @ block
         squares += weight[index] @ np.square(block, out=block)
     offset = sums / total
     return shift + offset, squares / total - offset**2
+
+
+def _device_squares(table: DeviceTable, shift: Float, weight: Float) -> Float:
+    """Return sums (2, D) of X − shift and of its squares, computed on the device of X."""
+    device, centre, shares = table.device, table.device.put(shift), table.device.put(weight[None])
+
+    def of(s: slice) -> Float:
+        block, own = table.block(s) - centre, shares[:, s]
+        both: Float = device.xp.concat([own @ block, own @ (block * block)], axis=0)
+        return both
+
+    return device.host(table.summed(of))
 
 
 def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:

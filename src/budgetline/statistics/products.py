@@ -11,6 +11,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
+from budgetline.device_tables import DeviceTable
 from budgetline.threads import sum_in_threads
 
 WIDE = 1024
@@ -27,6 +28,9 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     parallel too. That takes hardly longer than ``X.T @ X`` alone.
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
+    table = rows.on_device
+    if table is not None and dtype.name in ("float32", "float64"):
+        return _centred(rows, shift, _device_products(rows, table, shift))
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
     k = shift.size
     buffers = _Buffers(rows, max((s.stop - s.start for s in slices), default=0), -(-(k + 1) // 8) * 8, dtype)
@@ -34,9 +38,35 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
         total = _products(rows, slices, shift, buffers)
     else:
         total = sum_in_threads(lambda stripe: _products(rows, stripe, shift, buffers), slices)
+    return _centred(rows, shift, total)
+
+
+def _centred(rows: Rows, shift: Array, total: Float) -> tuple[Float, Float, Float]:
+    """Return mean, its rounding error and scatter from sums of products of [X − shift, Y − shift, 1]."""
+    k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
+
+
+def _device_products(rows: Rows, table: DeviceTable, shift: Array) -> Float:
+    """Return the sums of products of √w·[X − shift, Y − shift, 1]; those with X are multiplied on its device."""
+    device, dtype, D = table.device, shift.dtype, rows.n_columns
+    Y = np.column_stack([rows.target_of(slice(None)) - shift[D:], np.ones(rows.n_rows)])
+    if rows.weight is not None:
+        Y *= np.sqrt(rows.weights)[:, None]
+    centre, right = device.put(shift[:D]), device.put(Y.astype(dtype))
+
+    def of(s: slice) -> Float:
+        block, own = table.block(s, dtype) - centre, right[s, ...]
+        if rows.weight is not None:
+            block *= own[:, -1:]
+        both: Float = device.xp.concat([block.T @ block, block.T @ own], axis=1)
+        return device.cast(both, np.dtype(np.float64))
+
+    found, total = device.host(table.summed(of)), np.empty((shift.size + 1, shift.size + 1))
+    total[:D], total[D:, :D], total[D:, D:] = found, found[:, D:].T, Y.T @ Y
+    return total
 
 
 class _Buffers:
