@@ -9,6 +9,7 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
     AnytimeRegressorCV,
+    FeatureGroups,
     GroupLassoPath,
     Moments,
     budget_curve,
@@ -116,8 +117,8 @@ def test_answers_are_arrays_of_the_same_kind(library):
 
 
 def test_gaps_and_columns_that_are_not_read(library):
-    X, y, weight = data("squares")
-    groups = {"a": [0, 5], "b": [2, 3], "c": [9]}
+    X, y, _ = data("squares")
+    groups = FeatureGroups({"a": [0, 5], "b": [2, 3], "c": [9]}, remainder="drop")
     wanted, found = AnytimeRegressor(groups).fit(X, y), AnytimeRegressor(groups).fit(library.put(X), library.put(y))
     assert_same(found, wanted)
     X[:, 7], X[::2, 9] = np.nan, np.nan
@@ -183,8 +184,8 @@ def test_everything_else_takes_them(library, tmp_path):
     assert_same(streamed, AnytimeRegressor(GROUPS).fit(X, y, weight))
     chunks = lambda: ((library.put(X[s]), library.put(y[s])) for s in (slice(0, 800), slice(800, N)))  # noqa: E731
     assert_same(AnytimeRegressor(GROUPS).fit(open_source(chunks)), AnytimeRegressor(GROUPS).fit(X, y))
-    spline = AnytimeRegressor(GROUPS[:3], encoding="spline").fit(XL, yL)
-    assert library.holds(spline.predict(XL))
+    spline = AnytimeRegressor(encoding="spline").fit(library.put(X[:, :3]), yL)
+    assert library.holds(spline.predict(library.put(X[:, :3])))
     save(model, tmp_path / "model")
     assert_allclose(load(tmp_path / "model").predict(X), library.host(model.predict(XL)), rtol=1e-12)
 
