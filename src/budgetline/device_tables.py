@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from budgetline.arrays import Array, DType, Float, Positions
-from budgetline.devices import DOUBLE, Device, device_of, on_host
+from budgetline.devices import DOUBLE, SINGLE, Device, device_of, on_host
 
 SMALL_BYTES = 1 << 18
 """Tables of at most this many bytes are computed on the host: starting work on a device takes longer than that."""
@@ -193,6 +193,14 @@ def on_device(given: object) -> object:
         return on_host(array)
     table = DeviceTable(array, device)
     return on_host(array) if table.dtype.itemsize * table.shape[0] * table.shape[1] <= SMALL_BYTES else table
+
+
+def moved(table: Array, device: Device) -> Array | DeviceTable:
+    """Return a copy of a table on a device; a small one, a sparse matrix and one that is on a device stay."""
+    if not isinstance(table, np.ndarray) or table.nbytes <= SMALL_BYTES:
+        return table
+    numbers = table if table.dtype in (DOUBLE, SINGLE) else table.astype(DOUBLE)
+    return DeviceTable(device.put(numbers), device)
 
 
 def out_of_memory(error: Exception) -> bool:

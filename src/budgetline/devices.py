@@ -7,8 +7,11 @@ NumPy arrays. Arrays of other libraries have the static type of NumPy's: they fo
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from threading import local
 from types import ModuleType
 
 import numpy as np
@@ -17,6 +20,10 @@ from budgetline.arrays import Array, DType, Float, Positions
 from budgetline.messages import shown
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+
+
+_own = local()
+"""What each thread has of its own: the queue of its work."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,22 @@ class Device:
             with self.where:  # type: ignore[attr-defined]
                 return int(self.xp.cuda.runtime.memGetInfo()[0])
         return None
+
+    @contextmanager
+    def lane(self) -> Iterator[None]:
+        """Queue the work of this thread apart from that of others, so that copies and products overlap."""
+        if self.library == "torch" and str(self.where).startswith("cuda"):
+            if not hasattr(_own, "stream"):
+                _own.stream = self.xp.cuda.Stream(self.where)
+            with self.xp.cuda.stream(_own.stream):
+                yield
+        elif self.library == "cupy":
+            if not hasattr(_own, "stream"):
+                _own.stream = self.xp.cuda.Stream(non_blocking=True)
+            with self.where, _own.stream:  # type: ignore[attr-defined]
+                yield
+        else:
+            yield
 
     def release(self) -> None:
         """Return memory that the library keeps for later to the device."""

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.device_tables import DeviceTable, on_device
-from budgetline.devices import given_on_host
+from budgetline.device_tables import DeviceTable, moved, on_device
+from budgetline.devices import given_on_host, named_device
 from budgetline.encoding.raw import raw_part
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_table, check_weight, column_names, numbers_of, raise_missing
@@ -39,7 +39,7 @@ class Chunk:
     """Some rows: the columns asked for (m, D'), targets (m,) or (m, P) as in the data, weights (m,), queries (m,).
 
     ``where`` says in errors where the rows come from, such as a file and its row group. ``row_name`` says more of a row
-    of the chunk, such as its line in a file.
+    of the chunk, such as its line in a file. ``device`` is where the rows are to be multiplied, None: where they are.
     """
 
     X: Table
@@ -48,6 +48,7 @@ class Chunk:
     qid: Array | None
     where: str
     row_name: Callable[[int], str] | None = None
+    device: str | None = None
 
     @classmethod
     def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
@@ -83,11 +84,16 @@ class Chunk:
         """Number of rows, m."""
         return int(self.X.shape[0])
 
+    @property
+    def table(self) -> Table:
+        """The columns where they are to be multiplied."""
+        return self.X if self.device is None else moved(self.X, named_device(self.device))
+
     def take(self, rows: Positions) -> Chunk:
         """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
-        return Chunk(X, self.y[rows], weight, qid, self.where)
+        return Chunk(X, self.y[rows], weight, qid, self.where, device=self.device)
 
 
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:
@@ -159,6 +165,8 @@ class Source:
         Whether it can be read only once.
     encoding : TableEncoding, or None
         If there is one, the partitions hold raw columns, and the features are design columns.
+    device : str, or None
+        Name of the device on which chunks are multiplied.
 
     Examples
     --------
@@ -174,6 +182,7 @@ class Source:
     target_shape: tuple[int, ...]
     once: bool = field(default=False, repr=False)
     encoding: TableEncoding | None = field(default=None, repr=False)
+    device: str | None = field(default=None, repr=False)
 
     def raw(self) -> Source:
         """Return the source of raw columns of any kind."""
