@@ -106,6 +106,11 @@ class DeviceTable:
         return np.asarray(np.abs(np.asarray(self)))
 
     @property
+    def chunk_bytes(self) -> int:
+        """Size of what is computed at once."""
+        return CHUNK_BYTES
+
+    @property
     def chunk_rows(self) -> int:
         """Number of rows of a chunk."""
         return max(LEAST_ROWS, CHUNK_BYTES // (8 * max(self.shape[1], 1)))

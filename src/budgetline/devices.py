@@ -78,6 +78,12 @@ class Device:
             found = self.xp.take(values, index, axis=axis)
         return found
 
+    def permuted(self, values: Float, axes: tuple[int, ...]) -> Float:
+        """Return the array with its axes in another order."""
+        names = ("permute_dims", "permute", "transpose")
+        found: Float = getattr(self.xp, next(name for name in names if hasattr(self.xp, name)))(values, axes)
+        return found
+
     def positions(self, index: Positions) -> Float:
         """Return positions on the device."""
         return self.put(np.asarray(index, dtype=np.int64))
@@ -121,6 +127,11 @@ class Device:
         else:
             yield
 
+    @property
+    def writable(self) -> bool:
+        """Whether parts of an array can be written; that is not part of the standard."""
+        return self.library != "jax"
+
     def release(self) -> None:
         """Return memory that the library keeps for later to the device."""
         if self.library == "torch" and str(self.where).startswith("cuda"):
@@ -138,7 +149,7 @@ def library_of(values: Array) -> ModuleType:
         return np
     if _is_tensor(values):
         return sys.modules["torch"]
-    if type(values).__module__.partition(".")[0] == "cupy":
+    if _is_of_cupy(values):
         return sys.modules["cupy"]
     found: ModuleType = values.__array_namespace__()
     return found
@@ -146,7 +157,7 @@ def library_of(values: Array) -> ModuleType:
 
 def device_of(value: object) -> Device | None:
     """Return the device of an array of another library; None for anything else, such as a NumPy array."""
-    if isinstance(value, np.ndarray | np.generic) or not (_is_tensor(value) or hasattr(value, "__array_namespace__")):
+    if isinstance(value, np.ndarray | np.generic) or not _is_array(value):
         return None
     library = library_of(value)  # type: ignore[arg-type]
     return None if library is np else Device(library, getattr(value, "device", None))
@@ -228,6 +239,15 @@ def like(given: object, answer: Array) -> Array:
     if device is None or answer.dtype.kind not in "biuf":
         return answer
     return device.put(answer if device.double or answer.dtype != DOUBLE else answer.astype(SINGLE))
+
+
+def _is_array(value: object) -> bool:
+    return _is_tensor(value) or _is_of_cupy(value) or hasattr(value, "__array_namespace__")
+
+
+def _is_of_cupy(value: object) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(value, cupy.ndarray)
 
 
 def _is_tensor(value: object) -> bool:

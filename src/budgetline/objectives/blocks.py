@@ -62,15 +62,16 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     """
     if blocks.shape[1] > 32:
         return _whiten_large(blocks, vectors)
-    M, v = blocks.copy(), vectors.copy()
-    for j in range(M.shape[1]):
-        pivot = M[:, j, j]
+    # entries of all groups lie one after another, so that every step runs along memory
+    M, v = (part.transpose(1, 2, 0).copy() for part in (blocks, vectors))
+    for j in range(len(M)):
+        pivot = M[j, j]
         inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=pivot > PIVOT_FLOOR)
-        factor = (M[:, j + 1 :, j] * inverse[:, None])[:, :, None]
-        M[:, j + 1 :, j + 1 :] -= factor * M[:, j, None, j + 1 :]
-        v[:, j + 1 :] -= factor * v[:, j, None, :]
-        v[:, j] *= np.sqrt(inverse)[:, None]
-    return v
+        factor = (M[j + 1 :, j] * inverse)[:, None]
+        M[j + 1 :, j + 1 :] -= factor * M[j, None, j + 1 :]
+        v[j + 1 :] -= factor * v[j]
+        v[j] *= np.sqrt(inverse)
+    return v.transpose(2, 0, 1)
 
 
 def nested_squares(v: Float, ends: Positions) -> Float:

@@ -74,7 +74,7 @@ class ForwardRegression(_Whitened):
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block."""
         for c, schur in zip(self.classes, self.schur, strict=True):
-            new = rows[:, c.columns].transpose(1, 2, 0)
+            new = np.ascontiguousarray(rows.T)[c.columns]
             schur -= new @ new.transpose(0, 2, 1)
 
     def faded(self, share: float) -> Positions:

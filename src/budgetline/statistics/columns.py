@@ -9,8 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.data.rows import Rows, mean_of, shift_of
+from budgetline.data.rows import CHUNK_BYTES, Rows, mean_of, shift_of
 from budgetline.device_tables import DeviceTable
+from budgetline.devices import on_host
 from budgetline.inputs import raise_not_finite, raise_too_small
 
 
@@ -54,6 +55,29 @@ class StandardisedColumns:
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
         return A
+
+    def squares(self, groups: Positions) -> Float:
+        """Return A_g'A_g for groups of one size, given their columns (J, s): (J, s, s); a few groups at a time."""
+        (count, size), n = groups.shape, self.root.size
+        blocks = np.empty((count, size, size))
+        table = self.X if isinstance(self.X, DeviceTable) else None
+        batch = max(1, (CHUNK_BYTES if table is None else table.chunk_bytes) // (8 * size * n))
+        for start in range(0, count, batch):
+            part = groups[start : start + batch]
+            if table is not None:
+                blocks[start : start + batch] = self._squares_there(table, part)
+                continue
+            # one contiguous matrix per group, so that BLAS computes the product
+            chunk = np.ascontiguousarray(self.columns(part.ravel()).T).reshape(len(part), size, -1)
+            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
+        return blocks
+
+    def _squares_there(self, table: DeviceTable, groups: Positions) -> Float:
+        device, index = table.device, groups.ravel()
+        block = table.block(slice(0, self.root.size), columns=device.positions(index)) - device.put(self.mean[index])
+        block *= device.put(self.root[:, None])
+        by_group = device.xp.reshape(block / device.put(self.scale[index]), (-1, *groups.shape))
+        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
 
     def with_intercept(self) -> Float:
         """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""

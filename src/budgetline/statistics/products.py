@@ -51,21 +51,24 @@ def _centred(rows: Rows, shift: Array, total: Float) -> tuple[Float, Float, Floa
 
 def _device_products(rows: Rows, table: DeviceTable, shift: Array) -> Float:
     """Return the sums of products of √w·[X − shift, Y − shift, 1]; those with X are multiplied on its device."""
-    device, dtype, D = table.device, shift.dtype, rows.n_columns
-    Y = np.column_stack([rows.target_of(slice(None)) - shift[D:], np.ones(rows.n_rows)])
-    if rows.weight is not None:
-        Y *= np.sqrt(rows.weights)[:, None]
-    centre, right = device.put(shift[:D]), device.put(Y.astype(dtype))
+    device, xp, dtype, D, k = table.device, table.device.xp, shift.dtype, rows.n_columns, shift.size + 1
+    centre, low = device.put(shift[:D]), device.put(shift[D:])
+    Y, weight = device.put(rows.target_of(slice(None))), None if rows.weight is None else device.put(rows.weights)
 
     def of(s: slice) -> Float:
-        block, own = table.block(s, dtype) - centre, right[s, ...]
-        if rows.weight is not None:
-            block *= own[:, -1:]
-        both: Float = device.xp.concat([block.T @ block, block.T @ own], axis=1)
-        return device.cast(both, np.dtype(np.float64))
+        block, right = table.block(s, dtype) - centre, device.cast(Y[s, ...], dtype) - low
+        root = xp.ones_like(right[:, :1]) if weight is None else device.cast(xp.sqrt(weight[s])[:, None], dtype)
+        right = xp.concat([right * root, root], axis=1)
+        if weight is not None:
+            block *= root
+        products = (block.T @ block, block.T @ right, right.T @ right)
+        flat: Float = xp.concat([xp.reshape(part, (-1,)) for part in products], axis=0)
+        return device.cast(flat, np.dtype(np.float64))
 
-    found, total = device.host(table.summed(of)), np.empty((shift.size + 1, shift.size + 1))
-    total[:D], total[D:, :D], total[D:, D:] = found, found[:, D:].T, Y.T @ Y
+    found, total = device.host(table.summed(of)), np.empty((k, k))
+    own, cross, rest = np.split(found, [D * D, D * k])
+    total[:D, :D], total[:D, D:], total[D:, D:] = own.reshape(D, D), cross.reshape(D, -1), rest.reshape(k - D, -1)
+    total[D:, :D] = total[:D, D:].T
     return total
 
 

@@ -42,14 +42,23 @@ def sample_of(X: Table, weight: Float, columns: Positions, most: int) -> RowSamp
     there = np.flatnonzero(weight > 0)
     chosen = X[:, columns] if there.size == len(weight) else X[there][:, columns]
     hashes = device_hashes(chosen) if isinstance(chosen, DeviceTable) else table_hashes(chosen)
-    order = np.argsort(hashes, kind="stable")
-    same = np.concatenate([[False], hashes[order][1:] == hashes[order][:-1]])
-    copy = np.arange(order.size) - np.maximum.accumulate(np.where(same, 0, np.arange(order.size)))
-    key = mixed(hashes[order] + copy.astype(np.uint64))
-    first = np.argsort(key, kind="stable")[:most]
+    key, order = _keys(hashes)
+    first = np.argpartition(key, most)[:most] if key.size > most else np.arange(key.size)
+    first = first[np.argsort(key[first], kind="stable")]
     rows = chosen[order[first]]
     values = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     return RowSample(key[first], np.asarray(values, dtype=np.float64), weight[there][order[first]], most)
+
+
+def _keys(hashes: Hashes) -> tuple[Hashes, Positions]:
+    """Return keys of rows, and which rows they are of; copies of a row have keys of their own."""
+    ascending = np.sort(hashes)
+    if np.all(ascending[1:] > ascending[:-1]):  # usual, and much faster than sorting the rows
+        return mixed(hashes), np.arange(hashes.size)
+    order = np.argsort(hashes, kind="stable")
+    same = np.concatenate([[False], hashes[order][1:] == hashes[order][:-1]])
+    copy = np.arange(order.size) - np.maximum.accumulate(np.where(same, 0, np.arange(order.size)))
+    return mixed(hashes[order] + copy.astype(np.uint64)), order
 
 
 @dataclass(frozen=True)
