@@ -91,11 +91,6 @@ class DeviceTable:
         right = self.device.put(np.ascontiguousarray(W, dtype=np.float64))
         return on_host(self.joined(lambda s: self.block(s) @ right))
 
-    def transposed_product(self, V: Float) -> Float:
-        """Return X'V for V (n, m), computed on the device, on the host."""
-        right = self.device.put(np.ascontiguousarray(V, dtype=np.float64))
-        return on_host(self.summed(lambda s: self.block(s).T @ right[s, ...], at_once=True))
-
     def sum(self, dtype: DType) -> float:
         """Return the sum of all numbers, in numbers of this type."""
         total = self.summed(lambda s: self.device.xp.sum(self.block(s, np.dtype(dtype)), axis=0))

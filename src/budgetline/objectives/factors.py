@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dtrtrs
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.device_tables import DeviceTable
 from budgetline.devices import Device, on_host
-from budgetline.objectives.blocks import independent
+from budgetline.objectives.blocks import factor_of_independent
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.statistics.columns import StandardisedColumns
 
@@ -108,12 +108,11 @@ class BlockCholesky(_Chosen):
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         here, k = slice(columns[0], columns[-1] + 1), self._rank
         col = self._gram.C[here] - self._P[:k, here].T @ self._P[:k]
-        kept = independent(col[:, here])
-        L = np.asarray(np.linalg.cholesky(col[kept][:, here][:, kept]), dtype=np.float64)
+        L, kept = factor_of_independent(col[:, here])
         rows, z = _forward(L, col[kept]), _forward(L, r[here][kept])
         p = np.diag(L).min(initial=1.0)
         self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
-        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         self._rank += len(rows)
         self._P[k : self._rank] = rows
         self._note(columns, kept, z)
@@ -152,6 +151,7 @@ class GramSchmidt(_Chosen):
     def __init__(self, A: StandardisedColumns, order: Ints, targets: Float, alpha: float, noise: Float) -> None:
         super().__init__(np.ascontiguousarray(A.project(targets).T[order]), (targets**2).sum(axis=0))
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
+        self._in_order = np.array_equal(order, np.arange(A.scale.size))
         self._target = targets.copy()
         self._lower_target = np.zeros((0, targets.shape[1]))
         self._T, self._k, self._pivots, self._left = 0, 0, np.empty(0), np.ones(order.size)
@@ -195,8 +195,9 @@ class GramSchmidt(_Chosen):
         self._lower[: self._T, k : self._k] = self._there(q_lower)
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
         self._note(columns, kept, z)
-        rows = self.A.project(q_upper)[:, self.order]
-        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        rows = self.A.project(q_upper)
+        rows = rows if self._in_order else rows[:, self.order]
+        self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         return rows, z
 
     def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
@@ -227,14 +228,15 @@ class GramSchmidt(_Chosen):
         """
         size, T, k = columns.size, self._T, self._k
         Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
-        upper, above = self._there(self.A.columns(self.order[columns])), self._there(np.zeros((k, size)))
-        lower = self._there(np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)]))
+        index, above = self.order[columns], np.zeros((k, size))
+        upper = self.A.columns(index) if self._device is None else self.A.columns_there(self.A.X, index)
+        head = self._there(np.zeros((T, size)))
         for _ in range(2 if k else 0):
-            h = Q.T @ upper + Q_lower.T @ lower[:T, :]
+            h = Q.T @ upper + Q_lower.T @ head
             upper -= Q @ h
-            lower[:T, :] -= Q_lower @ h
-            above += h
-        return on_host(upper), on_host(lower), on_host(above)
+            head -= Q_lower @ h
+            above += on_host(h)
+        return on_host(upper), np.vstack([on_host(head), np.sqrt(self.alpha) * np.eye(size)]), above
 
     def _there(self, values: Float) -> Float:
         return values if self._device is None else self._device.put(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -72,11 +73,24 @@ class StandardisedColumns:
             blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
         return blocks
 
+    def columns_there(self, table: DeviceTable, index: Positions) -> Float:
+        """Return the columns ``index`` of A on the device of X, the table."""
+        device, (mean, inverse, root) = table.device, self._there
+        place = device.positions(index)
+        block = table.block(slice(0, self.root.size), columns=place) - device.take(mean, place, 0)
+        block *= device.take(inverse, place, 0)
+        block *= root
+        return block
+
+    @cached_property
+    def _there(self) -> tuple[Float, Float, Float]:
+        """Mean, 1/scale and root (n, 1) on the device of X."""
+        device = self.X.device
+        return device.put(self.mean), device.put(1 / self.scale), device.put(self.root[:, None])
+
     def _squares_there(self, table: DeviceTable, groups: Positions) -> Float:
-        device, index = table.device, groups.ravel()
-        block = table.block(slice(0, self.root.size), columns=device.positions(index)) - device.put(self.mean[index])
-        block *= device.put(self.root[:, None])
-        by_group = device.xp.reshape(block / device.put(self.scale[index]), (-1, *groups.shape))
+        device = table.device
+        by_group = device.xp.reshape(self.columns_there(table, groups.ravel()), (-1, *groups.shape))
         return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
 
     def with_intercept(self) -> Float:
@@ -95,12 +109,19 @@ class StandardisedColumns:
 
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m)."""
-        v = q * self.root[:, None]
         if isinstance(self.X, DeviceTable):
-            products = self.X.transposed_product(v).T
-        else:
-            products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
+            return self._project_there(self.X, q)
+        v = q * self.root[:, None]
+        products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
         return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
+
+    def _project_there(self, table: DeviceTable, q: Float) -> Float:
+        device, (mean, inverse, root) = table.device, self._there
+        v = device.put(np.ascontiguousarray(q)) * root
+        products = table.summed(lambda s: v[s, ...].T @ table.block(s), at_once=True)
+        products -= device.xp.sum(v, axis=0)[:, None] * mean
+        products *= inverse
+        return on_host(products)
 
 
 def standardised_columns(
