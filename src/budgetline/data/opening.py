@@ -92,9 +92,13 @@ def open_source(
     ('1', '0', '2')
     """
     asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None, delimiter, na)
+    return replace(_opened(data, asked), device=_checked(device))
+
+
+def _checked(device: str | None) -> str | None:
     if device is not None and not isinstance(device, str):
         raise TypeError(f"device must be the name of a device, such as 'cuda', got {shown(device)}")
-    return replace(_opened(data, asked), device=device)
+    return device
 
 
 def _opened(data: object, asked: Asked) -> Source:
