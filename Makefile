@@ -11,7 +11,7 @@ KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
 NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation model objectives optimality sequencing shared_costs statistics theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
 
-.PHONY: demo test test-all test-kernels test-minimum test-spark browser lint types docs bench peers fuzz clean
+.PHONY: demo test test-all test-kernels test-minimum test-spark test-gpu browser lint types docs bench peers fuzz clean
 
 # Under LC_ALL=C, Python below 3.13 cannot read the name of a folder that is not ASCII, and an editable install is such a name.
 ifeq ($(LC_ALL),C)
@@ -51,6 +51,12 @@ test-minimum: $(MINIMUM)/.ready
 test-spark: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyspark>=3.5'
 	$(BIN)/python -m pytest tests/test_spark.py -rs
+
+# Arrays of PyTorch and CuPy on a GPU. Both must be installed; DEVICE_PYTHON may be another environment that has them.
+DEVICE_PYTHON ?= $(BIN)/python
+test-gpu:
+	$(DEVICE_PYTHON) tools/find_gpu.py
+	SCIPY_ARRAY_API=1 PYTHONPATH=src $(DEVICE_PYTHON) -m pytest tests/devices -rs
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -18,6 +18,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     "arrays",
     "messages",
+    "devices",
+    "device_tables",
     "threads",
     "files",
     "codec",
@@ -48,7 +50,7 @@ MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "__main__": {"cli"},
 }
 OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
-OPTIONAL += ("skops", "lightgbm", "catboost", "interpret")
+OPTIONAL += ("skops", "lightgbm", "catboost", "interpret", "torch", "cupy")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
     "budgetline.runtime.extractors",  # users' functions, whose failures are results

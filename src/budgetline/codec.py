@@ -200,7 +200,8 @@ def _dtype(hint: Hint) -> DType:
     """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
     kind = _kind(hint)[0][0]
     array = get_args(kind)[0] if get_origin(kind) is tuple else kind
-    found: DType = np.dtype(get_args(get_args(array)[1])[0]).newbyteorder("<")
+    parts = get_args(array)  # the type alone, or, before NumPy 2.5, a shape and the dtype
+    found: DType = np.dtype(parts[0] if len(parts) == 1 else get_args(parts[1])[0]).newbyteorder("<")
     return found
 
 

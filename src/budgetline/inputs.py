@@ -22,6 +22,8 @@ from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.budgets import check_number, floats_of
+from budgetline.device_tables import DeviceTable, on_device
+from budgetline.devices import given_on_host
 from budgetline.messages import cut, shown, some
 
 Frame = nw.DataFrame[Any]
@@ -116,21 +118,23 @@ def _class_named(name: str) -> type[BaseEstimator]:
 def check_table(X: object, known: KnownColumns | None = None, estimator: object = None) -> Table | Frame:
     """Check that X is a table, with the known columns if there are any.
 
-    Returns a narwhals DataFrame, a 2-d array or a CSR/CSC matrix. Errors name the estimator, if it is given.
+    Returns a narwhals DataFrame, 2-d array, CSR/CSC matrix or ``DeviceTable``. Errors name the estimator, if given.
     """
     if isinstance(X, NamedArray):
         if known is not None:
             known.check(X.names, X.shape[1])
         return _array(X.values, estimator)
     frame = _frame(X)
-    table = _array(X, estimator) if frame is None else X
+    table = _array(on_device(X), estimator) if frame is None else X
     against = BaseEstimator() if known is None else known.stand_in()
     validate_data(against, table, reset=known is None, skip_check_array=True)
     return table if frame is None else _not_empty(frame)
 
 
 def _array(X: object, estimator: object) -> Table:
-    """Return a 2-d array or CSR/CSC matrix of numbers, which need not be finite."""
+    """Return a 2-d array or CSR/CSC matrix of numbers, which need not be finite; a table on a device as it is."""
+    if isinstance(X, DeviceTable):
+        return X
     _refuse_masked(X, "X")
     try:
         return check_array(
@@ -178,6 +182,7 @@ def _refuse_masked(values: object, name: str) -> None:
 def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
     _need(y)
+    y = given_on_host(y)
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
@@ -195,7 +200,7 @@ def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
 
     An empty text is a label like any other. Rows count from ``first``.
     """
-    listed = isinstance(y, list | tuple)
+    y, listed = given_on_host(y), isinstance(y, list | tuple)
     if listed:
         _refuse_masked(y, name)
     array = np.array(y, dtype=object) if listed else np.asarray(y)  # NumPy makes NaN in a list beside text a text
@@ -253,6 +258,7 @@ def check_known(y: object, n_samples: int, classes: Array) -> Positions:
 def _labels(y: object, n_samples: int) -> Array:
     """Return labels as an array of shape (n,), none of them missing."""
     _need(y)
+    y = given_on_host(y)
     raise_missing(y)
     labels = column_or_1d(y, warn=True)
     check_consistent_length(labels, np.empty(n_samples))
@@ -270,6 +276,7 @@ def check_weight(sample_weight: object, n_samples: int) -> Float | None:
         return None
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, floats_of(sample_weight))
+    sample_weight = given_on_host(sample_weight)
     _refuse_masked(sample_weight, "sample_weight")
     weight: Float = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weight.ndim != 1:
@@ -306,7 +313,7 @@ def prediction_table(known: KnownColumns, X: object, columns: Positions, *, gaps
 def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
     """Raise the error for a column of X that is not finite, or too large to square; return if there is none."""
     for d, label in enumerate(labels):
-        column = X[:, [d]].toarray().ravel() if sparse.issparse(X) else np.asarray(X[:, d], dtype=np.float64)
+        column = X[:, [d]].toarray() if sparse.issparse(X) else np.asarray(X[:, [d]], dtype=np.float64)
         for what, found in (("NaN", np.isnan(column)), ("infinity", np.isinf(column))):
             if found.any():
                 raise RowError(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))

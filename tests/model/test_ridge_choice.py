@@ -21,6 +21,7 @@ from budgetline.objectives.families import Logistic, Poisson, Softmax, SquaredEr
 from budgetline.objectives.newton import Fit
 from budgetline.objectives.ridge import GRID, STRIDE, left_out_alpha, rotated, walk
 from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.passes import Passes
 from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
@@ -74,7 +75,7 @@ def engine_of(family, X, y, weight, source):
     order, classes = np.array([3, 0, 1, 4, 2]), np.unique(y) if isinstance(family, Logistic | Softmax) else None
     Y = np.eye(3)[y] if isinstance(family, Softmax) else y[:, None].astype(float)
     if not source:
-        return RowsEngine.of(Rows(X, Y, weight), order, family)
+        return engine_of_rows(Rows(X, Y, weight), order, family)
     passes = Passes(open_source((X, y, weight), chunk_rows=25))
     moments = Moments.of(X, Y, weight)
     return SourceEngine(lambda statistic: passes.total(statistic, None), moments, order, family, classes)

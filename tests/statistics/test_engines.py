@@ -14,8 +14,8 @@ from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Logistic, Poisson, Softmax
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
+from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.passes import ChunkMoments, Passes
-from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
 
 ORDER = np.array([3, 0, 5, 1, 2, 4])
@@ -39,7 +39,7 @@ def make(kind, X, Y, weight, family):
     loss = FAMILIES[family]
     if kind in ("dense", "sparse"):
         table = sparse.csr_array(X) if kind == "sparse" else X
-        return RowsEngine.of(Rows(table, Y, weight), ORDER, loss)
+        return engine_of_rows(Rows(table, Y, weight), ORDER, loss)
     if kind == "plain":
         return PlainEngine(X, Y, weight, ORDER, loss)
     labels = family == "softmax"
@@ -157,7 +157,7 @@ def test_a_complete_point_answers_as_the_point_does(family, together, monkeypatc
 def test_large_hessians_of_several_scores_are_summed_score_by_score(classes, monkeypatch):
     rng = np.random.default_rng(2)
     X, Y = rng.normal(size=(400, 6)), np.eye(classes)[rng.integers(0, classes, 400)]
-    engine = RowsEngine.of(Rows(X, Y), np.arange(6), Softmax(classes))
+    engine = engine_of_rows(Rows(X, Y), np.arange(6), Softmax(classes))
     columns = np.arange(7)
     point = engine.at(columns, rng.normal(size=(7, classes - 1)) / 3)
     wanted = point.hessian(columns)

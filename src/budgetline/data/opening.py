@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from glob import glob
 from os import PathLike
 from pathlib import Path
@@ -46,6 +47,7 @@ def open_source(
     zero_based: bool = False,
     delimiter: str | None = None,
     na: str | Iterable[str] | None = None,
+    device: str | None = None,
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
@@ -76,6 +78,9 @@ def open_source(
         For CSV files: what stands between values (default: found from the first lines, as is a decimal comma), and the
         texts of missing values besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these
         may be labels of a target). Row names, a first column without a name, are left out, with a warning.
+    device : str, optional
+        Multiply the rows on a device of PyTorch or CuPy, such as "cuda": chunks are copied there while the next are
+        read. With dask, every worker uses its own device of this name.
 
     Examples
     --------
@@ -87,10 +92,23 @@ def open_source(
     ('1', '0', '2')
     """
     asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None, delimiter, na)
+    return replace(_opened(data, asked), device=_checked(device))
+
+
+def _checked(device: str | None) -> str | None:
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"device must be the name of a device, such as 'cuda', got {shown(device)}")
+    return device
+
+
+def _opened(data: object, asked: Asked) -> Source:
     if isinstance(data, tuple):
         return _open_tuple(data, asked)
-    listed = isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data)
-    return _open_files(data, asked) if listed or isinstance(data, str | PathLike) else _open_object(data, asked)
+    if isinstance(data, str | PathLike):
+        return _open_files(data, asked)
+    if isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data):
+        return _open_files(data, asked)
+    return _open_object(data, asked)
 
 
 def _open_files(data: Paths, asked: Asked) -> Source:

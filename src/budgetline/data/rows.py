@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
+from budgetline.device_tables import DeviceTable
 from budgetline.encoding.design import DesignTable
 
 CHUNK_BYTES = 1 << 23
@@ -25,8 +26,8 @@ DOUBLE = np.dtype(np.float64)
 class Rows:
     """Some rows (n,) and columns (D,) of a table X (N, D'), with targets Y (N, P) and weights (N,), read in chunks.
 
-    X is an array, a sparse matrix, or a ``DesignTable``, all of whose columns are read. None: all rows, all columns,
-    equal weights.
+    X is an array, a sparse matrix, a ``DesignTable``, all of whose columns are read, or a ``DeviceTable``, whose blocks
+    come to the host. None: all rows, all columns, equal weights.
     """
 
     X: Table
@@ -93,8 +94,16 @@ class Rows:
         block = self.X[index if self.rows is None else self.rows[index]]
         if self.columns is not None:
             block = block[:, self.columns]
-        dense: Array = block.toarray() if sparse.issparse(block) else block
+        dense: Array = block.toarray() if sparse.issparse(block) else np.asarray(block)
         return dense
+
+    @property
+    def on_device(self) -> DeviceTable | None:
+        """The rows and columns read, if X is on a device."""
+        if not isinstance(self.X, DeviceTable):
+            return None
+        table = self.X if self.rows is None else self.X[self.rows]
+        return table if self.columns is None else table[:, self.columns]
 
     def take(self, rows: Positions) -> Rows:
         """Return some of the rows as a table of their own."""
@@ -107,7 +116,7 @@ class Rows:
             column: Table = self.Y[:, [d - self.n_columns]]
         else:
             column = self.X[:, [d if self.columns is None else self.columns[d]]]
-        dense = (column.toarray() if sparse.issparse(column) else column).ravel()
+        dense = np.asarray(column.toarray() if sparse.issparse(column) else column).ravel()
         if self.rows is not None:
             dense = dense[self.rows]
         return np.asarray(dense if self.weight is None else dense[self.weights > 0])

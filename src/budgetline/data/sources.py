@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.device_tables import DeviceTable, moved, on_device
+from budgetline.devices import given_on_host, named_device
 from budgetline.encoding.raw import raw_part
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_table, check_weight, column_names, numbers_of, raise_missing
@@ -37,7 +39,7 @@ class Chunk:
     """Some rows: the columns asked for (m, D'), targets (m,) or (m, P) as in the data, weights (m,), queries (m,).
 
     ``where`` says in errors where the rows come from, such as a file and its row group. ``row_name`` says more of a row
-    of the chunk, such as its line in a file.
+    of the chunk, such as its line in a file. ``device`` is where the rows are to be multiplied, None: where they are.
     """
 
     X: Table
@@ -46,6 +48,7 @@ class Chunk:
     qid: Array | None
     where: str
     row_name: Callable[[int], str] | None = None
+    device: str | None = None
 
     @classmethod
     def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
@@ -81,11 +84,16 @@ class Chunk:
         """Number of rows, m."""
         return int(self.X.shape[0])
 
+    @property
+    def table(self) -> Table:
+        """The columns where they are to be multiplied."""
+        return self.X if self.device is None else moved(self.X, named_device(self.device))
+
     def take(self, rows: Positions) -> Chunk:
         """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
-        return Chunk(X, self.y[rows], weight, qid, self.where)
+        return Chunk(X, self.y[rows], weight, qid, self.where, device=self.device)
 
 
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:
@@ -157,6 +165,8 @@ class Source:
         Whether it can be read only once.
     encoding : TableEncoding, or None
         If there is one, the partitions hold raw columns, and the features are design columns.
+    device : str, or None
+        Name of the device on which chunks are multiplied.
 
     Examples
     --------
@@ -172,6 +182,7 @@ class Source:
     target_shape: tuple[int, ...]
     once: bool = field(default=False, repr=False)
     encoding: TableEncoding | None = field(default=None, repr=False)
+    device: str | None = field(default=None, repr=False)
 
     def raw(self) -> Source:
         """Return the source of raw columns of any kind."""
@@ -272,12 +283,13 @@ class ArrayPartition(Partition):
         part = self.alone()
         X = part.X if columns is None else part.X[:, columns]
         where = f"rows {part.first} to {part.first + part.stop - 1}"
-        yield Chunk.of(X if sparse.issparse(X) else np.asarray(X), part.y, part.weight, None, where, part.first)
+        X = X if sparse.issparse(X) or isinstance(X, DeviceTable) else np.asarray(X)
+        yield Chunk.of(X, part.y, part.weight, None, where, part.first)
 
 
 def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Source:
     """Return a source of an array, memmap or sparse matrix X of shape (n, D), and vectors of length n."""
-    X = X.tocsr() if sparse.issparse(X) else X
+    X = X.tocsr() if sparse.issparse(X) else on_device(X)
     if getattr(X, "ndim", None) != 2:
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     if np.ma.is_masked(X):
@@ -285,6 +297,7 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
     if y is None:
         raise ValueError(NO_TARGET)
     n, D = X.shape
+    y, weight = given_on_host(y), given_on_host(weight)
     if isinstance(y, list | tuple):
         raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
@@ -363,7 +376,7 @@ def split_given(given: object, where: str) -> tuple[Any, Any, Any]:
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
         raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}{size}")
-    return given[0], given[1], given[2] if len(given) == 3 else None
+    return given[0], given_on_host(given[1]), given_on_host(given[2]) if len(given) == 3 else None
 
 
 def _columns(names: tuple[str, ...] | None, count: int) -> str:

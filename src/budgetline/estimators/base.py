@@ -20,6 +20,7 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.devices import like, on_host
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
 from budgetline.encoding.fitting import encoding_from, summary_of
@@ -156,17 +157,19 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
-        return self.model_.respond(self.model_.scores(X, budget=budget, stage=stage, available=available), method)
+        scores = self.model_.scores(X, budget=budget, stage=stage, available=available)
+        return like(X, self.model_.respond(scores, method))
 
     def _predicted(self, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of ``predict``, without keywords that are not given: subclasses may not have them."""
         choice = {"budget": budget, "stage": stage, "available": available}
-        return np.asarray(self.predict(X, **{name: value for name, value in choice.items() if value is not None}))
+        found = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
+        return np.asarray(on_host(found))
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
         """Yield the result of a method after each group."""
         check_is_fitted(self)
-        yield from (self.model_.respond(scores, method) for scores in self.model_.staged_scores(X))
+        yield from (like(X, self.model_.respond(scores, method)) for scores in self.model_.staged_scores(X))
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Add pairs of columns, choose the ridge constant, fit, warn if digits cannot be trusted, keep the model."""
@@ -384,4 +387,5 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags

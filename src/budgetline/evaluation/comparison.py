@@ -22,6 +22,7 @@ from sklearn.utils.validation import _num_samples, column_or_1d, has_fit_paramet
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
 from budgetline.data.rows import Rows
+from budgetline.devices import given_on_host
 from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
@@ -80,7 +81,7 @@ def cross_val_budget_curve(
     >>> len(curve.folds), curve.at(30) > 0.3
     (5, True)
     """
-    samples = Samples(indexable(X)[0], y, sample_weight, qid)
+    samples = Samples.given(X, y, sample_weight, qid)
     splits = samples.splits(cv, is_classifier(estimator))
     curves = []
     for train, test in counted(splits, progress, "folds"):
@@ -97,6 +98,12 @@ class Samples:
     y: object
     weight: object = None
     qid: object = None
+
+    @classmethod
+    def given(cls, X: object, y: object, weight: object = None, qid: object = None) -> Samples:
+        """Return rows that can be indexed; arrays of other libraries come to the host."""
+        X, y, weight, qid = map(given_on_host, (X, y, weight, qid))
+        return cls(indexable(X)[0], y, weight, qid)
 
     def splits(self, cv: object, stratified: bool) -> list[Split]:
         """Return training and test rows of every fold; those that we make ourselves keep queries together."""
@@ -238,7 +245,7 @@ def compare(
     """
     check_interpolation(interpolation)
     check_number("fraction", 1 if fraction == "plateau" else fraction, ge=0, le=1)
-    reference, samples = _check_names(estimators, reference, oracles), Samples(indexable(X)[0], y, sample_weight, qid)
+    reference, samples = _check_names(estimators, reference, oracles), Samples.given(X, y, sample_weight, qid)
     how = (fraction, reference, oracles, interpolation)
     return compared(estimators, samples, metric, cv, progress, how)
 

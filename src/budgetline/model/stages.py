@@ -70,6 +70,8 @@ class StagedModel:
 
     def embedded(self, columns: Positions, n_features: int) -> StagedModel:
         """Return the same model over a wider table, in which its columns are at the positions ``columns``."""
+        if np.array_equal(columns, np.arange(n_features)):
+            return self
         coef = np.zeros((*self.coef_path.shape[:-1], n_features))
         coef[..., columns] = self.coef_path
         mean, scale = np.zeros(n_features), np.full(n_features, np.inf)

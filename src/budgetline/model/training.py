@@ -30,10 +30,10 @@ from budgetline.model.ridge_choice import with_alpha_of_engine, with_alpha_of_mo
 from budgetline.model.stages import StagedModel
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.columns import standardised_columns
+from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over, targets_of
-from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.source_engine import SourceEngine
 from budgetline.statistics.sums import RowSums, Statistic
 
@@ -144,7 +144,7 @@ class RowsTraining:
             stages, moments, settled = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
             return Fitted(stages, self.rows, settled.alpha, moments, penalties=settled.penalties)
-        engine = RowsEngine.of(self.rows, recipe.by_group, self.family, self.layout.names_read, recipe.weights)
+        engine = engine_of_rows(self.rows, recipe.by_group, self.family, self.layout.names_read, recipe.weights)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
         stages = fit_generalised(engine, recipe, self.family, self.tol)
         return Fitted(stages, self.rows, recipe.alpha, penalties=recipe.penalties)

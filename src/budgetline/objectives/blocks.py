@@ -62,15 +62,16 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     """
     if blocks.shape[1] > 32:
         return _whiten_large(blocks, vectors)
-    M, v = blocks.copy(), vectors.copy()
-    for j in range(M.shape[1]):
-        pivot = M[:, j, j]
-        inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=pivot > PIVOT_FLOOR)
-        factor = (M[:, j + 1 :, j] * inverse[:, None])[:, :, None]
-        M[:, j + 1 :, j + 1 :] -= factor * M[:, j, None, j + 1 :]
-        v[:, j + 1 :] -= factor * v[:, j, None, :]
-        v[:, j] *= np.sqrt(inverse)[:, None]
-    return v
+    # entries of all groups lie one after another, so that every step runs along memory
+    count, size, q = vectors.shape
+    both, inverse = np.empty((size, size + q, count)), np.zeros((size, count))
+    both[:, :size], both[:, size:] = blocks.transpose(1, 2, 0), vectors.transpose(1, 2, 0)
+    for j in range(size):
+        np.divide(1.0, both[j, j], out=inverse[j], where=both[j, j] > PIVOT_FLOOR)
+        factor = (both[j + 1 :, j] * inverse[j])[:, None]
+        both[j + 1 :, j + 1 :] -= factor * both[j, None, j + 1 :]
+    v: Float = both[:, size:] * np.sqrt(inverse)[:, None]
+    return v.transpose(2, 0, 1)
 
 
 def nested_squares(v: Float, ends: Positions) -> Float:
@@ -105,18 +106,20 @@ def _whiten_large(blocks: Float, vectors: Float) -> Float:
     """LAPACK, one large block at a time; singular ones are reduced to their independent columns first."""
     v = np.zeros_like(vectors)
     for g, block in enumerate(blocks):
-        kept = independent(block)
-        L = np.linalg.cholesky(block[np.ix_(kept, kept)])
+        L, kept = factor_of_independent(block)
         v[g, kept] = solve_triangular(L, vectors[g, kept], lower=True, check_finite=False)
     return v
 
 
-def independent(block: Float) -> Mask:
-    """Mark the columns of a positive semidefinite block (s, s) that are not combinations of earlier ones."""
+def factor_of_independent(block: Float) -> tuple[Float, Mask]:
+    """Mark the columns of a positive semidefinite block (s, s) that are not combinations of earlier ones.
+
+    Returns their Cholesky factor, lower triangular, and the mask.
+    """
     try:
-        L = np.linalg.cholesky(block)
+        L = np.asarray(np.linalg.cholesky(block))
         if np.all(np.diag(L) ** 2 > PIVOT_FLOOR):
-            return np.ones(len(block), dtype=bool)
+            return L, np.ones(len(block), dtype=bool)
     except np.linalg.LinAlgError:
         pass
     M = block.copy()
@@ -125,4 +128,4 @@ def independent(block: Float) -> Mask:
         kept[j] = M[j, j] > PIVOT_FLOOR
         if kept[j]:
             M[j + 1 :, j + 1 :] -= np.outer(M[j + 1 :, j] / M[j, j], M[j, j + 1 :])
-    return kept
+    return np.asarray(np.linalg.cholesky(block[np.ix_(kept, kept)])), kept

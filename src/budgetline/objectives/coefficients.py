@@ -88,10 +88,11 @@ def condition_number(U: Float) -> float:
     if np.any(np.diag(U) == 0):
         return float(np.inf)
     high = low = np.random.default_rng(0).standard_normal(len(U))
+    U = np.asfortranarray(U)  # LAPACK would copy it in every step
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(12):
             high = U.T @ (U @ (high / np.linalg.norm(high)))
-            low = solve_normal(U, low / np.linalg.norm(low))
+            low = lapack.dtrtrs(U, lapack.dtrtrs(U, low / np.linalg.norm(low), trans=1)[0])[0]
     product = float(np.linalg.norm(high) * np.linalg.norm(low))
     return product if np.isfinite(product) else float(np.inf)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
+from scipy.linalg.lapack import dtrtrs
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.data.rows import CHUNK_BYTES
-from budgetline.objectives.blocks import independent
+from budgetline.device_tables import DeviceTable
+from budgetline.devices import Device, on_host
+from budgetline.objectives.blocks import factor_of_independent
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.statistics.columns import StandardisedColumns
 
@@ -106,13 +108,11 @@ class BlockCholesky(_Chosen):
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         here, k = slice(columns[0], columns[-1] + 1), self._rank
         col = self._gram.C[here] - self._P[:k, here].T @ self._P[:k]
-        kept = independent(col[:, here])
-        L = np.linalg.cholesky(col[kept][:, here][:, kept])
-        rows = solve_triangular(L, col[kept], lower=True, check_finite=False)
-        z = solve_triangular(L, r[here][kept], lower=True, check_finite=False)
+        L, kept = factor_of_independent(col[:, here])
+        rows, z = _forward(L, col[kept]), _forward(L, r[here][kept])
         p = np.diag(L).min(initial=1.0)
         self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
-        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         self._rank += len(rows)
         self._P[k : self._rank] = rows
         self._note(columns, kept, z)
@@ -151,24 +151,21 @@ class GramSchmidt(_Chosen):
     def __init__(self, A: StandardisedColumns, order: Ints, targets: Float, alpha: float, noise: Float) -> None:
         super().__init__(np.ascontiguousarray(A.project(targets).T[order]), (targets**2).sum(axis=0))
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
+        self._in_order = np.array_equal(order, np.arange(A.scale.size))
         self._target = targets.copy()
         self._lower_target = np.zeros((0, targets.shape[1]))
         self._T, self._k, self._pivots, self._left = 0, 0, np.empty(0), np.ones(order.size)
-        self._Q = np.zeros((targets.shape[0], 0), order="F")
-        self._lower = np.zeros((0, 0), order="F")
+        # what every step multiplies stays where X is
+        on_device = isinstance(A.X, DeviceTable) and A.X.device.writable
+        self._device: Device | None = A.X.device if on_device else None
+        self._Q = self._there(np.zeros((targets.shape[0], 0), order="F"))
+        self._lower = self._there(np.zeros((0, 0), order="F"))
         self._U = np.zeros((0, 0), order="F")
 
     def blocks(self, columns: Ints) -> Float:
         """Return C_g for groups of one size, given their columns (J_s, s): (J_s, s, s); a few groups at a time."""
-        count, size = columns.shape
-        blocks = np.empty((count, size, size))
-        batch = max(1, CHUNK_BYTES // (8 * size * self.A.root.size))
-        for start in range(0, count, batch):
-            part = columns[start : start + batch]
-            # one contiguous matrix per group, so that BLAS computes the product
-            chunk = np.ascontiguousarray(self.A.columns(self.order[part.ravel()]).T).reshape(len(part), size, -1)
-            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
-        blocks[:, np.arange(size), np.arange(size)] += self.alpha
+        blocks, diagonal = self.A.squares(self.order[columns]), np.arange(columns.shape[1])
+        blocks[:, diagonal, diagonal] += self.alpha
         return blocks
 
     def rounding(self) -> Float:
@@ -191,15 +188,16 @@ class GramSchmidt(_Chosen):
         self._lower_target -= q_lower @ z
         # 4. grow Q and U; the new rows of P are q'A
         self._T, self._k = T + size, k + q.shape[1]
-        self._Q = _grown(self._Q, len(upper), self._k)
-        self._lower = _grown(self._lower, self._T, self._k)
+        self._Q = self._grown(self._Q, len(upper), self._k)
+        self._lower = self._grown(self._lower, self._T, self._k)
         self._U = _grown(self._U, self._k, self._T)
-        self._Q[:, k : self._k] = q_upper
-        self._lower[: self._T, k : self._k] = q_lower
+        self._Q[:, k : self._k] = self._there(q_upper)
+        self._lower[: self._T, k : self._k] = self._there(q_lower)
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
         self._note(columns, kept, z)
-        rows = self.A.project(q_upper)[:, self.order]
-        self._left = np.maximum(self._left - (rows**2).sum(axis=0), 0.0)
+        rows = self.A.project(q_upper)
+        rows = rows if self._in_order else rows[:, self.order]
+        self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         return rows, z
 
     def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
@@ -230,21 +228,35 @@ class GramSchmidt(_Chosen):
         """
         size, T, k = columns.size, self._T, self._k
         Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
-        upper = self.A.columns(self.order[columns])
-        lower = np.vstack([np.zeros((T, size)), np.sqrt(self.alpha) * np.eye(size)])
-        above = np.zeros((k, size))
-        for _ in range(2):
-            h = Q.T @ upper + Q_lower.T @ lower[:T]
+        index, above = self.order[columns], np.zeros((k, size))
+        upper = self.A.columns(index) if self._device is None else self.A.columns_there(self.A.X, index)
+        head = self._there(np.zeros((T, size)))
+        for _ in range(2 if k else 0):
+            h = Q.T @ upper + Q_lower.T @ head
             upper -= Q @ h
-            lower[:T] -= Q_lower @ h
-            above += h
-        return upper, lower, above
+            head -= Q_lower @ h
+            above += on_host(h)
+        return on_host(upper), np.vstack([on_host(head), np.sqrt(self.alpha) * np.eye(size)]), above
+
+    def _there(self, values: Float) -> Float:
+        return values if self._device is None else self._device.put(values)
+
+    def _grown(self, array: Float, rows: int, columns: int) -> Float:
+        """Return the array padded with zeros, where it is."""
+        if rows <= array.shape[0] and columns <= array.shape[1]:
+            return array
+        return self._there(_grown(on_host(array), rows, columns))
 
     def _triangle(self, columns: Ints) -> Float:
         return self._U[: self._k, : self._T].copy()
 
 
 Factorisation = BlockCholesky | GramSchmidt
+
+
+def _forward(L: Float, B: Float) -> Float:
+    """Return L⁻¹B for lower triangular L, without the checks of SciPy's function, which take longer than this."""
+    return np.asarray(dtrtrs(L.T, B, lower=0, trans=1)[0]) if L.size else B
 
 
 def _grown(array: Float, rows: int, columns: int) -> Float:

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from budgetline.arrays import Float
+from budgetline.devices import beside, largest, library_of
 from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.engines import Loss
 
@@ -53,6 +54,8 @@ class Family(Loss, Protocol):
 
 class _Plain:
     """A family whose internal scores are the user's, for any targets."""
+
+    portable = True
 
     value: Callable[[Float], Float]
     mean: Callable[[Float], Float]
@@ -99,7 +102,8 @@ class SquaredError(_Plain):
 
     def value(self, eta: Float) -> Float:
         """Return ½‖η‖²."""
-        return np.asarray((eta**2).sum(axis=1) / 2)
+        found: Float = library_of(eta).sum(eta**2, axis=1) / 2
+        return found
 
     def mean(self, eta: Float) -> Float:
         """Return η."""
@@ -107,7 +111,7 @@ class SquaredError(_Plain):
 
     def curvature(self, eta: Float) -> Curvature:
         """Return I."""
-        return Curvature(np.ones_like(eta))
+        return Curvature(library_of(eta).ones_like(eta))
 
     def saturated(self, Y: Float) -> Float:
         """Return −½‖y‖²."""
@@ -137,14 +141,16 @@ class Logistic(_Plain):
 
     def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
         """Return φ and ∇φ from one exponential."""
-        small = np.abs(eta)
-        np.exp(np.negative(small, out=small), out=small)
-        value = np.log1p(small[:, 0]) + np.maximum(eta[:, 0], 0.0)
-        return value, np.where(eta >= 0, 1.0, small) / (1.0 + small)
+        xp = library_of(eta)
+        size = xp.abs(eta)
+        small = xp.exp(-size)
+        value = xp.log1p(small[:, 0]) + (eta[:, 0] + size[:, 0]) / 2
+        return value, xp.where(eta >= 0, 1.0, small) / (1.0 + small)
 
     def curvature(self, eta: Float) -> Curvature:
         """Return p(1 − p)."""
-        small = np.exp(-np.abs(eta))
+        xp = library_of(eta)
+        small = xp.exp(-xp.abs(eta))
         return Curvature(small / (1.0 + small) ** 2)
 
     def saturated(self, Y: Float) -> Float:
@@ -156,6 +162,7 @@ class Softmax:
     """φ(η) = log Σ_k e^{(Bη)_k}; targets are indicators of P classes."""
 
     loss = "log_loss"
+    portable = True
 
     def __init__(self, n_classes: int) -> None:
         raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
@@ -192,16 +199,18 @@ class Softmax:
 
     def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
         """Return φ and ∇φ from the same exponentials."""
-        scores = eta @ self.B.T
-        top = scores.max(axis=1)
-        raised = np.exp(scores - top[:, None])
-        total = raised.sum(axis=1)
-        return top + np.log(total), (raised / total[:, None]) @ self.B
+        xp, B = library_of(eta), beside(eta, self.B)
+        scores = eta @ B.T
+        top = largest(scores, 1)
+        raised = xp.exp(scores - top[:, None])
+        total = xp.sum(raised, axis=1)
+        return top + xp.log(total), (raised / total[:, None]) @ B
 
     def curvature(self, eta: Float) -> Curvature:
         """Return B'(diag p − pp')B."""
-        p = _softmax(eta @ self.B.T)
-        return Curvature(p, self.B, p @ self.B)
+        B = beside(eta, self.B)
+        p = _softmax(eta @ B.T)
+        return Curvature(p, B, p @ B)
 
     def saturated(self, Y: Float) -> Float:
         """Return zero: a certain answer costs nothing."""
@@ -231,15 +240,16 @@ class Poisson(_Plain):
 
     def value(self, eta: Float) -> Float:
         """Return e^η."""
-        return np.exp(eta[:, 0])
+        return self.mean(eta)[:, 0]
 
     def mean(self, eta: Float) -> Float:
         """Return e^η."""
-        return np.exp(eta)
+        found: Float = library_of(eta).exp(eta)
+        return found
 
     def curvature(self, eta: Float) -> Curvature:
         """Return e^η."""
-        return Curvature(np.exp(eta))
+        return Curvature(self.mean(eta))
 
     def saturated(self, Y: Float) -> Float:
         """Return y − y log y."""
@@ -272,6 +282,7 @@ class ConvexLoss(_Plain):
     """
 
     loss = "convex"
+    portable = False
 
     def __init__(
         self,
@@ -330,5 +341,7 @@ def _log_sum_exp(scores: Float) -> Float:
 
 def _softmax(scores: Float) -> Float:
     """Return e^s / Σ e^s over the last axis."""
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+    xp = library_of(scores)
+    raised = xp.exp(scores - largest(scores, -1)[..., None])
+    found: Float = raised / xp.sum(raised, axis=-1)[..., None]
+    return found

@@ -37,7 +37,8 @@ class Gram:
         """Return C and b for columns of the moments, in the order given; penalty weights are of all columns."""
         D, diagonal = moments.n_features, np.arange(columns.size)
         scale = moments.standardisation(weights)[1][columns]
-        C = moments.scatter[np.ix_(columns, columns)]
+        in_order = np.array_equal(columns, np.arange(D))
+        C = moments.scatter[:D, :D].copy() if in_order else moments.scatter[np.ix_(columns, columns)]
         C /= moments.weight * scale
         C /= scale[:, None]
         # A constant column is zero after standardisation; a one on the diagonal avoids a special case.

@@ -7,6 +7,7 @@ add one, subclass :class:`Rule` and enter it in :data:`RULES`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -70,27 +71,34 @@ class ForwardRegression(_Whitened):
         self.schur = [c.blocks.copy() for c in classes]
         # Replaced blocks are scored in units of their own columns, even if little is left of them.
         self.unit = [np.ones(c.columns.shape) for c in classes]
+        self.replaced = [False for _ in classes]
+        # columns that lie one after another need not be gathered
+        self.adjacent = [bool(np.all(np.diff(c.columns.ravel()) == 1)) for c in classes]
 
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block."""
-        for c, schur in zip(self.classes, self.schur, strict=True):
-            new = rows[:, c.columns].transpose(1, 2, 0)
+        columns = np.ascontiguousarray(rows.T)
+        for c, schur, adjacent in zip(self.classes, self.schur, self.adjacent, strict=True):
+            first, count = c.columns[0, 0], c.columns.size
+            own = columns[first : first + count] if adjacent else columns[c.columns]
+            new = own.reshape(*c.columns.shape, -1)
             schur -= new @ new.transpose(0, 2, 1)
 
     def faded(self, share: float) -> Positions:
         """Return the groups with a column that has shrunk below ``share`` of its variance."""
-        found = [c.groups[np.einsum("jaa->ja", s).min(axis=1) < share]
-                 for c, s in zip(self.classes, self.schur, strict=True)]  # fmt: skip
-        return np.concatenate(found)
+        least = [reduce(np.minimum, np.einsum("jaa->aj", schur)) for schur in self.schur]
+        return np.concatenate([c.groups[low < share] for c, low in zip(self.classes, least, strict=True)])
 
     def replace(self, g: int, block: Float, spread: Float) -> None:
         """Replace the Schur block (s, s) of one group; ``spread`` (s,) are its columns' norms, 0 for those left out."""
-        for c, schur, unit in zip(self.classes, self.schur, self.unit, strict=True):
+        for k, (c, schur, unit) in enumerate(zip(self.classes, self.schur, self.unit, strict=True)):
             if (where := np.flatnonzero(c.groups == g)).size:
-                schur[where] = block
+                schur[where], self.replaced[k] = block, True
                 unit[where] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
     def _class_scores(self, k: int, r: Float) -> Float:
+        if not self.replaced[k]:
+            return np.asarray((whiten(self.schur[k], r) ** 2).sum(axis=(1, 2)))
         unit = self.unit[k][:, :, None]
         return np.asarray((whiten(self.schur[k] * unit * unit.transpose(0, 2, 1), r * unit) ** 2).sum(axis=(1, 2)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from budgetline.arrays import Array, Float
+from budgetline.devices import like
 from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.certificate import Certificate
@@ -95,7 +96,7 @@ class Plan:
     def _answer(self, method: str, X: object) -> Array:
         if method != "predict" and self.model_.classes is None:
             raise TypeError(f"{method} is for classifiers; this plan is of an {self.model_.estimator}: use predict")
-        return self.model_.respond(self.model_.scores(X), method)
+        return like(X, self.model_.respond(self.model_.scores(X), method))
 
     def __repr__(self) -> str:
         groups = ", ".join(map(printable, self.groups)) or "nothing"

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float
@@ -180,11 +179,11 @@ def _with_data(
     report: Report, model: Any, orders: Orders, rows: Samples, metric: Any, cv: Any, progress: Progress, seconds: float
 ) -> Report:
     """Add the curves on the data, cross-validated, and other orders and plans on the same folds."""
+    rows = Samples.given(rows.X, rows.y, rows.weight)
     found, X, y, weight = as_staged(model), rows.X, rows.y, rows.weight
     if metric is None:
         metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
-    rows = Samples(indexable(X)[0], y, weight)
     splits = rows.splits(cv, found.classes is not None)
     plans = PlansOnFolds(OWN, metric, budgets_between(report.training_curve.costs), seconds / (1 + len(splits)))
     watch = plans.watch if seconds > 0 and plans.budgets and isinstance(found, AnytimeModel) else None

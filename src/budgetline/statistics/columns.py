@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.data.rows import Rows, mean_of, shift_of
+from budgetline.data.rows import CHUNK_BYTES, Rows, mean_of, shift_of
+from budgetline.device_tables import DeviceTable
+from budgetline.devices import on_host
 from budgetline.inputs import raise_not_finite, raise_too_small
 
 
@@ -19,7 +22,7 @@ class StandardisedColumns:
 
     Attributes
     ----------
-    X : dense array or CSC matrix, shape (n, D)
+    X : dense array, CSC matrix or DeviceTable, shape (n, D)
     mean, scale : arrays of shape (D,)
     root : array of shape (n,)
         √(w_i/Σw).
@@ -49,10 +52,46 @@ class StandardisedColumns:
         step = np.diff(index)
         columns = slice(index[0], index[-1] + 1) if index.size and np.all(step == 1) else index  # a view, not a copy
         block = (self.X if rows is None else self.X[rows])[:, columns]
-        dense = block.toarray() if sparse.issparse(block) else block
+        dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
         return A
+
+    def squares(self, groups: Positions) -> Float:
+        """Return A_g'A_g for groups of one size, given their columns (J, s): (J, s, s); a few groups at a time."""
+        (count, size), n = groups.shape, self.root.size
+        blocks = np.empty((count, size, size))
+        table = self.X if isinstance(self.X, DeviceTable) else None
+        batch = max(1, (CHUNK_BYTES if table is None else table.chunk_bytes) // (8 * size * n))
+        for start in range(0, count, batch):
+            part = groups[start : start + batch]
+            if table is not None:
+                blocks[start : start + batch] = self._squares_there(table, part)
+                continue
+            # one contiguous matrix per group, so that BLAS computes the product
+            chunk = np.ascontiguousarray(self.columns(part.ravel()).T).reshape(len(part), size, -1)
+            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
+        return blocks
+
+    def columns_there(self, table: DeviceTable, index: Positions) -> Float:
+        """Return the columns ``index`` of A on the device of X, the table."""
+        device, (mean, inverse, root) = table.device, self._there
+        place = device.positions(index)
+        block = table.block(slice(0, self.root.size), columns=place) - device.take(mean, place, 0)
+        block *= device.take(inverse, place, 0)
+        block *= root
+        return block
+
+    @cached_property
+    def _there(self) -> tuple[Float, Float, Float]:
+        """Mean, 1/scale and root (n, 1) on the device of X."""
+        device = self.X.device
+        return device.put(self.mean), device.put(1 / self.scale), device.put(self.root[:, None])
+
+    def _squares_there(self, table: DeviceTable, groups: Positions) -> Float:
+        device = table.device
+        by_group = device.xp.reshape(self.columns_there(table, groups.ravel()), (-1, *groups.shape))
+        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
 
     def with_intercept(self) -> Float:
         """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
@@ -62,7 +101,7 @@ class StandardisedColumns:
 
     def centred(self, rows: slice) -> Float:
         """Return [1, X − mean] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
-        X = self.X[rows].toarray() if sparse.issparse(self.X) else self.X[rows]
+        X = self.X[rows].toarray() if sparse.issparse(self.X) else np.asarray(self.X[rows])
         Z = np.empty((X.shape[0], 1 + self.mean.size))
         Z[:, 0] = 1.0
         np.subtract(X, self.mean, out=Z[:, 1:])
@@ -70,9 +109,19 @@ class StandardisedColumns:
 
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m)."""
+        if isinstance(self.X, DeviceTable):
+            return self._project_there(self.X, q)
         v = q * self.root[:, None]
         products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
         return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
+
+    def _project_there(self, table: DeviceTable, q: Float) -> Float:
+        device, (mean, inverse, root) = table.device, self._there
+        v = device.put(np.ascontiguousarray(q)) * root
+        products = table.summed(lambda s: v[s, ...].T @ table.block(s), at_once=True)
+        products -= device.xp.sum(v, axis=0)[:, None] * mean
+        products *= inverse
+        return on_host(products)
 
 
 def standardised_columns(
@@ -87,8 +136,9 @@ def standardised_columns(
         √(w/Σw)·(Y − mean).
     y_mean : array of shape (P,)
     """
-    X = rows.table
-    if X.dtype not in (np.float32, np.float64):
+    table = rows.on_device
+    X: Table = rows.table if table is None else table
+    if table is None and X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     rows, _ = rows.rescaled()
     total, weight = rows.total_weight, rows.weights
@@ -97,7 +147,7 @@ def standardised_columns(
             X = X.tocsc()
             mean, variance = _sparse_mean_variance(X, weight, total)
         else:
-            mean, variance = _dense_mean_variance(rows, weight, total)
+            mean, variance = _dense_mean_variance(rows, table, weight, total)
         y_mean = mean_of(rows.Y, rows.weight)
         y_variance = np.average((rows.Y - y_mean) ** 2, axis=0, weights=rows.weight)
     if not (np.isfinite(y_variance).all() and np.isfinite(variance).all()):
@@ -120,15 +170,29 @@ def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Floa
     return scale if weights is None else scale * np.sqrt(weights)
 
 
-def _dense_mean_variance(rows: Rows, weight: Float, total: float) -> tuple[Float, Float]:
+def _dense_mean_variance(rows: Rows, table: DeviceTable | None, weight: Float, total: float) -> tuple[Float, Float]:
     shift, _ = shift_of(rows)
     sums, squares = np.zeros_like(shift), np.zeros_like(shift)
-    for index in rows.slices(rows.chunk_rows()):
+    if table is not None:
+        sums, squares = _device_squares(table, shift, weight)
+    for index in rows.slices(rows.chunk_rows()) if table is None else ():
         block = rows.block(index) - shift
         sums += weight[index] @ block
         squares += weight[index] @ np.square(block, out=block)
     offset = sums / total
     return shift + offset, squares / total - offset**2
+
+
+def _device_squares(table: DeviceTable, shift: Float, weight: Float) -> Float:
+    """Return sums (2, D) of X − shift and of its squares, computed on the device of X."""
+    device, centre, shares = table.device, table.device.put(shift), table.device.put(weight[None])
+
+    def of(s: slice) -> Float:
+        block, own = table.block(s) - centre, shares[:, s]
+        both: Float = device.xp.concat([own @ block, own @ (block * block)], axis=0)
+        return both
+
+    return device.host(table.summed(of))
 
 
 def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float, Positions
+from budgetline.devices import library_of
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Curvature:
     """∇²φ = Σ_c scale_c b_c b_c' − along along' of n rows: diagonal, up to a change of coordinates and one direction.
 
     ``scale`` (n, P) ≥ 0; the b_c are the rows of ``contrasts`` (P, Q), unit vectors if None; ``along`` (n, Q) or None.
-    No array holds n × Q × Q numbers.
+    No array holds n × Q × Q numbers. All but products and sums works for arrays of any library.
     """
 
     scale: Float
@@ -23,23 +24,24 @@ class Curvature:
 
     def weighted(self, weight: Float) -> Curvature:
         """Return the curvature times weights (n,)."""
-        along = None if self.along is None else np.sqrt(weight)[:, None] * self.along
+        along = None if self.along is None else library_of(weight).sqrt(weight)[:, None] * self.along
         return Curvature(weight[:, None] * self.scale, self.contrasts, along)
 
     def between(self, q: int, r: int) -> Float:
         """Return the entries between two scores, shape (n,)."""
         if self.contrasts is None:
-            found = self.scale[:, q] if q == r else np.zeros(len(self.scale))
+            found = self.scale[:, q] if q == r else 0.0 * self.scale[:, q]
         else:
             found = self.scale @ (self.contrasts[:, q] * self.contrasts[:, r])
         found = found if self.along is None else found - self.along[:, q] * self.along[:, r]
-        return np.maximum(found, 0.0) if q == r else found
+        return _positive(found) if q == r else found
 
     def trace(self) -> Float:
         """Return the sum of the diagonal, shape (n,)."""
-        each = 1.0 if self.contrasts is None else (self.contrasts**2).sum(axis=1)
-        found = (self.scale * each).sum(axis=1)
-        return np.asarray(found if self.along is None else np.maximum(found - (self.along**2).sum(axis=1), 0.0))
+        xp = library_of(self.scale)
+        each = 1.0 if self.contrasts is None else xp.sum(self.contrasts**2, axis=1)
+        found: Float = xp.sum(self.scale * each, axis=1)
+        return found if self.along is None else _positive(found - xp.sum(self.along**2, axis=1))
 
     def product(self, T: Float) -> Float:
         """Return ∇²φ times a vector per row, both of shape (n, Q)."""
@@ -68,6 +70,12 @@ class Curvature:
             left = _spread(Z, self.along)
             H -= left @ (left if Z is A else _spread(A, self.along)).swapaxes(-1, -2)
         return H
+
+
+def _positive(values: Float) -> Float:
+    xp = library_of(values)
+    found: Float = np.maximum(values, 0.0) if xp is np else xp.where(values > 0, values, 0.0 * values)
+    return found
 
 
 def weighted_square(Z: Float, weight: Float, positive: bool) -> Float:

@@ -22,7 +22,11 @@ Ints = Positions
 
 
 class Loss(Protocol):
-    """A convex φ of Q scores, and the targets it accepts."""
+    """A convex φ of Q scores, and the targets it accepts.
+
+    A loss with an attribute ``portable`` that is true takes arrays of any library in ``value_and_mean`` and
+    ``curvature``.
+    """
 
     def check(self, Y: Float, weight: Float) -> None:
         """Raise an error if targets (n, P) with weights (n,) are not of this family."""

@@ -18,6 +18,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.data.dask import Client, is_distributed
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
+from budgetline.devices import named_device
 from budgetline.encoding import Encoding
 from budgetline.encoding.fitting import summary_of
 from budgetline.encoding.raw import partial_table
@@ -52,10 +53,27 @@ def sum_over(
     if source.encoding is not None:
         read, encoding = source.encoding.read_for(columns), source.encoding
         statistic, columns = OfEncoded(statistic, columns, read, encoding.digest, encoding), read
+    if source.device is not None:
+        statistic = ForDevice(statistic, source.device)
     if client is not None or is_distributed(source):
         return sum_with_dask(source, statistic, columns, client, memory)
+    if source.device is not None:
+        named_device(source.device)  # an error before anything is read
     with make_bar(progress, "rows", source.about_rows) as bar:
         return tree_sum(_sums(source, statistic, columns, memory, bar))
+
+
+@dataclass(frozen=True)
+class ForDevice(Generic[S]):
+    """A statistic of chunks that are to be multiplied on a device; workers of dask have one of this name each."""
+
+    statistic: Statistic[S]
+    device: str
+
+    def __call__(self, chunk: Chunk) -> S | None:
+        """Return the statistic; its copies and products do not wait for those of other chunks."""
+        with named_device(self.device).lane():
+            return self.statistic(replace(chunk, device=self.device))
 
 
 @dataclass(frozen=True)
@@ -174,7 +192,7 @@ class ChunkMoments:
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
-            rows = Rows(chunk.X, targets_of(chunk, self.classes), chunk.weight)
+            rows = Rows(chunk.table, targets_of(chunk, self.classes), chunk.weight)
             if rows.Y.shape[1] != (self.target_shape or (1,))[0]:
                 raise ValueError(f"y has {rows.Y.shape[1]} columns, not {(self.target_shape or (1,))[0]} as before")
             return moments_of(rows, self.target_shape, self.names, single=False)

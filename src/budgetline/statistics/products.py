@@ -11,6 +11,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
+from budgetline.device_tables import DeviceTable
 from budgetline.threads import sum_in_threads
 
 WIDE = 1024
@@ -27,6 +28,9 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     parallel too. That takes hardly longer than ``X.T @ X`` alone.
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
+    table = rows.on_device
+    if table is not None and dtype.name in ("float32", "float64"):
+        return _centred(rows, shift, _device_products(rows, table, shift))
     slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
     k = shift.size
     buffers = _Buffers(rows, max((s.stop - s.start for s in slices), default=0), -(-(k + 1) // 8) * 8, dtype)
@@ -34,9 +38,38 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
         total = _products(rows, slices, shift, buffers)
     else:
         total = sum_in_threads(lambda stripe: _products(rows, stripe, shift, buffers), slices)
+    return _centred(rows, shift, total)
+
+
+def _centred(rows: Rows, shift: Array, total: Float) -> tuple[Float, Float, Float]:
+    """Return mean, its rounding error and scatter from sums of products of [X − shift, Y − shift, 1]."""
+    k = shift.size
     offset = total[:k, k] / rows.total_weight
     scatter = total[:k, :k] - np.outer(offset * rows.total_weight, offset)
     return *rounded_sum(shift, offset), scatter
+
+
+def _device_products(rows: Rows, table: DeviceTable, shift: Array) -> Float:
+    """Return the sums of products of √w·[X − shift, Y − shift, 1]; those with X are multiplied on its device."""
+    device, xp, dtype, D, k = table.device, table.device.xp, shift.dtype, rows.n_columns, shift.size + 1
+    centre, low = device.put(shift[:D]), device.put(shift[D:])
+    Y, weight = device.put(rows.target_of(slice(None))), None if rows.weight is None else device.put(rows.weights)
+
+    def of(s: slice) -> Float:
+        block, right = table.block(s, dtype) - centre, device.cast(Y[s, ...], dtype) - low
+        root = xp.ones_like(right[:, :1]) if weight is None else device.cast(xp.sqrt(weight[s])[:, None], dtype)
+        right = xp.concat([right * root, root], axis=1)
+        if weight is not None:
+            block *= root
+        products = (block.T @ block, block.T @ right, right.T @ right)
+        flat: Float = xp.concat([xp.reshape(part, (-1,)) for part in products], axis=0)
+        return device.cast(flat, np.dtype(np.float64))
+
+    found, total = device.host(table.summed(of)), np.empty((k, k))
+    own, cross, rest = np.split(found, [D * D, D * k])
+    total[:D, :D], total[:D, D:], total[D:, D:] = own.reshape(D, D), cross.reshape(D, -1), rest.reshape(k - D, -1)
+    total[D:, :D] = total[:D, D:].T
+    return total
 
 
 class _Buffers:

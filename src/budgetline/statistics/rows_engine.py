@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -12,10 +12,11 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Float
-from budgetline.data.rows import CHUNK_BYTES, Rows
-from budgetline.statistics.columns import StandardisedColumns, standardised_columns
+from budgetline.data.rows import CHUNK_BYTES
+from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import Curvature, part_of, weighted_square
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.samples import RowSample, sample_of
 from budgetline.threads import STRIPES, added, blas_threads, in_threads, sum_in_threads
 
@@ -33,8 +34,6 @@ EXTRA = 400
 """Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
 TOGETHER, CHOSEN = 48, -1
 """Columns of groups that are not chosen are multiplied by about so many others; the part of columns that are."""
-ROUNDING = 1e-8
-"""A row that determines its own scores alone to within this has no left-out scores."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
 
@@ -65,9 +64,7 @@ class RowsEngine:
     ) -> None:
         self.A, self.targets, self.order, self.loss = A, np.ascontiguousarray(targets.T), order, loss
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
-        self.y_mean, counted = np.asarray(self.weight @ targets), targets[self.weight > 0]
-        varies = bool(np.any(counted != counted[:1]))
-        self.y_spread = float(np.sqrt(self.weight @ (targets - self.y_mean) ** 2).max()) if varies else 0.0
+        self.y_mean, self.y_spread = target_level(targets, self.weight)
         blocks = STRIPES * -(-8 * self.n_rows * (1 + order.size) // (STRIPES * BLOCK_BYTES))
         self.block_rows = min(max(FEWEST_ROWS, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
         self.slices = [
@@ -77,15 +74,6 @@ class RowsEngine:
         # columns of a block lie one after another; those not written yet take no memory
         room = order.size + 1 if 8 * self.n_rows * order.size <= LARGEST_BUFFER else 1
         self._Z = np.empty((len(self.slices), 0 if design is not None else room, self.block_rows))
-
-    @classmethod
-    def of(
-        cls, rows: Rows, order: Ints, loss: Loss, names: Sequence[str] | None = None, weights: Float | None = None
-    ) -> RowsEngine:
-        """Check and standardise a table, with penalty weights (D,); ``names`` are for errors."""
-        A, _, _ = standardised_columns(rows, names, weights)
-        loss.check(rows.Y, A.root**2)
-        return cls(A, loss.internal(rows.Y), order, loss)
 
     @property
     def sample_size(self) -> float:
@@ -139,23 +127,16 @@ class RowsEngine:
 
     def left_out_risk(self, theta: Float, roots: Float) -> float:
         """Return the risk at θ (1 + D, Q) if every row is left out in turn, from roots (Q, 1 + D, m) of H⁻¹."""
-        Z, loss, (Q, k, m) = self.design(np.arange(len(theta))), self.loss, roots.shape
-        pairs = [(q, r) for q in range(Q) for r in range(Q) if m > k or q == r]
+        Z, loss, Q, pairs = self.design(np.arange(len(theta))), self.loss, len(roots), pairs_of(roots)
 
         def part(block: Float, s: slice) -> Float:
             y, weight = self.targets[:, s], self.weight[s]
             eta = (theta.T @ block).T
             with np.errstate(over="ignore", invalid="ignore"):
-                curvature, residual = loss.curvature(eta), y.T - loss.mean(eta)
-                T = block.T @ roots
-                G, W = np.zeros((2, len(eta), Q, Q))
+                T, G = block.T @ roots, np.zeros((len(eta), Q, Q))
                 for q, r in pairs:
                     G[:, q, r] = weight * np.einsum("nm,nm->n", T[q], T[r])
-                    W[:, q, r] = curvature.between(q, r)
-                # the curvature without the row: (G⁻¹ − W)⁻¹ = G(I − WG)⁻¹
-                rest = np.eye(Q) * (1 + ROUNDING) - W @ G
-                eta -= (G @ np.linalg.solve(rest, residual[..., None]))[..., 0]
-                return np.array([weight @ (loss.value(eta) - (y.T * eta).sum(axis=1))])
+                return np.array([left_out_loss(loss, y.T, weight, eta, G, pairs)])
 
         def of(s: slice) -> Float:  # a few rows of a block at a time: several scores take memory
             block, starts = Z(s), range(s.start, s.stop, PIECE)
@@ -241,6 +222,13 @@ class RowsEngine:
             total = sum_in_threads(lambda stripe: added(of, stripe), self.slices)
             sums, products = total[:, 0], total[:, 1:] if columns is not None else total[:, 1 + index]
         return np.asarray((products - np.outer(sums, A.mean[index])) / A.scale[index])
+
+
+def target_level(targets: Float, weight: Float) -> tuple[Float, float]:
+    """Return the mean (Q,) of targets (n, Q), and the largest deviation of one: 0 if all are constant."""
+    mean, counted = np.asarray(weight @ targets), targets[weight > 0]
+    varies = bool(np.any(counted != counted[:1]))
+    return mean, float(np.sqrt(weight @ (targets - mean) ** 2).max()) if varies else 0.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from budgetline.arrays import Float, Positions, Table
 from budgetline.data.sources import Chunk
-from budgetline.statistics.tallies import Hashes, mixed, table_hashes
+from budgetline.device_tables import DeviceTable
+from budgetline.statistics.tallies import Hashes, device_hashes, mixed, table_hashes
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,24 @@ def sample_of(X: Table, weight: Float, columns: Positions, most: int) -> RowSamp
     """Return the sample of these columns of X; rows without weight are left out."""
     there = np.flatnonzero(weight > 0)
     chosen = X[:, columns] if there.size == len(weight) else X[there][:, columns]
-    hashes = table_hashes(chosen)
+    hashes = device_hashes(chosen) if isinstance(chosen, DeviceTable) else table_hashes(chosen)
+    key, order = _keys(hashes)
+    first = np.argpartition(key, most)[:most] if key.size > most else np.arange(key.size)
+    first = first[np.argsort(key[first], kind="stable")]
+    rows = chosen[order[first]]
+    values = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+    return RowSample(key[first], np.asarray(values, dtype=np.float64), weight[there][order[first]], most)
+
+
+def _keys(hashes: Hashes) -> tuple[Hashes, Positions]:
+    """Return keys of rows, and which rows they are of; copies of a row have keys of their own."""
+    ascending = np.sort(hashes)
+    if np.all(ascending[1:] > ascending[:-1]):  # usual, and much faster than sorting the rows
+        return mixed(hashes), np.arange(hashes.size)
     order = np.argsort(hashes, kind="stable")
     same = np.concatenate([[False], hashes[order][1:] == hashes[order][:-1]])
     copy = np.arange(order.size) - np.maximum.accumulate(np.where(same, 0, np.arange(order.size)))
-    key = mixed(hashes[order] + copy.astype(np.uint64))
-    first = np.argsort(key, kind="stable")[:most]
-    rows = chosen[order[first]]
-    values = rows.toarray() if sparse.issparse(rows) else rows
-    return RowSample(key[first], np.asarray(values, dtype=np.float64), weight[there][order[first]], most)
+    return mixed(hashes[order] + copy.astype(np.uint64)), order
 
 
 @dataclass(frozen=True)

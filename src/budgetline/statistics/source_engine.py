@@ -14,8 +14,10 @@ import numpy as np
 
 from budgetline.arrays import Array, Float
 from budgetline.data.sources import Chunk
+from budgetline.device_tables import DeviceTable
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import part_of
+from budgetline.statistics.device_engine import DeviceEngine
 from budgetline.statistics.engines import Ints, Loss
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
@@ -102,7 +104,7 @@ class _ChunkSums:
     classes: Array | None
     first: bool
 
-    def rows(self, chunk: Chunk) -> RowsEngine:
+    def rows(self, chunk: Chunk) -> RowsEngine | DeviceEngine:
         """Return the engine of one chunk."""
         with chunk.located():
             Y = targets_of(chunk, self.classes)
@@ -110,7 +112,9 @@ class _ChunkSums:
             if self.first:
                 # targets are checked row by row; a chunk in which all are zero is no error
                 self.loss.check(np.vstack([Y, np.ones((1, Y.shape[1]))]), np.append(weight, 1.0))
-        A = StandardisedColumns(chunk.X, self.mean, self.scale, np.sqrt(weight / self.total_weight))
+        A = StandardisedColumns(chunk.table, self.mean, self.scale, np.sqrt(weight / self.total_weight))
+        if isinstance(A.X, DeviceTable):
+            return DeviceEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss)
         return RowsEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss, A.with_intercept())
 
     def __call__(self, chunk: Chunk) -> _ModelSums:

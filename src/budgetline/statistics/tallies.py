@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetline.arrays import Array, Table
+from budgetline.arrays import Array, Float, Table
 from budgetline.data.sources import Chunk
+from budgetline.device_tables import DeviceTable
 from budgetline.statistics.sums import S, Statistic, add_up
 
 Hashes = NDArray[np.uint64]
@@ -119,8 +120,24 @@ def table_hashes(table: Table) -> Hashes:
         found = np.zeros(table.shape[0], dtype=np.uint64)
         np.add.at(found, rows, _bits(table.data) * factors[table.indices])
         return mixed(found)
+    table = np.asarray(table)
     numbers = _bits(table) if table.dtype.kind in "biuf" else _label_hashes(table)
     return mixed(np.einsum("nd,d->n", numbers, factors))
+
+
+def device_hashes(table: DeviceTable) -> Hashes:
+    """Return the hash of every row of a table on a device, where the numbers are added up; the same as on the host."""
+    device, D = table.device, table.shape[1]
+    factors = mixed(np.arange(1, D + 1, dtype=np.uint64)) | np.uint64(1)
+    if not device.has_bits:
+        return table_hashes(np.asarray(table))
+    signed = device.put(factors.view(np.int64))
+
+    def of(s: slice) -> Float:  # sums of integers wrap around
+        found: Float = device.xp.sum(device.bits(table.block(s)) * signed, axis=1)
+        return found
+
+    return mixed(device.host(table.chunked(of)).view(np.uint64))
 
 
 def _bits(numbers: Array) -> Hashes:

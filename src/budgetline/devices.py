@@ -1,0 +1,256 @@
+"""Arrays of other libraries, on whatever device: PyTorch, CuPy, and all others that follow the array API standard.
+
+What is large stays where it is and is multiplied there, a chunk of rows at a time; what is small comes to the host, as
+NumPy arrays. Arrays of other libraries have the static type of NumPy's: they follow the same standard.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from threading import local
+from types import ModuleType
+
+import numpy as np
+
+from budgetline.arrays import Array, DType, Float, Positions
+from budgetline.messages import shown
+
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+
+
+_own = local()
+"""What each thread has of its own: the queue of its work."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A library of arrays and one of its devices; what libraries call by different names."""
+
+    xp: ModuleType
+    where: object
+
+    @property
+    def library(self) -> str:
+        """The name of the library."""
+        return self.xp.__name__.partition(".")[0]
+
+    @property
+    def double(self) -> bool:
+        """Whether the device has numbers of double precision."""
+        return not (self.library == "torch" and str(self.where).startswith("mps"))
+
+    def put(self, values: Array) -> Float:
+        """Return a copy of a NumPy array on the device."""
+        found: Float
+        if self.library == "torch":
+            whole = values if values.flags.writeable and min(values.strides, default=0) >= 0 else values.copy()
+            found = self.xp.from_numpy(whole).to(self.where)
+            if str(self.where) == "cpu":
+                found = found.clone()  # type: ignore[attr-defined]
+        elif self.library == "cupy":
+            with self.where:  # type: ignore[attr-defined]
+                found = self.xp.asarray(values)
+        else:
+            found = self.xp.asarray(values, device=self.where, copy=True)
+        return found
+
+    def host(self, values: Float) -> Float:
+        """Return an array of the device as a NumPy array."""
+        return on_host(values)
+
+    def cast(self, values: Float, dtype: DType) -> Float:
+        """Return an array with numbers of another type; the same array if it has them."""
+        wanted = getattr(self.xp, dtype.name)
+        if values.dtype == wanted:
+            return values
+        found: Float = values.to(wanted) if self.library == "torch" else self.xp.astype(values, wanted)  # type: ignore[attr-defined]
+        return found
+
+    def take(self, values: Float, index: Float, axis: int) -> Float:
+        """Return some rows or columns, at positions that are on the device."""
+        if self.library == "torch":
+            found: Float = self.xp.index_select(values, axis, index)
+        else:
+            found = self.xp.take(values, index, axis=axis)
+        return found
+
+    def permuted(self, values: Float, axes: tuple[int, ...]) -> Float:
+        """Return the array with its axes in another order."""
+        names = ("permute_dims", "permute", "transpose")
+        found: Float = getattr(self.xp, next(name for name in names if hasattr(self.xp, name)))(values, axes)
+        return found
+
+    def positions(self, index: Positions) -> Float:
+        """Return positions on the device."""
+        return self.put(np.asarray(index, dtype=np.int64))
+
+    def zeros(self, shape: tuple[int, ...]) -> Float:
+        """Return zeros of double precision."""
+        return self.put(np.zeros(shape))
+
+    @property
+    def has_bits(self) -> bool:
+        """Whether the library shows the bits of doubles as integers; that is not part of the standard."""
+        return self.library in ("torch", "cupy")
+
+    def bits(self, values: Float) -> Float:
+        """Return the bits of doubles as integers."""
+        return values.view(self.xp.int64)
+
+    def free_bytes(self) -> int | None:
+        """Return how much memory is free; None if the library does not say."""
+        if self.library == "torch" and str(self.where).startswith("cuda"):
+            return int(self.xp.cuda.mem_get_info(self.where)[0])
+        if self.library == "cupy":
+            self.release()
+            with self.where:  # type: ignore[attr-defined]
+                return int(self.xp.cuda.runtime.memGetInfo()[0])
+        return None
+
+    @contextmanager
+    def lane(self) -> Iterator[None]:
+        """Queue the work of this thread apart from that of others, so that copies and products overlap."""
+        if self.library == "torch" and str(self.where).startswith("cuda"):
+            if not hasattr(_own, "stream"):
+                _own.stream = self.xp.cuda.Stream(self.where)
+            with self.xp.cuda.stream(_own.stream):
+                yield
+        elif self.library == "cupy":
+            if not hasattr(_own, "stream"):
+                _own.stream = self.xp.cuda.Stream(non_blocking=True)
+            with self.where, _own.stream:  # type: ignore[attr-defined]
+                yield
+        else:
+            yield
+
+    @property
+    def writable(self) -> bool:
+        """Whether parts of an array can be written; that is not part of the standard."""
+        return self.library != "jax"
+
+    def release(self) -> None:
+        """Return memory that the library keeps for later to the device."""
+        if self.library == "torch" and str(self.where).startswith("cuda"):
+            self.xp.cuda.empty_cache()
+        elif self.library == "cupy":
+            self.xp.get_default_memory_pool().free_all_blocks()
+
+    def __str__(self) -> str:
+        return f"{self.library} on {self.where}"
+
+
+def library_of(values: Array) -> ModuleType:
+    """Return the functions that work on an array: NumPy's, or those of its own library."""
+    if isinstance(values, np.ndarray):
+        return np
+    if _is_tensor(values):
+        return sys.modules["torch"]
+    if _is_of_cupy(values):
+        return sys.modules["cupy"]
+    found: ModuleType = values.__array_namespace__()
+    return found
+
+
+def device_of(value: object) -> Device | None:
+    """Return the device of an array of another library; None for anything else, such as a NumPy array."""
+    if isinstance(value, np.ndarray | np.generic) or not _is_array(value):
+        return None
+    library = library_of(value)  # type: ignore[arg-type]
+    return None if library is np else Device(library, getattr(value, "device", None))
+
+
+def named_device(name: str) -> Device:
+    """Return a device by its name, such as "cuda", "cuda:1" or "cpu": of PyTorch, or of CuPy if that is installed."""
+    for library in ("torch", "cupy"):
+        try:
+            xp = import_module(library)
+        except ImportError:
+            continue
+        return Device(xp, _torch_device(xp, name) if library == "torch" else _cupy_device(xp, name))
+    raise ImportError(f"device={shown(name)} needs PyTorch or CuPy: install one of them")
+
+
+def _torch_device(torch: ModuleType, name: str) -> object:
+    try:
+        where = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={shown(name)} is not a device of PyTorch: give 'cuda', 'cuda:1' or 'cpu'") from error
+    if where.type == "cuda" and not (where.index or 0) < torch.cuda.device_count():
+        raise ValueError(f"device={shown(name)}: PyTorch finds {torch.cuda.device_count()} GPUs here")
+    if where.type == "mps":
+        raise ValueError(f"device={shown(name)} has no numbers of double precision, which fits need")
+    return where
+
+
+def _cupy_device(cupy: ModuleType, name: str) -> object:
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or not (number or "0").isdigit():
+        raise ValueError(f"device={shown(name)} is not a device of CuPy: give 'cuda' or 'cuda:1'")
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        count = 0
+    if int(number or 0) >= count:
+        raise ValueError(f"device={shown(name)}: CuPy finds {count} GPUs here")
+    return cupy.cuda.Device(int(number or 0))
+
+
+def beside(values: Float, constants: Float) -> Float:
+    """Return constants, a NumPy array, on the device of an array."""
+    device = device_of(values)
+    return constants if device is None else device.put(constants)
+
+
+def largest(values: Float, axis: int) -> Float:
+    """Return the largest numbers along an axis, of an array of any library."""
+    xp = library_of(values)
+    found: Float = (xp.amax if hasattr(xp, "amax") else xp.max)(values, axis=axis)
+    return found
+
+
+def on_host(value: Array) -> Array:
+    """Return an array of another library as a NumPy array; anything else as it is."""
+    found = device_of(value)
+    if found is None:
+        return value
+    if found.library == "torch":
+        array: Array = value.detach().cpu().numpy()  # type: ignore[attr-defined]
+    elif found.library == "cupy":
+        array = value.get()  # type: ignore[attr-defined]
+    elif found.library == "array_api_strict":
+        array = np.asarray(found.xp.asarray(value, device=found.xp.Device("CPU_DEVICE")))
+    else:
+        array = np.asarray(value)
+    return array
+
+
+def given_on_host(value: object) -> object:
+    """Return what a user gave, as a NumPy array if it is an array of another library."""
+    return value if device_of(value) is None else on_host(value)  # type: ignore[arg-type]
+
+
+def like(given: object, answer: Array) -> Array:
+    """Return an answer as an array of the library and on the device of what was given; labels that are text stay."""
+    device = device_of(given)
+    if device is None or answer.dtype.kind not in "biuf":
+        return answer
+    return device.put(answer if device.double or answer.dtype != DOUBLE else answer.astype(SINGLE))
+
+
+def _is_array(value: object) -> bool:
+    return _is_tensor(value) or _is_of_cupy(value) or hasattr(value, "__array_namespace__")
+
+
+def _is_of_cupy(value: object) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(value, cupy.ndarray)
+
+
+def _is_tensor(value: object) -> bool:
+    """Return whether a value is a tensor of PyTorch, which is not imported for that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
