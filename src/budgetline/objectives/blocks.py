@@ -62,7 +62,7 @@ def whiten(blocks: Float, vectors: Float) -> Float:
         Zero in the rows of the pivots left out.
     """
     J, s, _ = blocks.shape
-    if s > 32 or J <= 2 * (s - 1):  # one call for each block is faster than one for each column of all blocks
+    if s > 32 or 2 * (s - 1) >= J:  # one call for each block is faster than one for each column of all blocks
         return _whiten_each(blocks, vectors)
     return _eliminated(blocks, vectors)
 
