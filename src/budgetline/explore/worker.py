@@ -20,6 +20,7 @@ from budgetline.explore.results import (
     learn,
     next_part,
     order_part,
+    plan_of,
     preliminary_part,
 )
 from budgetline.explore.state import State
@@ -192,7 +193,7 @@ class Worker:
                 check()
                 tell("searching the best set for the budget", 0, 1)
                 try:
-                    plan = learned.estimator.plan(state.budget, time_limit=seconds, progress=False)
+                    plan = plan_of(learned, seconds)
                     check()
                     self._known_plan = (keys["plan"], plan)
                     self._put("budget", revision, keys, budget_part(learned, plan))
