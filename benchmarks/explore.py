@@ -39,9 +39,8 @@ class Client:
         """Return the answer to a request."""
         headers = {"X-Budgetline-Token": self.token, "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.base}{path}", data, headers)
-        with urllib.request.urlopen(request) as answer:
-            return json.load(answer)
+        self.connection.request("GET" if data is None else "POST", path, data, headers)
+        return json.load(self.connection.getresponse())
 
     def edit(self, **edit: object) -> dict:
         """Make a change; return the new snapshot."""
