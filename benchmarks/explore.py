@@ -96,7 +96,7 @@ def main() -> None:
         client = Client(data, "-t", "LBXGH", "-g", str(groups), "--quiet")
         snapshot = client.ask("/api/state")
         client.order(snapshot["revision"])
-        times, inside = [], []
+        times, inside, busy = [], [], []
         for _ in range(given.edits):
             edit = random_edit(snapshot, rng)
             began, before = time.perf_counter(), snapshot["revision"]
@@ -105,8 +105,10 @@ def main() -> None:
             if found is not None:
                 times.append(time.perf_counter() - began)
                 inside.append(found["seconds"])
+                busy.append(found["cpu_seconds"])
         show("from the change to the answer", times)
         show("of it computing", inside)
+        show("of it by CPU time", busy)
         for _ in range(given.quick):
             snapshot = client.edit(
                 kind="set_costs", costs={snapshot["state"]["groups"][0]["name"]: float(rng.gamma(9))}

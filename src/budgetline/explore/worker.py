@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Condition, Thread
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Generic, TypeVar
 from warnings import catch_warnings, simplefilter
 
@@ -150,7 +150,7 @@ class Worker:
                 state, self._learned.prepared, self._learned.model, self._learned.training, self._learned.folds
             )
             return self._learned
-        began, tell = perf_counter(), partial(self._board.tell, revision)
+        began, busy, tell = perf_counter(), thread_time(), partial(self._board.tell, revision)
         prepared = self._prepare(Setting.of(state), check, tell)
         before = self._order if self._target == state.target else None
         with hold_warnings() as warnings:
@@ -159,7 +159,8 @@ class Worker:
         check()
         self._order, self._target, self._learned = learned.model.sequence.groups, state.target, learned
         notes = list(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
-        part = order_part(learned, before) | {"seconds": perf_counter() - began, "warnings": notes}
+        took = {"seconds": perf_counter() - began, "cpu_seconds": thread_time() - busy}
+        part = order_part(learned, before) | took | {"warnings": notes}
         self._put("order", revision, keys, part)
         return learned
 
