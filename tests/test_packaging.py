@@ -65,8 +65,8 @@ def test_the_minimum_of_every_dependency_for_users_is_pinned():
 # -- without the extras ----------------------------------------------------------------------------------------
 
 PACKAGES = (
-    "pandas", "yaml", "matplotlib", "tqdm", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars", "starlette",
-    "uvicorn",
+    "pandas", "yaml", "matplotlib", "tqdm", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars",
+    "starlette", "uvicorn",
 )  # fmt: skip
 WITHOUT = """
 import sys
