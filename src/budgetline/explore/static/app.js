@@ -28,24 +28,27 @@ const sections = [];
 function render(refused = false) {
   if (!session.snapshot) return;
   if (refused) for (const field of document.querySelectorAll("input[aria-label], .field input")) if ("shown" in field) { field.shown = undefined; }
-  const { snapshot } = session, ready = snapshot.state.target !== null;
+  const { snapshot } = session;
+  renderBar();
+  // Fields keep what was typed and ticked until all edits are answered.
+  if (session.pending && !refused) return;
+  const ready = snapshot.state.target !== null;
   $("table").hidden = false;
   for (const id of ["workplace", "budget", "compare", "take"]) $(id).hidden = !ready;
-  setText($("file-name"), snapshot.table.name);
-  setText($("saved"), snapshot.session?.saved === false ? "Not saved" : "");
-  $("undo").disabled = !snapshot.can_undo;
-  $("redo").disabled = !snapshot.can_redo;
-  $("undo").title = snapshot.undo_label ? `Undo: ${snapshot.undo_label}` : "";
-  $("redo").title = snapshot.redo_label ? `Redo: ${snapshot.redo_label}` : "";
-  $("lost").hidden = !session.lost;
-  setText($("lost"), session.lost ? "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers." : "");
-  renderProgress();
-  document.body.dataset.revision = snapshot.revision;
-  document.body.dataset.pending = session.pending;
   for (const draw of ready ? sections : sections.slice(0, 1)) draw();
 }
-function renderProgress() {
-  const { computing, progress } = session, bar = $("progress");
+function renderBar() {
+  const { snapshot, computing, progress, lost, pending } = session, bar = $("progress");
+  setText($("file-name"), snapshot.table.name);
+  setText($("saved"), snapshot.session?.saved === false ? "Not saved" : "");
+  // A disabled button loses the focus: the state is told, and a press does nothing.
+  for (const [id, can, label] of [["undo", snapshot.can_undo, snapshot.undo_label], ["redo", snapshot.can_redo, snapshot.redo_label]]) {
+    $(id).setAttribute("aria-disabled", String(!can));
+    $(id).title = can && label ? `${id === "undo" ? "Undo" : "Redo"}: ${label}` : "";
+  }
+  $("lost").hidden = !lost;
+  setText($("lost"), lost ? "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers." : "");
+  Object.assign(document.body.dataset, { revision: snapshot.revision, pending });
   $("working").hidden = !computing || session.lost;
   if (progress) { bar.max = progress.total || 1; bar.value = progress.done; } else bar.removeAttribute("value");
   setText($("progress-text"), progress?.text ?? "Computing");

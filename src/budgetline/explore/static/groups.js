@@ -130,7 +130,7 @@ export function setUpGroups(session, complain) {
 
   function renderTools() {
     const found = picked(), n = found.length;
-    setText($("chosen"), n ? `${count(n, "group")} selected` : "None selected");
+    setText($("chosen"), n ? `${n} selected` : "None selected");
     $("merge").disabled = n < 2;
     $("split").disabled = !found.some(group => group.columns.length > 1);
     $("price").disabled = n === 0;
@@ -203,7 +203,7 @@ export function setUpGroups(session, complain) {
   function render() {
     const { groups, left_out, shared, unit } = session.state, firsts = new Set(groups.map(group => group.columns[0]));
     for (const key of chosen) if (!firsts.has(key)) chosen.delete(key);
-    setText($("cost-head"), `Cost in ${unit}`);
+    setText($("cost-head"), unit === "cost units" ? "Cost" : `Cost in ${unit}`);
     $("groups-find-box").hidden = groups.length <= LONG;
     keep($("group-rows"), groups, group => group.columns[0], makeRow, updateRow);
     fillChips($("unused-columns"), left_out, null);

@@ -58,7 +58,7 @@ export function setUpOrder(session, complain, setBudget) {
   const redraw = () => {
     const order = session.part("order");
     if (!order?.steps.length || !mainCurve(order)) return;
-    chart = drawOrder(plot, order, session.state.unit, plot.clientWidth < 480 ? 240 : 290, setBudget);
+    chart = drawOrder(plot, order, session.state.unit, plot.clientWidth < 480 ? 240 : 250, setBudget);
     markBudget(chart, session.state.budget);
   };
   onResize(plot, redraw);

@@ -17,7 +17,7 @@ export class Session {
   #changed;
   #trouble;
 
-  // `changed(refused)` draws the page, `trouble(error)` shows an error.
+  // `changed(refused)` draws the page, also when an edit begins to wait; `trouble(error)` shows an error.
   constructor(changed, trouble) {
     this.#changed = changed;
     this.#trouble = trouble;
@@ -48,6 +48,7 @@ export class Session {
     const waiting = this.#sending ? 1 : 0;
     if (instead && this.#queue.length > waiting && this.#queue.at(-1).instead === instead) this.#queue.pop().done(false);
     const sent = new Promise(done => this.#queue.push({ path, body, instead, done }));
+    this.#changed();
     this.#send();
     return sent;
   }

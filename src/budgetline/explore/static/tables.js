@@ -22,7 +22,7 @@ export function setUpTable(session) {
 
   function makeRow(column) {
     const use = el("input", { type: "checkbox", "aria-label": `Use ${column.name}`, onchange: () => session.edit({ kind: use.checked ? "take_in" : "leave_out", columns: [column.name] }) });
-    const pick = el("button", { type: "button", class: "pick", "aria-label": `Predict ${column.name}`, onclick: () => session.edit({ kind: "set_target", column: column.name }) }, "Predict this");
+    const pick = el("button", { type: "button", class: "pick", onclick: () => session.edit({ kind: "set_target", column: column.name }) });
     const row = el("tr", {}, el("td", { class: "use-cell" }, use), el("th", { scope: "row" }, column.name), el("td", { class: "kind" }, kindText(column)),
       el("td", { class: "values" }, valuesText(column)), el("td", { class: "missing" }, column.missing ? column.missing.toLocaleString("en") : "–"), el("td", { class: "act" }, pick));
     return Object.assign(row, { use, pick });
@@ -33,7 +33,8 @@ export function setUpTable(session) {
     row.use.checked = !isTarget && !left_out.includes(column.name);
     row.use.disabled = isTarget;
     row.pick.disabled = isTarget;
-    setText(row.pick, isTarget ? "Predicted" : "Predict this");
+    if (row.isTarget !== isTarget) row.pick.replaceChildren(isTarget ? "Predicted" : "Predict", el("span", { class: "unseen" }, ` ${column.name}`));
+    row.isTarget = isTarget;
     row.hidden = !column.name.toLowerCase().includes(wanted);
   }
 
