@@ -1,0 +1,101 @@
+"""``budgetline explore``: price groups and plan budgets in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from budgetline.cli import options
+from budgetline.cli.data import check_output, read_groups
+from budgetline.cli.printing import Printer, Refused, refusing
+from budgetline.explore.edits import SetLabels, SetTarget
+from budgetline.explore.group_edits import adopted
+from budgetline.explore.serving import Address, serve
+from budgetline.explore.session import SUFFIX, Session, read_session, start_session
+from budgetline.explore.table import Data
+
+
+def explore(
+    data: Annotated[
+        str,
+        Argument(metavar="DATA", help=f"CSV or Parquet: a file, a folder, or a glob in quotes; or a {SUFFIX} file."),
+    ],
+    target: options.Target = None,
+    groups: options.Groups = None,
+    unit: Annotated[str | None, Option(help="Unit of the costs: dollars, seconds, …")] = None,
+    session: Annotated[
+        Path | None,
+        Option("--session", metavar="FILE", help=f"Where to keep the session. Default: DATA{SUFFIX}, beside the data."),
+    ] = None,
+    new: Annotated[bool, Option("--new", help="Start anew, though there is a session of these data.")] = False,
+    port: Annotated[int, Option(min=0, max=65535, help="0: any free one.")] = 0,
+    browser: Annotated[bool, Option("--open/--no-open", help="Whether to open the browser.")] = True,
+    host: Annotated[
+        str, Option(help="Address to listen on; others than this machine's own need consent.")
+    ] = "127.0.0.1",
+    consent: Annotated[
+        bool, Option("--others-may-connect", help="Allow a --host that other machines can reach. Nothing is encrypted.")
+    ] = False,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Price groups, watch the order change and plan a budget in a browser. Only this machine can connect.
+
+    For example:
+    budgetline explore bank.csv -t y
+    budgetline explore nhanes.csv -t HbA1c -g groups.yaml --unit points
+    budgetline explore bank.explore
+    """
+    printer = Printer(False, quiet)
+    with refusing():
+        address = Address.checked(host, port, consent)
+    opened = _session(data, session, new, (delimiter, na), printer)
+    with refusing():
+        _begin(opened, target, groups, unit)
+
+    def ready(url: str) -> None:
+        print(url, flush=True)
+        printer.note(f"session: {opened.path}; stop with Ctrl-C")
+        if browser:
+            webbrowser.open(url)
+
+    with refusing():
+        serve(opened, address, ready)
+
+
+def _session(
+    place: str, path: Path | None, new: bool, text: tuple[str | None, list[str] | None], printer: Printer
+) -> Session:
+    """Return the session of a session file, or of data."""
+    if Path(place).suffix == SUFFIX and Path(place).is_file():
+        if path is not None or new or text != (None, None):
+            raise Refused(f"{place} is a session: give no --session, --new, --delimiter or --na with it")
+        with refusing():
+            path = Path(place)
+            data = read_session(path.read_bytes(), place).data
+    else:
+        mark, na = text
+        mark = {"tab": "\t", "\\t": "\t", "space": " "}.get(mark or "", mark)
+        data = Data(place, mark, tuple(na or ()))
+        with refusing():
+            folder = data.found[0][0].parent
+        path = folder / f"{data.name}{SUFFIX}" if path is None else path
+        check_output(path, inputs=data.found[0])
+    with refusing(), printer.waiting("reading"):
+        return start_session(data, path, new=new)
+
+
+def _begin(session: Session, target: str | None, groups: Path | None, unit: str | None) -> None:
+    """Take what the command line says into the state."""
+    if target is not None:
+        session.edit([SetTarget(target)])
+    if groups is not None:
+        state = adopted(session.state, read_groups(groups), session.table)
+        session.change(session.history.after(state, "import groups"))
+    if unit is not None:
+        session.edit([SetLabels(unit=unit)])
+    session.save()

@@ -1,0 +1,213 @@
+"""The server: from requests to edits, results and files. It needs Starlette and uvicorn, which are imported late."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from budgetline.explore.board import Board
+from budgetline.explore.group_edits import read_edit
+from budgetline.explore.security import App, Guard
+from budgetline.explore.session import Session
+from budgetline.explore.snapshot import snapshot_of
+from budgetline.explore.worker import Worker
+from budgetline.messages import cut, printable, shown
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".json": "application/json",
+}
+MOST_EDITS = 1000
+"""Edits that are made together."""
+STATUS = {"malformed": 400, "refused": 422, "conflict": 409, "not_ready": 409, "not_found": 404, "failed": 500}
+
+
+class RequestError(Exception):
+    """A request that cannot be answered, with a code for the page and a sentence for the user."""
+
+    def __init__(self, code: str, message: str, **more: object) -> None:
+        super().__init__(message)
+        self.code, self.more = code, more
+
+
+class Explorer:
+    """All that the requests of one session share. Changes are made one after another, outside the event loop."""
+
+    def __init__(self, session: Session, worker: Worker, board: Board, stop: Callable[[], None]) -> None:
+        self.session, self.worker, self.board, self.stop = session, worker, board, stop
+        self.order = asyncio.Lock()
+
+    async def state(self, request: Request) -> object:
+        """Return the state, and all that is known of the table."""
+        async with self.order:
+            return snapshot_of(self.session)
+
+    async def edit(self, request: Request) -> object:
+        """Make edits as one step."""
+        body = await _content(request)
+        listed = body.get("edits", [body.get("edit")])
+        if ("edits" in body) == ("edit" in body) or not isinstance(listed, list) or not 0 < len(listed) <= MOST_EDITS:
+            raise RequestError("malformed", f"give one edit, or a list of at most {MOST_EDITS} edits")
+        _known(body, "edit", "edits", "revision")
+        with _refusing("malformed"):
+            edits = [read_edit(each) for each in listed]
+        return await self._change(lambda: self.session.edit(edits), body.get("revision"))
+
+    async def undo(self, request: Request) -> object:
+        """Undo the last step."""
+        _known(await _content(request))
+        return await self._change(lambda: self.session.change(self.session.history.undone()))
+
+    async def redo(self, request: Request) -> object:
+        """Redo what was undone last."""
+        _known(await _content(request))
+        return await self._change(lambda: self.session.change(self.session.history.redone()))
+
+    async def open(self, request: Request) -> object:
+        """Open the content of a session file."""
+        body = await _content(request)
+        _known(body, "content")
+        content = body.get("content")
+        if not isinstance(content, str):
+            raise RequestError("malformed", "content must be the text of a session file")
+        return await self._change(lambda: self.session.open(content))
+
+    async def _change(self, change: Callable[[], None], revision: object = None) -> object:
+        """Change the session, start computing, and return the new snapshot."""
+        async with self.order:
+            if revision is not None and revision != self.session.history.revision:
+                at = snapshot_of(self.session)
+                raise RequestError("conflict", f"the state has changed since revision {shown(revision)}", snapshot=at)
+            with _refusing("refused"):
+                await asyncio.to_thread(change)
+            self.worker.work_on(self.session.state, self.session.history.revision)
+            return snapshot_of(self.session)
+
+    async def close(self, request: Request) -> object:
+        """End the server."""
+        _known(await _content(request))
+        self.stop()
+        return {"closed": True}
+
+
+class _refusing:
+    """Turn the library's errors into answers."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
+        if isinstance(error, ValueError | TypeError | RecursionError | ImportError):
+            raise RequestError(self.code, one_line(error)) from error
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error as one line, without control characters."""
+    return cut(printable(" ".join(str(error).split())))
+
+
+async def _content(request: Request) -> dict[str, object]:
+    """Return the JSON object that a request holds."""
+
+    def refuse(text: str) -> float:
+        raise ValueError(f"{text} is not a number")
+
+    try:
+        found = json.loads(await request.body(), parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise RequestError("malformed", f"the request is not JSON: {one_line(error)}") from error
+    if not isinstance(found, dict):
+        raise RequestError("malformed", "the request must be a JSON object")
+    return found
+
+
+def _known(body: dict[str, object], *names: str) -> None:
+    if unknown := [name for name in body if name not in names]:
+        raise RequestError("malformed", f"the request has an unknown entry {shown(unknown[0])}")
+
+
+def make_app(session: Session, token: str, hosts: frozenset[str], stop: Callable[[], None]) -> tuple[App, Worker]:
+    """Return the application of a session, and the worker that computes for it."""
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    board = Board()
+    worker = Worker(session.data, board)
+    explorer = Explorer(session, worker, board, stop)
+
+    def failed(code: str, message: str, **more: object) -> Response:
+        status = STATUS.get(code, 500)
+        return JSONResponse({"error": {"code": code, "message": message}, **more}, status_code=status)
+
+    def answering(
+        method: Callable[[Request], Awaitable[object]],
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                found = await method(request)
+            except RequestError as error:
+                return failed(error.code, str(error), **error.more)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        return endpoint
+
+    async def results(request: Request) -> Response:
+        try:
+            after, wait = int(request.query_params.get("after", "0")), float(request.query_params.get("wait", "0"))
+        except ValueError:
+            return failed("malformed", "after and wait must be numbers")
+        return Response(await board.wait(after, wait), media_type="application/json")
+
+    async def page(request: Request) -> Response:
+        name = str(request.path_params.get("name", "index.html"))
+        folder = files("budgetline.explore") / "static"
+        known = {each.name: each for each in folder.iterdir()} if folder.is_dir() else {}
+        kind = TYPES.get(PurePosixPath(name).suffix)
+        if name not in known or kind is None:
+            return failed("not_found", "there is no such file")
+        return Response(known[name].read_bytes(), media_type=kind)
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        method = getattr(error, "status_code", 404) == 405
+        return JSONResponse(
+            {"error": {"code": "method" if method else "not_found", "message": "there is nothing here"}},
+            status_code=405 if method else 404,
+        )
+
+    async def bug(request: Request, error: Exception) -> Response:
+        return failed("failed", one_line(error))
+
+    app = Starlette(
+        routes=[
+            Route("/", page),
+            Route("/static/{name}", page),
+            Route("/api/state", answering(explorer.state)),
+            Route("/api/results", results),
+            Route("/api/edit", answering(explorer.edit), methods=["POST"]),
+            Route("/api/undo", answering(explorer.undo), methods=["POST"]),
+            Route("/api/redo", answering(explorer.redo), methods=["POST"]),
+            Route("/api/session", answering(explorer.open), methods=["POST"]),
+            Route("/api/close", answering(explorer.close), methods=["POST"]),
+        ],
+        exception_handlers={404: unknown, 405: unknown, 500: bug},
+    )
+    worker.work_on(session.state, session.history.revision)
+    return Guard(app, token, hosts), worker  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""Serving a session on an address of this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from ipaddress import ip_address
+from secrets import token_urlsafe
+
+from budgetline.explore.security import LOOPBACK
+from budgetline.explore.session import Session
+from budgetline.messages import shown
+
+MOST_CONNECTIONS = 64
+"""Connections that are answered at a time; more are refused until some end."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen; port 0 is any free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    @classmethod
+    def checked(cls, host: str, port: int, consent: bool = False) -> Address:
+        """Return an address; one that other machines can reach is an error without consent."""
+        try:
+            known = ip_address("127.0.0.1" if host == "localhost" else host)
+        except ValueError:
+            raise ValueError(f"--host must be an address such as 127.0.0.1, got {shown(host)}") from None
+        if not known.is_loopback and not consent:
+            raise ValueError(
+                f"--host {host} could be reached by other machines, and nothing is encrypted: if they may connect, "
+                "say so with --others-may-connect"
+            )
+        return cls(str(known), port)
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """The kind of address."""
+        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
+
+    def hosts(self, port: int) -> frozenset[str]:
+        """Return the values of the header Host that are allowed."""
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(f"{name}:{port}" for name in (*LOOPBACK, own))
+
+
+def serve(session: Session, address: Address, ready: Callable[[str], None]) -> None:
+    """Serve a session until it is closed or interrupted; ``ready`` is called with the address to open."""
+    try:
+        uvicorn = import_module("uvicorn")
+        import_module("starlette")
+    except ImportError as error:
+        raise ImportError("exploring needs Starlette and uvicorn: pip install 'budgetline[explore]'") from error
+    from budgetline.explore.server import make_app
+
+    token = token_urlsafe(32)
+    with socket.socket(address.family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((address.host, address.port))
+        except OSError as error:
+            raise ValueError(f"cannot listen on {address.host}, port {address.port}: {error.strerror}") from error
+        port = listening.getsockname()[1]
+        holder: list[Callable[[], None]] = []
+        app, worker = make_app(session, token, address.hosts(port), lambda: holder[0]())
+        config = uvicorn.Config(
+            app, log_level="critical", access_log=False, limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=30,
+            server_header=False, date_header=False, lifespan="off", ws="none", h11_max_incomplete_event_size=1 << 14,
+            timeout_graceful_shutdown=2, http="h11", loop="asyncio",
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        holder.append(lambda: setattr(server, "should_exit", True))
+        own = f"[{address.host}]" if ":" in address.host else address.host
+        ready(f"http://{own}:{port}/#token={token}")
+        try:
+            server.run(sockets=[listening])
+        finally:
+            worker.close()
