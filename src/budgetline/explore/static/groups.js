@@ -5,7 +5,7 @@ import { ask } from "./dialog.js";
 import { $, el, keep, onCommit, saveAs, setField, setText } from "./dom.js";
 import { amount, count, some } from "./format.js";
 
-const LONG = 20, NEW = "new:", OUT = "out:", TO = "to:";
+const LONG = 20, MOST_CHIPS = 8, NEW = "new:", OUT = "out:", TO = "to:";
 
 export function setUpGroups(session, complain) {
   const chosen = new Set();
@@ -59,10 +59,13 @@ export function setUpGroups(session, complain) {
     });
   }
   function fillChips(list, columns, group) {
-    const key = JSON.stringify([columns, group]);
+    const key = JSON.stringify([columns, group, list.whole]);
     if (list.key === key) return;
     list.key = key;
-    list.replaceChildren(...columns.map(column => chip(column, group)));
+    const most = list.whole || columns.length <= MOST_CHIPS ? columns.length : MOST_CHIPS - 2, rest = columns.length - most;
+    const more = () => { list.whole = true; fillChips(list, columns, group); list.children[most].firstChild.focus(); };
+    list.replaceChildren(...columns.slice(0, most).map(column => chip(column, group)),
+      ...(rest ? [el("li", {}, el("button", { type: "button", class: "quiet more", "aria-label": `${rest} more columns of ${group ?? "those not used"}`, onclick: more }, `${rest} more`))] : []));
   }
 
   // -- rows ---------------------------------------------------------------------------------------------------------

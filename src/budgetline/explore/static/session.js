@@ -119,6 +119,7 @@ export class Session {
     this.#serial = answer.serial;
     this.#confirmed = answer.revision;
     Object.assign(this.parts, answer.parts);
+    for (const [name, part] of Object.entries(this.parts)) part.current = answer.current?.[name] ?? part.current;
     this.computing = answer.computing;
     this.progress = answer.progress;
     this.#setLost(false);
