@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from explore_page import CHROMIUM, Explorer, chromium, served
+from explore_browser import CHROMIUM, Explorer, chromium, served
 
 from budgetline import AnytimeClassifier, AnytimeRegressor
 from budgetline.datasets import load_bank
