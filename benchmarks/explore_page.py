@@ -64,9 +64,11 @@ def write_nhanes(folder: Path) -> tuple[str, ...]:
     nhanes = load_nhanes()
     table = pd.DataFrame(nhanes.data, columns=nhanes.feature_names).assign(target=nhanes.target)
     table.to_csv(folder / "nhanes.csv", index=False)
-    layout = nhanes.feature_groups.resolve(nhanes.feature_names, len(nhanes.feature_names))
-    columns = {g: layout.labels(found) for g, found in zip(nhanes.feature_groups.names, layout.by_group, strict=True)}
-    groups = FeatureGroups(columns, nhanes.feature_groups.costs)
+    given = nhanes.feature_groups
+    columns = {
+        name: [nhanes.feature_names[k] for k in found] for name, found in zip(given.names, given.columns, strict=True)
+    }
+    groups = FeatureGroups(columns, given.costs)
     (folder / "nhanes.yaml").write_text(groups.to_yaml())
     return ("nhanes.csv", "--new", "-t", "target", "-g", "nhanes.yaml")
 

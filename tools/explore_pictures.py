@@ -15,11 +15,10 @@ from PIL import Image
 
 from budgetline.datasets import load_heart
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tests" / "support"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from explore_browser import Explorer, chromium, served
 
-FOLDER = ROOT / "docs" / "explore"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explore"
 COLOURS = 96
 """Colours of a picture: enough for a page, and small files."""
 NAMES = {
