@@ -62,7 +62,7 @@ function undoKey(event) {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || !["z", "y"].includes(event.key.toLowerCase()) || $("dialog").open) return;
   const field = event.target;
   // A field with unfinished typing has its own undo.
-  if (field instanceof HTMLTextAreaElement || ("shown" in field && field.value !== field.shown)) return;
+  if (field instanceof HTMLTextAreaElement || field.type === "search" || ("shown" in field && field.value !== field.shown)) return;
   event.preventDefault();
   quiet();
   if (event.shiftKey || event.key.toLowerCase() === "y") session.redo(); else session.undo();
@@ -72,10 +72,11 @@ async function start() {
   setUpDialog();
   const goTo = budget => session.edit({ kind: "set_budget", budget }, "budget");
   sections.push(setUpTable(session), setUpGroups(session, complain), setUpOrder(session, complain, goTo), setUpBudget(session), setUpCompare(session), setUpTake(session, complain));
-  $("undo").addEventListener("click", () => { quiet(); session.undo(); });
-  $("redo").addEventListener("click", () => { quiet(); session.redo(); });
+  $("undo").addEventListener("click", () => session.undo());
+  $("redo").addEventListener("click", () => session.redo());
   $("alert-close").addEventListener("click", quiet);
   document.addEventListener("change", quiet, true);
+  document.addEventListener("click", event => { if (event.target.closest("button")) quiet(); }, true);
   document.addEventListener("keydown", undoKey);
   $("key-form").addEventListener("submit", event => { event.preventDefault(); setToken($("key").value); location.reload(); });
   if (!findToken()) { lock(); return; }

@@ -93,14 +93,14 @@ export function setUpBudget(session) {
   }
   function renderPlan(prefix) {
     const part = session.part("budget"), asked = session.state.budget !== null, fits = part && Math.abs(part.budget - budget) <= 1e-9 * Math.max(1, budget);
-    const plan = asked && part ? part.plan : null, fresh = session.fresh("budget") && fits && plan !== null;
+    const plan = asked && part ? part.plan : null, over = !session.computing && !session.pending, fresh = session.fresh("budget") && fits && (plan !== null || over);
     $("plan-ask").hidden = asked;
     const result = $("plan-result");
     result.hidden = !asked;
     result.classList.toggle("stale", !fresh);
     result.dataset.fresh = String(fresh || Boolean(part?.error && fits));
     if (part?.error) setText($("plan-what"), part.error);
-    else if (!plan) setText($("plan-what"), "Looking for the best set of groups within this budget…");
+    else if (!plan) setText($("plan-what"), over && fits ? "No plan was found for this budget." : "Looking for the best set of groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
       setText($("plan-what"), same ? `Nothing better: buy the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`

@@ -91,10 +91,15 @@ export class Session {
         this.#setLost(false);
         return;
       } catch (error) {
-        if (error instanceof Refused && error.code !== "busy") { this.#trouble(error); throw error; }
+        if (error.code === "token") return this.#end(error);
         this.#setLost(true);
       }
     }
+  }
+  // Another server answers, which this page may not read: nothing goes on here.
+  #end(error) {
+    this.#trouble(error);
+    return new Promise(() => {});
   }
   #setLost(lost) {
     if (lost === this.lost) return;
@@ -107,7 +112,8 @@ export class Session {
       try {
         this.#take(await call(`/api/results?after=${this.#serial}&wait=25`));
       } catch (error) {
-        if (!(error instanceof Lost) && error.code !== "busy") { this.#trouble(error); if (error.code === "token") return; }
+        if (error.code === "token") await this.#end(error);
+        if (!(error instanceof Lost) && error.code !== "busy") this.#trouble(error);
         this.#setLost(error instanceof Lost);
         await this.#reach();
         this.#changed();

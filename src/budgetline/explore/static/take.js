@@ -56,7 +56,7 @@ export function setUpTake(session, complain) {
 
   async function lines() {
     const { revision } = session.snapshot;
-    if (asking || shown === revision || session.pending) return;
+    if (asking || shown === revision || session.pending || session.computing) return;
     asking = true;
     try {
       const found = await call("/api/lines");
@@ -71,6 +71,7 @@ export function setUpTake(session, complain) {
     lines();
   }
   return () => {
+    setText($("session-note"), session.snapshot.session?.file ? `Every change is saved in ${session.snapshot.session.file}, beside the data.` : "");
     buttons.plan.disabled = session.state.budget === null;
     buttons.plan.title = session.state.budget === null ? "Choose a budget first" : "";
     if (session.state.target !== null) lines();
