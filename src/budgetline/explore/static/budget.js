@@ -147,8 +147,10 @@ export function setUpBudget(session) {
 
   return () => {
     const found = order(), { budget: wanted, unit } = session.state;
-    for (const [id, name] of [["budget-result", "order"]]) $(id).classList.toggle("stale", !session.fresh(name));
-    $("budget-result").dataset.fresh = String(session.fresh("order"));
+    const result = $("budget-result");
+    result.hidden = !found?.steps.length;
+    result.classList.toggle("stale", !session.fresh("order"));
+    result.dataset.fresh = String(session.fresh("order"));
     const typing = document.activeElement === slider || document.activeElement === field;
     const place = wanted ?? (found ? firstBudget() : total());
     const key = `${place} ${total()} ${found?.serial} ${unit}`;

@@ -28,6 +28,7 @@ export function setUpCompare(session) {
   return () => {
     const part = session.part("compare"), order = session.part("order"), today = session.state.today.join("\n");
     const result = $("compare-result"), fresh = session.fresh("compare");
+    result.hidden = !part;
     result.classList.toggle("stale", !fresh);
     result.dataset.fresh = String(fresh);
     if (shown !== today && document.activeElement !== field) { field.value = today; }

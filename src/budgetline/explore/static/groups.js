@@ -5,7 +5,7 @@ import { ask } from "./dialog.js";
 import { $, el, keep, onCommit, saveAs, setField, setText } from "./dom.js";
 import { amount, count, some } from "./format.js";
 
-const LONG = 20, MOST_CHIPS = 8, NEW = "new:", OUT = "out:", TO = "to:";
+const LONG = 20, MOST_CHIPS = 4, NEW = "new:", OUT = "out:", TO = "to:";
 
 export function setUpGroups(session, complain) {
   const chosen = new Set();
