@@ -2,6 +2,8 @@
 
 import { Lost, Refused, call } from "./api.js";
 
+// What a part holds if it could not be computed.
+const NOTHING = { steps: [], rows: [], effects: [], methods: [], curve: null, training: null, plan: null };
 const pause = ms => new Promise(done => setTimeout(done, ms));
 
 export class Session {
@@ -124,7 +126,7 @@ export class Session {
     if (answer.serial < this.#serial) this.parts = {};
     this.#serial = answer.serial;
     this.#confirmed = answer.revision;
-    Object.assign(this.parts, answer.parts);
+    for (const [name, part] of Object.entries(answer.parts)) this.parts[name] = part.error ? { ...NOTHING, ...part } : part;
     for (const [name, part] of Object.entries(this.parts)) part.current = answer.current?.[name] ?? part.current;
     this.computing = answer.computing;
     this.progress = answer.progress;
