@@ -53,6 +53,7 @@ SERVER = ("starlette", "uvicorn")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
     "budgetline.runtime.extractors",  # users' functions, whose failures are results
+    "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
 }
 WRITE_IN_FULL = {

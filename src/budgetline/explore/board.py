@@ -36,16 +36,17 @@ class Board:
             self._current.update(current)
         self._ring()
 
-    def put(self, name: str, revision: int, part: Mapping[str, object]) -> None:
-        """Put a part of the results of a revision; it is dropped if there is a newer revision."""
+    def put(self, name: str, revision: int, part: Mapping[str, object]) -> bool:
+        """Put a part of the results of a revision; return False if there is a newer revision, and it is dropped."""
         with self._lock:
             if revision < self._revision:
-                return
+                return False
             self._serial += 1
             content = {"serial": self._serial, "revision": revision, "current": True, **part}
             self._parts[name] = (self._serial, json.dumps(content, allow_nan=False))
             self._current[name] = True
         self._ring()
+        return True
 
     def tell(self, revision: int, text: str, done: int, total: int) -> None:
         """Say how far the work on a revision has come."""

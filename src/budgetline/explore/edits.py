@@ -70,9 +70,9 @@ class SetTarget(Edit):
         groups, left_out = without(state, chosen)
         groups = singles(() if state.target is None else (state.target,), groups)
         if self.column is None:
-            return with_groups(state, groups, left_out=left_out, target=None, task="", loss="")
+            return with_groups(state, groups, {"left_out": left_out, "target": None, "task": "", "loss": ""})
         settings = settings_for(table.task_of(self.column), table.n_levels(self.column))
-        found = with_groups(state, groups, left_out=left_out, target=self.column, **settings)
+        found = with_groups(state, groups, {"left_out": left_out, "target": self.column, **settings})
         return changed_to(found, {"encoding": table.encoding_for(found.used)})
 
 
@@ -97,7 +97,7 @@ class LeaveOut(Edit):
         check_columns(state, self.columns)
         groups, rest = without(state, self.columns)
         out = {*rest, *self.columns}
-        return with_groups(state, groups, left_out=tuple(column for column in state.columns if column in out))
+        return with_groups(state, groups, {"left_out": tuple(column for column in state.columns if column in out)})
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class TakeIn(Edit):
             raise ValueError(f"column {shown(wrong[0])} is not left out")
         table.check_encoding(state.encoding, self.columns)
         groups, left_out = without(state, self.columns)
-        return with_groups(state, singles(dict.fromkeys(self.columns), groups), left_out=left_out)
+        return with_groups(state, singles(dict.fromkeys(self.columns), groups), {"left_out": left_out})
 
 
 # -- settings --------------------------------------------------------------------------------------------------

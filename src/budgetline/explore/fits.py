@@ -1,8 +1,9 @@
 """Fits of a session: what is computed once for a table and a target, and what every other price or group needs.
 
 Columns are encoded one by one, and all moments are of all columns. So other groups, prices and selections of columns
-need no new pass over the rows: for squared error a fit is one run of the greedy loop on moments, for the whole table and
-for each fold. Every fold has its own encoding, as in :func:`budgetline.cross_val_budget_curve`, whose numbers these are.
+need no new pass over the rows: for squared error a fit is one run of the greedy loop on moments, for the whole table
+and for each fold. Folds have encodings of their own, as in :func:`budgetline.cross_val_budget_curve`, whose numbers
+these are.
 """
 
 from __future__ import annotations
@@ -124,9 +125,7 @@ class Prepared:
 def prepare(sample: Sample, table: Table, setting: Setting, tell: Tell, check: Check) -> Prepared:
     """Encode the table and compute the moments of the whole and of every fold."""
     names = tuple(
-        name
-        for name in sample.X.column_names
-        if setting.encoding != "none" or table.encoding_for([name]) == "none"
+        name for name in sample.X.column_names if setting.encoding != "none" or table.encoding_for([name]) == "none"
     )
     y, shape, classes = sample.y, tuple[int, ...](), None
     if setting.task == "classification":

@@ -26,7 +26,7 @@ class RenameGroup(Edit):
         """Return the state in which the group has its new name wherever it is mentioned."""
         old, name = state.group(self.group), self.name.strip()
         groups = (replace(each, name=name) if each is old else each for each in state.groups)
-        return with_groups(state, groups, {self.group: (name,)})
+        return with_groups(state, groups, renamed={self.group: (name,)})
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class MergeGroups(Edit):
         first = min(map(state.groups.index, merged))
         before = state.groups[:first]
         after = (group for group in state.groups[first:] if group.name not in gone)
-        return with_groups(state, (*before, new, *after), dict.fromkeys(gone, (name,)))
+        return with_groups(state, (*before, new, *after), renamed=dict.fromkeys(gone, (name,)))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SplitGroup(Edit):
             taken.add(parts[-1].name)
         place = state.groups.index(old)
         groups = (*state.groups[:place], *parts, *state.groups[place + 1 :])
-        return with_groups(state, groups, {self.group: tuple(part.name for part in parts)})
+        return with_groups(state, groups, renamed={self.group: tuple(part.name for part in parts)})
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class MoveColumns(Edit):
         table.check_encoding(state.encoding, new)
         rest, left_out = without(state, new)
         groups = (replace(g, columns=(*g.columns, *new)) if g.name == home.name else g for g in rest)
-        return with_groups(state, groups, left_out=left_out)
+        return with_groups(state, groups, {"left_out": left_out})
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class NewGroup(Edit):
         names = {group.name for group in rest if group.columns}
         name = unused_name(columns[0], names) if self.name is None else self.name.strip()
         kept = (group for group in rest if group.columns)  # so that the name of one that vanishes is free
-        return with_groups(state, (*kept, Group(name, columns, self.cost)), left_out=left_out)
+        return with_groups(state, (*kept, Group(name, columns, self.cost)), {"left_out": left_out})
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def adopted(state: State, found: FeatureGroups, table: Table) -> State:
         "left_out": tuple(column for column in names if column not in used),
         "shared": tuple(SharedCost(name, cost, shared) for name, (cost, shared) in found.shared.items()),
     }
-    return with_groups(state, groups, **changes)
+    return with_groups(state, groups, changes)
 
 
 EDITS: Mapping[str, type[Edit]] = {

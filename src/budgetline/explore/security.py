@@ -40,8 +40,8 @@ class Guard:
     app : ASGI application
     token : str
         What every request to ``/api`` must carry in the header ``X-Budgetline-Token``. The page has it from the
-        fragment of its address, which browsers send to no server, and keeps it for its own origin; a cookie would also be
-        sent to other ports of this machine.
+        fragment of its address, which browsers send to no server, and keeps it for its own origin; a cookie would
+        also be sent to other ports of this machine.
     hosts : collection of str
         Allowed values of the header Host, with the port: a page of another site whose name was made to point here, by
         DNS rebinding, has another one.

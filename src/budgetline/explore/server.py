@@ -10,12 +10,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from budgetline.explore.board import Board
+from budgetline.explore.downloads import KINDS, NotReady, Wanted, make_file
 from budgetline.explore.group_edits import read_edit
+from budgetline.explore.lines import GROUPS, groups_yaml, python_lines, shell_lines
 from budgetline.explore.security import App, Guard
 from budgetline.explore.session import Session
 from budgetline.explore.snapshot import snapshot_of
 from budgetline.explore.worker import Worker
-from budgetline.messages import cut, printable, shown
+from budgetline.messages import cut, printable, shown, some
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -49,7 +51,7 @@ class Explorer:
 
     def __init__(self, session: Session, worker: Worker, board: Board, stop: Callable[[], None]) -> None:
         self.session, self.worker, self.board, self.stop = session, worker, board, stop
-        self.order = asyncio.Lock()
+        self.order, self.making = asyncio.Lock(), asyncio.Lock()
 
     async def state(self, request: Request) -> object:
         """Return the state, and all that is known of the table."""
@@ -96,6 +98,33 @@ class Explorer:
                 await asyncio.to_thread(change)
             self.worker.work_on(self.session.state, self.session.history.revision)
             return snapshot_of(self.session)
+
+    async def lines(self, request: Request) -> object:
+        """Return the lines that compute what is shown."""
+        async with self.order:
+            state, data = self.session.state, self.session.data
+        if state.target is None or not state.groups:
+            raise RequestError("not_ready", "choose a target first")
+        with _refusing("refused"):
+            files = [{"name": GROUPS, "text": groups_yaml(state)}]
+            return {"python": python_lines(state, data), "shell": shell_lines(state, data), "files": files}
+
+    async def download(self, request: Request) -> object:
+        """Return a file of the present state."""
+        body = await _content(request)
+        _known(body, "what")
+        what = body.get("what")
+        if not isinstance(what, str) or what not in KINDS:
+            raise RequestError("malformed", f"what must be one of {some(KINDS)}, got {shown(what)}")
+        async with self.order:
+            wanted = Wanted(self.session.data, self.session.record)
+        async with self.making:  # one at a time: each may keep a processor busy for a while
+            try:
+                with _refusing("refused"):
+                    return await asyncio.to_thread(make_file, what, wanted)
+            except RequestError as error:
+                code = "not_ready" if isinstance(error.__cause__, NotReady) else error.code
+                raise RequestError(code, str(error)) from error
 
     async def close(self, request: Request) -> object:
         """End the server."""
@@ -165,7 +194,13 @@ def make_app(session: Session, token: str, hosts: frozenset[str], stop: Callable
                 found = await method(request)
             except RequestError as error:
                 return failed(error.code, str(error), **error.more)
-            return found if isinstance(found, Response) else JSONResponse(found)
+            if isinstance(found, tuple):
+                name, kind, content = found
+                plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
+                return Response(
+                    content, headers={"content-disposition": f'attachment; filename="{plain}"'}, media_type=kind
+                )
+            return JSONResponse(found)
 
         return endpoint
 
@@ -205,9 +240,11 @@ def make_app(session: Session, token: str, hosts: frozenset[str], stop: Callable
             Route("/api/undo", answering(explorer.undo), methods=["POST"]),
             Route("/api/redo", answering(explorer.redo), methods=["POST"]),
             Route("/api/session", answering(explorer.open), methods=["POST"]),
+            Route("/api/lines", answering(explorer.lines)),
+            Route("/api/download", answering(explorer.download), methods=["POST"]),
             Route("/api/close", answering(explorer.close), methods=["POST"]),
         ],
         exception_handlers={404: unknown, 405: unknown, 500: bug},
     )
     worker.work_on(session.state, session.history.revision)
-    return Guard(app, token, hosts), worker  # type: ignore[arg-type]
+    return Guard(app, token, hosts), worker

@@ -180,7 +180,7 @@ def start_session(data: Data, path: Path | None, *, new: bool = False) -> Sessio
     found = read_session(path.read_bytes(), str(path))
     if found.digest != data.digest:
         raise ValueError(
-            f"{path} is a session of other data: {found.place}, or {data.place} has changed since. Start a new session, "
-            "or name another session file"
+            f"{path} is a session of other data: {found.place}, or {data.place} has changed since. Start a new "
+            "session, or name another session file"
         )
     return Session(data, path, History(found.state, found.revision))

@@ -170,10 +170,10 @@ def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...
 def with_groups(
     state: State,
     groups: Iterable[Group],
+    changes: Mapping[str, object] = MappingProxyType({}),
     renamed: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-    **changes: object,
 ) -> State:
-    """Return the state with other groups, and other changes; groups without columns vanish.
+    """Return the state with other groups, and other changes, by field; groups without columns vanish.
 
     ``renamed`` says what became of groups, in all places that name them: one or several others.
     """

@@ -120,6 +120,8 @@ class Data:
     def found(self) -> tuple[list[Path], str]:
         """The files, and their format."""
         paths, kind = files_of(self.place, None)
+        if kind != "csv" and (self.delimiter is not None or self.na):
+            raise ValueError(f"a delimiter and texts of missing values are for CSV files, {self.place} is {kind}")
         if kind == "svmlight":
             raise ValueError(f"the columns of {self.place} have no names: this is for CSV and Parquet files")
         return paths, kind
@@ -128,15 +130,6 @@ class Data:
     def name(self) -> str:
         """The name of the file or folder, without the path."""
         return Path(self.place).name
-
-    @property
-    def text(self) -> dict[str, str | tuple[str, ...] | None]:
-        """What is known of the format of CSV files."""
-        if self.found[1] != "csv" and (self.delimiter is not None or self.na):
-            raise ValueError(
-                f"a delimiter and texts of missing values are for CSV files, {self.place} is {self.found[1]}"
-            )
-        return {"delimiter": self.delimiter, "na": self.na or None}
 
     @cached_property
     def digest(self) -> str:
@@ -160,7 +153,8 @@ class Data:
         """Read all rows, the columns beside the target as they are."""
         names = [column.name for column in self.table.columns if column.name != target and column.kind != "other"]
         paths, kind = self.found
-        source = open_source([*paths], target, features=names, file_format=kind, **self.text).raw()
+        mark, na = self.delimiter, self.na or None
+        source = open_source([*paths], target, features=names, file_format=kind, delimiter=mark, na=na).raw()
         chunks = [chunk for partition in source.partitions for chunk in partition.chunks(None) if chunk.n_rows]
         return Sample(
             nw.concat([chunk.X for chunk in chunks]).to_native(), np.concatenate([chunk.y for chunk in chunks])
