@@ -1,6 +1,6 @@
 // Section 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
-import { curveLegend, describeValue, drawOrder, lastWithin, mainCurve, markBudget, onResize } from "./chart.js";
+import { curveLegend, describeValue, drawOrder, isJudged, lastWithin, mainCurve, markBudget, onResize } from "./chart.js";
 import { $, chips, el, keep, setText } from "./dom.js";
 import { effectPicture } from "./effects.js";
 import { amount, change, count, difference, number, share } from "./format.js";
@@ -10,14 +10,20 @@ const SLACK = 1e-12, MOST_PICTURES = 12;
 export function setUpBudget(session) {
   const slider = $("budget-slider"), field = $("budget-number"), plot = $("budget-plot");
   let budget = 0, shown = null, drawn = "", chart = null, effectsShown = "", more = false;
-  const order = () => session.part("order");
+  // The last order with a curve: a first guess does not replace it.
+  let judged = null;
+  const order = () => {
+    const found = session.part("order");
+    if (!found || found.error || isJudged(found)) judged = found;
+    return judged;
+  };
   const total = () => session.snapshot.total_cost;
   const costs = () => [0, ...(order()?.steps ?? []).map(step => step.cumulative_cost)];
 
   // Where most of the improvement is reached: a budget to begin with.
   function firstBudget() {
-    const main = order() && mainCurve(order());
-    if (!main) return total();
+    if (!isJudged(order())) return total();
+    const main = mainCurve(order());
     const known = main.values.filter(v => v !== null), start = known[0], end = known.at(-1);
     const k = main.values.findIndex(v => v !== null && (end - start === 0 || (v - start) / (end - start) >= 0.9));
     return main.costs[Math.max(k, 0)];
@@ -56,7 +62,7 @@ export function setUpBudget(session) {
   // -- the answer ---------------------------------------------------------------------------------------------------
 
   function redraw() {
-    if (!order()?.steps.length || !mainCurve(order())) { chart = null; return; }
+    if (!isJudged(order())) { chart = null; return; }
     chart = drawOrder(plot, order(), session.state.unit, plot.clientWidth < 480 ? 250 : 320, choose);
     markBudget(chart, budget);
   }
@@ -68,7 +74,7 @@ export function setUpBudget(session) {
   });
   function renderAnswer() {
     const found = order();
-    if (!found?.steps.length || !mainCurve(found)) return;
+    if (!isJudged(found)) return;
     const { measure, steps } = found, stage = lastWithin(costs(), budget), spent = costs()[stage], rest = budget - spent, next = steps[stage];
     const { value, error, text } = describeValue(found, budget), unit = session.state.unit;
     setText($("budget-label"), `Budget in ${unit}`);
@@ -140,7 +146,7 @@ export function setUpBudget(session) {
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
     const kind = session.state.task === "classification" ? "class" : "target", drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
-    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : "How the prediction goes up and down with each column that is bought at this budget."));
+    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction goes up and down with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.`));
     const rest = part.effects.length - drawnEffects.length;
     box.replaceChildren(...drawnEffects.map(effect => effectPicture(effect, kind)), ...(rest ? [el("button", { type: "button", onclick: () => { more = true; renderEffects(); } }, `Show ${rest} more`)] : []));
   }
@@ -148,13 +154,13 @@ export function setUpBudget(session) {
   return () => {
     const found = order(), { budget: wanted, unit } = session.state;
     const result = $("budget-result");
-    result.hidden = !found?.steps.length;
+    result.hidden = !isJudged(found);
     result.classList.toggle("stale", !session.fresh("order"));
     result.dataset.fresh = String(session.fresh("order"));
     const typing = document.activeElement === slider || document.activeElement === field;
     const place = wanted ?? (found ? firstBudget() : total());
     const key = `${place} ${total()} ${found?.serial} ${unit}`;
-    if (found && drawn !== `${found.serial} ${unit}`) {
+    if (isJudged(found) && drawn !== `${found.serial} ${unit}`) {
       drawn = `${found.serial} ${unit}`;
       curveLegend($("budget-legend"), found);
       redraw();

@@ -142,6 +142,8 @@ export function legend(place, entries) {
 
 // What is drawn: held-out folds if they are there, else the training data.
 export const mainCurve = order => order.curve ?? order.training;
+// An order that is only a first guess has no curve yet.
+export const isJudged = order => Boolean(order?.steps.length && order.measure && mainCurve(order));
 
 // Draw the order's curve. Returns the scales, so that a budget can be marked without drawing all again.
 export function drawOrder(plot, order, unit, height, choose) {

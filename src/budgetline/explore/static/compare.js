@@ -15,7 +15,7 @@ export function setUpCompare(session) {
 
   function redraw() {
     const part = session.part("compare"), order = session.part("order");
-    if (!part?.methods?.length || !order) return;
+    if (!part?.methods?.length || !order?.measure) return;
     const height = plot.clientWidth < 480 ? 250 : 320, { svg, width } = canvas(plot, height), total = session.snapshot.total_cost;
     const box = { left: 54, right: width - 10, top: 30, bottom: height - 42 }, curves = part.methods.map(method => method.curve);
     const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7), y = valueScale(curves.flatMap(c => bounds({ ...c, errors: [] })), box.bottom, box.top, 5);
@@ -35,11 +35,13 @@ export function setUpCompare(session) {
     shown = today;
     $("compare-problem").hidden = !part?.error;
     setText($("compare-problem"), part?.error ?? "");
-    if (!part?.methods || !order || drawn === `${part.serial} ${order.serial}`) return;
+    if (!part?.methods || !order?.measure || drawn === `${part.serial} ${order.serial}`) return;
     drawn = `${part.serial} ${order.serial}`;
-    const best = part.methods[0]?.mean, { style } = order.measure;
+    const { style } = order.measure;
     $("methods").replaceChildren(...part.methods.map((method, k) => el("tr", { class: k ? "" : "own" }, el("th", { scope: "row" }, method.name, ...(method.note ? [el("span", { class: "note" }, method.note)] : [])),
-      el("td", { class: "num" }, withError(method.mean, method.mean_error, style), ...(k && method.mean !== null && best !== null ? [] : [])), el("td", {}, some(method.order, 4)))));
+      el("td", { class: "num" }, withError(method.mean, method.mean_error, style)), el("td", {}, some(method.order, 4)))));
+    const same = new Set(part.methods.map(method => JSON.stringify(method.order))).size === 1;
+    setText($("compare-same"), same ? "With these prices all of them are the same order." : "");
     redraw();
   };
 }

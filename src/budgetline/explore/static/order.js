@@ -1,8 +1,8 @@
 // Section 3: the order, what moved, the curve, and how it is computed.
 
-import { curveLegend, drawOrder, mainCurve, markBudget, onResize } from "./chart.js";
+import { curveLegend, drawOrder, isJudged, markBudget, onResize } from "./chart.js";
 import { $, el, onCommit, setField, setText } from "./dom.js";
-import { amount, withError } from "./format.js";
+import { amount, number } from "./format.js";
 
 const WORDS = {
   regression: "a number", classification: "a class", squared_error: "squared error", poisson: "counts (Poisson)", log_loss: "log loss",
@@ -57,19 +57,20 @@ export function setUpOrder(session, complain, setBudget) {
   let drawn = "", chart = null;
   const redraw = () => {
     const order = session.part("order");
-    if (!order?.steps.length || !mainCurve(order)) return;
+    if (!isJudged(order)) return;
     chart = drawOrder(plot, order, session.state.unit, plot.clientWidth < 480 ? 240 : 250, setBudget);
     markBudget(chart, session.state.budget);
   };
   onResize(plot, redraw);
 
   function fill(order) {
-    const { measure } = order, fallen = new Set(order.moved?.gone ?? []);
-    setText($("value-head"), measure.label);
+    const { measure } = order;
+    if (measure) setText($("value-head"), measure.label);
     $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, step.group), el("td", { class: "moved" }, movedMark(step)),
-      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, withError(step.value, null, measure.style)))));
+      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
+    if (!isJudged(order)) return;
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
-    setText($("order-how"), `Judged on rows that were not used to fit: ${measure.folds_made}.${never}${fallen.size ? ` Gone: ${[...fallen].join(", ")}.` : ""}`);
+    setText($("order-how"), `Judged on rows that were not used to fit: ${measure.folds_made}.${never}`);
     curveLegend($("order-legend"), order);
     redraw();
   }
