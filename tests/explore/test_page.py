@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,18 +32,20 @@ def browser():
 
 
 @pytest.fixture
-def opened(browser):
-    """Return a function that opens an address; at the end nothing may have gone wrong on the pages."""
-    pages = []
+def visit(browser):
+    """Return a function that explores a file; at the end nothing may have gone wrong on the page."""
 
-    def open_page(address, width=1300, **options):
-        pages.append(Explorer(browser, address, width, **options))
-        return pages[-1]
+    @contextmanager
+    def explore(folder, *arguments, width=1300, **options):
+        with served(folder, *arguments, "--new") as address:
+            explorer = Explorer(browser, address, width, **options)
+            try:
+                yield explorer
+            finally:
+                explorer.context.close()
+            assert explorer.trouble == []
 
-    yield open_page
-    for explorer in pages:
-        explorer.context.close()
-        assert explorer.trouble == []
+    return explore
 
 
 def small_table(seed=0):
@@ -82,10 +85,9 @@ def command_line(*arguments, folder):
 # -- one session, from the file to the prediction ------------------------------------------------------------------
 
 
-def test_a_session_from_the_file_to_the_prediction(small, opened, tmp_path):
+def test_a_session_from_the_file_to_the_prediction(small, visit, tmp_path):
     frame = pd.read_csv(small / "small.csv")
-    with served(small, "small.csv", "--new") as address:
-        explorer = opened(address)
+    with visit(small, "small.csv") as explorer:
         page = explorer.page
         assert page.get_by_role("heading", level=1).text_content() == "What do you want to predict?"
         assert page.locator("#workplace").is_hidden()
@@ -116,11 +118,10 @@ def test_a_session_from_the_file_to_the_prediction(small, opened, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_bank_by_keyboard_alone(opened, tmp_path):
+def test_the_bank_by_keyboard_alone(visit, tmp_path):
     frame = load_bank().frame
     frame.to_csv(tmp_path / "bank.csv", sep=";", index=False)
-    with served(tmp_path, "bank.csv", "--new") as address:
-        explorer = opened(address)
+    with visit(tmp_path, "bank.csv") as explorer:
         page = explorer.page
 
         def press(node, *keys):
@@ -175,13 +176,11 @@ def test_the_bank_by_keyboard_alone(opened, tmp_path):
 
 
 @pytest.fixture
-def session(small, opened):
+def session(small, visit):
     """A page with a target, of a new session."""
-    with served(small, "small.csv", "--new", "-t", "y") as address:
-        explorer = opened(address)
+    with visit(small, "small.csv", "-t", "y") as explorer:
         explorer.settled()
         yield explorer
-        explorer.context.close()
 
 
 @pytest.mark.slow
@@ -262,7 +261,7 @@ def test_errors_name_the_thing_and_change_nothing(session):
     page.keyboard.press("Escape")
     session.field("Name of group pulse").fill("weight")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('#alert-text').textContent.includes('weight')")
+    page.get_by_role("alert").filter(has_text="weight").wait_for()
     session.settled()
     assert session.groups() == start
     session.button("Close").click()
@@ -330,11 +329,10 @@ def test_todays_order_and_what_comes_next(session):
 
 
 @pytest.mark.slow
-def test_names_are_text(opened, tmp_path):
+def test_names_are_text(visit, tmp_path):
     frame = small_table().rename(columns={"pulse": EVIL, "weight": "__proto__", "height": "a'b\"c"})
     frame.to_csv(tmp_path / "evil.csv", index=False)
-    with served(tmp_path, "evil.csv", "--new", "-t", "y") as address:
-        explorer = opened(address)
+    with visit(tmp_path, "evil.csv", "-t", "y") as explorer:
         explorer.settled("order", "compare")
         assert EVIL in explorer.order()
         assert explorer.page.locator("img").count() == 0
@@ -366,10 +364,9 @@ CHECKS = (Path(__file__).parents[1] / "support" / "page_checks.js").read_text(en
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 400])
-def test_every_width_and_scheme(width, scheme, opened, tmp_path):
+def test_every_width_and_scheme(width, scheme, visit, tmp_path):
     load_bank().frame.to_csv(tmp_path / "bank.csv", index=False)
-    with served(tmp_path, "bank.csv", "--new") as address:
-        explorer = opened(address, width, color_scheme=scheme)
+    with visit(tmp_path, "bank.csv", width=width, color_scheme=scheme) as explorer:
         page = explorer.page
         assert page.evaluate(CHECKS) == []
         explorer.predict("y")
