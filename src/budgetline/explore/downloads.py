@@ -50,7 +50,9 @@ def _plan(wanted: Wanted) -> bytes:
     budget = wanted.record.state.budget
     if budget is None:
         raise NotReady("set a budget first")
-    return _written(lambda path: save(wanted.fitted()[0].plan(budget, progress=False), path))
+    model, rows = wanted.fitted()
+    data = {} if model.model_.squared_error else {"X": rows.X, "y": rows.y}
+    return _written(lambda path: save(model.plan(budget, progress=False, **data), path))
 
 
 def _report(wanted: Wanted) -> bytes:

@@ -108,6 +108,7 @@ class Prepared:
     """Training rows, of the whole table and of every fold, and the held-out rows of the folds."""
 
     setting: Setting
+    sample: Sample
     family: Family
     classes: Array | None
     target_shape: tuple[int, ...]
@@ -150,7 +151,7 @@ def prepare(sample: Sample, table: Table, setting: Setting, tell: Tell, check: C
     whole = part(None)
     training = tuple(part(train) for train, _ in splits)
     held = tuple(part(test, like) for (_, test), like in zip(splits, training, strict=True))
-    return Prepared(setting, family, classes, shape, tol, whole, training, held)
+    return Prepared(setting, sample, family, classes, shape, tol, whole, training, held)
 
 
 def _part(rows: Samples, Y: Float, names: tuple[str, ...], setting: Setting, like: Part | None) -> Part:

@@ -59,7 +59,8 @@ others = {{
         text += f'    "today\'s order": {kind}(groups{settings}, schedule=FixedOrder({order!r})),\n'
     text += f'}}\nprint(compare(others, X, y, metric={state.metric!r}, cv=folds, reference="this order"))\n'
     if state.budget is not None:
-        text += f"\nprint(model.plan({state.budget!r}))\n"
+        rows = "" if state.loss == "squared_error" else ", X=X, y=y"
+        text += f"\nprint(model.plan({state.budget!r}{rows}))\n"
     if state.available:
         text += f"print(model.next_groups({list(state.available)!r}))\n"
     return text
@@ -82,7 +83,8 @@ def shell_lines(state: State, data: Data) -> str:
         f"budgetline curve {MODEL} {given} --cv {FOLDS} --metric {state.metric}",
     ]
     if state.budget is not None:
-        lines.append(f"budgetline plan {MODEL} --budget {state.budget!r}")
+        rows = "" if state.loss == "squared_error" else f" {given}"
+        lines.append(f"budgetline plan {MODEL}{rows} --budget {state.budget!r}")
         lines.append(f"budgetline predict {MODEL} {place}{''.join(reading)} --budget {state.budget!r}")
     if state.available:
         lines.append(f"budgetline next {MODEL} {' '.join(f'--have {quote(name)}' for name in state.available)}")

@@ -236,6 +236,15 @@ def _plan(plan: Plan) -> Part:
     }
 
 
+def plan_of(found: Learned, seconds: float) -> Plan:
+    """Return the plan for the budget; for losses that moments do not determine, it is fitted to the data."""
+    assert found.state.budget is not None
+    X, y = None, None
+    if not found.prepared.from_moments:
+        X, y = found.prepared.sample.X.select(list(found.state.used)), found.prepared.sample.y
+    return found.estimator.plan(found.state.budget, time_limit=seconds, X=X, y=y, progress=False)
+
+
 def next_part(found: Learned) -> Part:
     """Return what to buy next, from the groups at hand."""
     ranking = next_groups(found.model, found.state.available)

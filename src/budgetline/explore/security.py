@@ -10,6 +10,8 @@ from typing import TypeAlias
 TOKEN_HEADER = b"x-budgetline-token"
 MOST_BODY = 2 << 20
 """Bytes of the body of a request."""
+MOST_REQUESTS = 64
+"""Requests that are answered at a time; further ones are refused. Connections without a request wait for nothing."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Names of this machine for itself: no name that another machine's page could be reached by."""
 HEADERS = (
@@ -49,6 +51,7 @@ class Guard:
 
     def __init__(self, app: App, token: str, hosts: frozenset[str]) -> None:
         self.app, self.token, self.hosts = app, token.encode("ascii"), hosts
+        self.in_work = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -58,9 +61,19 @@ class Guard:
         if scope["type"] != "http":  # there are no web sockets
             raise RuntimeError(f"requests of type {scope['type']} are not served")
         refused = self._refusal(scope)
+        if refused is None and self.in_work >= MOST_REQUESTS:
+            refused = 503, "busy", "too many requests at a time: try again"
         if refused is not None:
             await _answer(send, *refused)
             return
+        self.in_work += 1
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self.in_work -= 1
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Read the body of a request, and let the application answer it."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

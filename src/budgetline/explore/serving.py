@@ -13,9 +13,6 @@ from budgetline.explore.security import LOOPBACK
 from budgetline.explore.session import Session
 from budgetline.messages import shown
 
-MOST_CONNECTIONS = 64
-"""Connections that are answered at a time; more are refused until some end."""
-
 
 @dataclass(frozen=True)
 class Address:
@@ -65,11 +62,12 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
             listening.bind((address.host, address.port))
         except OSError as error:
             raise ValueError(f"cannot listen on {address.host}, port {address.port}: {error.strerror}") from error
+        listening.listen(1024)  # whoever is told the address may connect at once
         port = listening.getsockname()[1]
         holder: list[Callable[[], None]] = []
         app, worker = make_app(session, token, address.hosts(port), lambda: holder[0]())
         config = uvicorn.Config(
-            app, log_level="critical", access_log=False, limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=30,
+            app, log_level="critical", access_log=False, timeout_keep_alive=30,
             server_header=False, date_header=False, lifespan="off", ws="none", h11_max_incomplete_event_size=1 << 14,
             timeout_graceful_shutdown=2, http="h11", loop="asyncio",
         )  # fmt: skip

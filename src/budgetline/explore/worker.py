@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Condition, Thread
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Generic, TypeVar
 from warnings import catch_warnings, simplefilter
 
@@ -20,6 +20,7 @@ from budgetline.explore.results import (
     learn,
     next_part,
     order_part,
+    plan_of,
     preliminary_part,
 )
 from budgetline.explore.state import State
@@ -149,7 +150,7 @@ class Worker:
                 state, self._learned.prepared, self._learned.model, self._learned.training, self._learned.folds
             )
             return self._learned
-        began, tell = perf_counter(), partial(self._board.tell, revision)
+        began, busy, tell = perf_counter(), thread_time(), partial(self._board.tell, revision)
         prepared = self._prepare(Setting.of(state), check, tell)
         before = self._order if self._target == state.target else None
         with hold_warnings() as warnings:
@@ -158,7 +159,8 @@ class Worker:
         check()
         self._order, self._target, self._learned = learned.model.sequence.groups, state.target, learned
         notes = list(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
-        part = order_part(learned, before) | {"seconds": perf_counter() - began, "warnings": notes}
+        took = {"seconds": perf_counter() - began, "cpu_seconds": thread_time() - busy}
+        part = order_part(learned, before) | took | {"warnings": notes}
         self._put("order", revision, keys, part)
         return learned
 
@@ -192,7 +194,7 @@ class Worker:
                 check()
                 tell("searching the best set for the budget", 0, 1)
                 try:
-                    plan = learned.estimator.plan(state.budget, time_limit=seconds, progress=False)
+                    plan = plan_of(learned, seconds)
                     check()
                     self._known_plan = (keys["plan"], plan)
                     self._put("budget", revision, keys, budget_part(learned, plan))
