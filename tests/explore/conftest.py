@@ -6,8 +6,6 @@ import pytest
 from budgetline.explore.session import opening_state
 from budgetline.explore.table import Data
 
-TOKEN, HOST = "a-token-of-the-tests", "127.0.0.1:4242"
-
 
 def write_table(path, n=160, seed=0):
     """Write a table; columns have very different worth, so that orders do not depend on rounding."""

@@ -65,7 +65,9 @@ def test_a_group_without_columns_vanishes_everywhere(state, data):
     out = edited(moved, data, {"kind": "leave_out", "columns": ["age", "town"]})
     assert out.today == ("town",)
     assert out.left_out == ("age", "town")
-    back = edited(out, data, {"kind": "take_in", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]})
+    back = edited(
+        out, data, {"kind": "take_in", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
+    )
     assert back.left_out == ()
     assert back.group("town").columns == ("town", "dose")
 

@@ -30,7 +30,7 @@ def quiet(*_):
 def learned(data, target, extra=()):
     given = [{"kind": "set_target", "column": target}, *EDITS, *extra]
     state = changed_by(opening_state(data.table), [read_edit(edit) for edit in given], data.table)
-    prepared = prepare(data.read(target), data.table, Setting.of(state), quiet, quiet)
+    prepared = prepare(data.read(target), state.used, Setting.of(state), quiet, quiet)
     return learn(prepared, state, quiet, quiet, quiet)
 
 

@@ -8,7 +8,7 @@ these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,7 +30,7 @@ from budgetline.evaluation.folds import make_folds
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import RowMetric, as_metric
 from budgetline.explore.state import State
-from budgetline.explore.table import Sample, Table
+from budgetline.explore.table import Sample
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.inputs import check_labels, check_table, check_target, numbers_of
@@ -123,11 +123,9 @@ class Prepared:
         return self.setting.loss == "squared_error"
 
 
-def prepare(sample: Sample, table: Table, setting: Setting, tell: Tell, check: Check) -> Prepared:
-    """Encode the table and compute the moments of the whole and of every fold."""
-    names = tuple(
-        name for name in sample.X.column_names if setting.encoding != "none" or table.encoding_for([name]) == "none"
-    )
+def prepare(sample: Sample, columns: Collection[str], setting: Setting, tell: Tell, check: Check) -> Prepared:
+    """Encode columns of a table, and compute the moments of the whole and of every fold."""
+    names = tuple(name for name in sample.X.column_names if name in columns)
     y, shape, classes = sample.y, tuple[int, ...](), None
     if setting.task == "classification":
         classes, codes = check_labels(y, len(y))

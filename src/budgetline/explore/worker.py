@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from budgetline.explore.board import PARTS, Board
-from budgetline.explore.fits import Check, Prepared, Setting, prepare
+from budgetline.explore.fits import Check, Prepared, Setting, Tell, prepare
 from budgetline.explore.results import (
     Learned,
     Part,
@@ -151,7 +151,7 @@ class Worker:
             )
             return self._learned
         began, busy, tell = perf_counter(), thread_time(), partial(self._board.tell, revision)
-        prepared = self._prepare(Setting.of(state), check, tell)
+        prepared = self._prepare(state, check, tell)
         before = self._order if self._target == state.target else None
         with hold_warnings() as warnings:
             show = partial(self._show, state, revision, before)
@@ -168,14 +168,21 @@ class Worker:
         """Put an order on the board that is not judged yet."""
         self._board.put("order", revision, preliminary_part(model, state, before))
 
-    def _prepare(self, setting: Setting, check: Check, tell: Callable[[str, int, int], None]) -> Prepared:
-        if setting not in self._prepared:
-            tell("reading the table", 0, 1)
-            found = prepare(self._data.read(setting.target), self._data.table, setting, tell, check)
-            while len(self._prepared) >= KEPT:
-                del self._prepared[next(iter(self._prepared))]
-            self._prepared[setting] = found
-        return self._prepared[setting]
+    def _prepare(self, state: State, check: Check, tell: Tell) -> Prepared:
+        """Return what fits need; columns that were used before are kept, as they may come back."""
+        setting, used = Setting.of(state), set(state.used)
+        known = self._prepared.get(setting)
+        if known is not None and used.issubset(known.whole.names):
+            return known
+        tell("reading the table", 0, 1)
+        sample = self._data.read(setting.target) if known is None else known.sample
+        columns = used if known is None else used.union(known.whole.names)
+        found = prepare(sample, columns, setting, tell, check)
+        self._prepared.pop(setting, None)
+        while len(self._prepared) >= KEPT:
+            del self._prepared[next(iter(self._prepared))]
+        self._prepared[setting] = found
+        return found
 
     # -- the slow lane -----------------------------------------------------------------------------------------
 
