@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from explore_browser import Explorer, chromium, served
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explore"
-COLOURS = 96
+COLOURS = 128
 """Colours of a picture: enough for a page, and small files."""
 NAMES = {
     "age": "age",
@@ -69,7 +69,7 @@ def keep(explorer: Explorer, name: str) -> None:
     """Save what is on the screen with few colours."""
     explorer.page.evaluate("document.activeElement?.blur()")
     shot = Image.open(BytesIO(explorer.page.screenshot()))
-    small = shot.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small = shot.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(FOLDER / f"{name}.png", optimize=True)
 
 
@@ -86,9 +86,8 @@ def main() -> None:
             groups = {"name": "groups.yaml", "mimeType": "text/yaml", "buffer": GROUPS.encode()}
             page.locator("#import-file").set_input_files(groups)
             explorer.settled()
-            explorer.price("exercise test", 30)
-            explorer.settled()
-            page.locator("#workplace").scroll_into_view_if_needed()
+            explorer.price("thallium scan", 25)
+            explorer.settled("order", "compare")
             page.evaluate("scrollTo(0, document.querySelector('#groups').offsetTop - 80)")
             keep(explorer, "2_prices")
             explorer.field("Budget in dollars, as a number").fill("120")
