@@ -62,6 +62,7 @@ WRITE_IN_FULL = {
     "budgetline.report.rendering",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
+    "budgetline.explore.lines",  # of values in lines of Python
     "budgetline.encoding.table",
     "budgetline.statistics.tallies",
 }
@@ -140,6 +141,13 @@ def test_optional_packages_are_imported_late(name):
     top = {i for node in tree_of(name).body if isinstance(node, ast.Import) for i in (a.name for a in node.names)}
     top |= {node.module for node in tree_of(name).body if isinstance(node, ast.ImportFrom)}
     assert not {i.split(".")[0] for i in top if i} & set(OPTIONAL)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_the_server_imports_its_packages(name):
+    if name != "budgetline.explore.server":
+        assert not {i.split(".")[0] for i in imports_of(name)} & set(SERVER)
+        assert "budgetline.explore.server" not in own_imports_of(name) or name == "budgetline.explore.serving"
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,4 +1,4 @@
-"""The server: from requests to edits, results and files. It needs Starlette and uvicorn, which are imported late."""
+"""The server: from requests to edits, results and files. It needs Starlette, and is imported only to be run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import json
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from budgetline.explore.board import Board
 from budgetline.explore.downloads import KINDS, NotReady, Wanted, make_file
@@ -18,10 +22,6 @@ from budgetline.explore.session import Session
 from budgetline.explore.snapshot import snapshot_of
 from budgetline.explore.worker import Worker
 from budgetline.messages import cut, printable, shown, some
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -35,7 +35,15 @@ TYPES = {
 }
 MOST_EDITS = 1000
 """Edits that are made together."""
-STATUS = {"malformed": 400, "refused": 422, "conflict": 409, "not_ready": 409, "not_found": 404, "failed": 500}
+STATUS = {
+    "malformed": 400,
+    "refused": 422,
+    "conflict": 409,
+    "not_ready": 409,
+    "not_found": 404,
+    "method": 405,
+    "failed": 500,
+}
 
 
 class RequestError(Exception):
@@ -98,6 +106,14 @@ class Explorer:
                 await asyncio.to_thread(change)
             self.worker.work_on(self.session.state, self.session.history.revision)
             return snapshot_of(self.session)
+
+    async def results(self, request: Request) -> object:
+        """Return results that are newer than a serial number, as soon as there are any."""
+        try:
+            after, wait = int(request.query_params.get("after", "0")), float(request.query_params.get("wait", "0"))
+        except ValueError:
+            raise RequestError("malformed", "after and wait must be numbers") from None
+        return Response(await self.board.wait(after, wait), media_type="application/json")
 
     async def lines(self, request: Request) -> object:
         """Return the lines that compute what is shown."""
@@ -172,79 +188,74 @@ def _known(body: dict[str, object], *names: str) -> None:
         raise RequestError("malformed", f"the request has an unknown entry {shown(unknown[0])}")
 
 
+def _failed(code: str, message: str, **more: object) -> Response:
+    content = {"error": {"code": code, "message": message}, **more}
+    return JSONResponse(content, status_code=STATUS[code])
+
+
+def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint from a method that returns plain JSON, a file as (name, type, content), or a response."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            found = await method(request)
+        except RequestError as error:
+            return _failed(error.code, str(error), **error.more)
+        if isinstance(found, tuple):
+            name, kind, content = found
+            plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
+            disposition = {"content-disposition": f'attachment; filename="{plain}"'}
+            return Response(content, headers=disposition, media_type=kind)
+        return found if isinstance(found, Response) else JSONResponse(found)
+
+    return endpoint
+
+
+async def _page(request: Request) -> Response:
+    """Return a file of the page, by its name among those that are there: no path is made of what a request says."""
+    name = str(request.path_params.get("name", "index.html"))
+    folder = files("budgetline.explore") / "static"
+    known = {each.name: each for each in folder.iterdir()} if folder.is_dir() else {}
+    kind = TYPES.get(PurePosixPath(name).suffix)
+    if name not in known or kind is None:
+        return _failed("not_found", "there is no such file")
+    return Response(known[name].read_bytes(), media_type=kind)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    return _failed("not_found", "there is nothing here")
+
+
+async def _no_method(request: Request, error: Exception) -> Response:
+    return _failed("method", "this is asked in another way")
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return _failed("failed", one_line(error))
+
+
 def make_app(session: Session, token: str, hosts: frozenset[str], stop: Callable[[], None]) -> tuple[App, Worker]:
     """Return the application of a session, and the worker that computes for it."""
-    from starlette.applications import Starlette
-    from starlette.responses import JSONResponse, Response
-    from starlette.routing import Route
-
     board = Board()
     worker = Worker(session.data, board)
     explorer = Explorer(session, worker, board, stop)
-
-    def failed(code: str, message: str, **more: object) -> Response:
-        status = STATUS.get(code, 500)
-        return JSONResponse({"error": {"code": code, "message": message}, **more}, status_code=status)
-
-    def answering(
-        method: Callable[[Request], Awaitable[object]],
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            try:
-                found = await method(request)
-            except RequestError as error:
-                return failed(error.code, str(error), **error.more)
-            if isinstance(found, tuple):
-                name, kind, content = found
-                plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
-                return Response(
-                    content, headers={"content-disposition": f'attachment; filename="{plain}"'}, media_type=kind
-                )
-            return JSONResponse(found)
-
-        return endpoint
-
-    async def results(request: Request) -> Response:
-        try:
-            after, wait = int(request.query_params.get("after", "0")), float(request.query_params.get("wait", "0"))
-        except ValueError:
-            return failed("malformed", "after and wait must be numbers")
-        return Response(await board.wait(after, wait), media_type="application/json")
-
-    async def page(request: Request) -> Response:
-        name = str(request.path_params.get("name", "index.html"))
-        folder = files("budgetline.explore") / "static"
-        known = {each.name: each for each in folder.iterdir()} if folder.is_dir() else {}
-        kind = TYPES.get(PurePosixPath(name).suffix)
-        if name not in known or kind is None:
-            return failed("not_found", "there is no such file")
-        return Response(known[name].read_bytes(), media_type=kind)
-
-    async def unknown(request: Request, error: Exception) -> Response:
-        method = getattr(error, "status_code", 404) == 405
-        return JSONResponse(
-            {"error": {"code": "method" if method else "not_found", "message": "there is nothing here"}},
-            status_code=405 if method else 404,
-        )
-
-    async def bug(request: Request, error: Exception) -> Response:
-        return failed("failed", one_line(error))
-
+    asked = {"state": explorer.state, "results": explorer.results, "lines": explorer.lines}
+    told = {
+        "edit": explorer.edit,
+        "undo": explorer.undo,
+        "redo": explorer.redo,
+        "session": explorer.open,
+        "download": explorer.download,
+        "close": explorer.close,
+    }
     app = Starlette(
         routes=[
-            Route("/", page),
-            Route("/static/{name}", page),
-            Route("/api/state", answering(explorer.state)),
-            Route("/api/results", results),
-            Route("/api/edit", answering(explorer.edit), methods=["POST"]),
-            Route("/api/undo", answering(explorer.undo), methods=["POST"]),
-            Route("/api/redo", answering(explorer.redo), methods=["POST"]),
-            Route("/api/session", answering(explorer.open), methods=["POST"]),
-            Route("/api/lines", answering(explorer.lines)),
-            Route("/api/download", answering(explorer.download), methods=["POST"]),
-            Route("/api/close", answering(explorer.close), methods=["POST"]),
+            Route("/", _page),
+            Route("/static/{name}", _page),
+            *(Route(f"/api/{name}", _answering(method)) for name, method in asked.items()),
+            *(Route(f"/api/{name}", _answering(method), methods=["POST"]) for name, method in told.items()),
         ],
-        exception_handlers={404: unknown, 405: unknown, 500: bug},
+        exception_handlers={404: _unknown, 405: _no_method, 500: _bug},
     )
     worker.work_on(session.state, session.history.revision)
     return Guard(app, token, hosts), worker

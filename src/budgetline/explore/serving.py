@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,6 +13,9 @@ from secrets import token_urlsafe
 from budgetline.explore.security import LOOPBACK
 from budgetline.explore.session import Session
 from budgetline.messages import shown
+
+SWITCH_SECONDS = 1e-3
+"""How long a thread that computes may keep requests waiting, each time."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,10 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
         holder.append(lambda: setattr(server, "should_exit", True))
         own = f"[{address.host}]" if ":" in address.host else address.host
         ready(f"http://{own}:{port}/#token={token}")
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         try:
             server.run(sockets=[listening])
         finally:
+            sys.setswitchinterval(interval)
             worker.close()
