@@ -23,6 +23,25 @@ from budgetline.explore.table import Data
 TOKEN_NAME = TOKEN_HEADER.decode()
 
 
+@pytest.mark.parametrize(
+    ("listening", "host", "allowed"),
+    [
+        ("127.0.0.1", "127.0.0.1:80", True),
+        ("127.0.0.1", "localhost:80", True),
+        ("127.0.0.1", "127.0.0.1:81", False),
+        ("127.0.0.1", "127.0.0.1", False),
+        ("127.0.0.1", "192.168.0.5:80", False),
+        ("192.168.0.5", "192.168.0.5:80", True),
+        ("0.0.0.0", "192.168.0.5:80", True),
+        ("0.0.0.0", "evil.example:80", False),
+        ("::1", "[::1]:80", True),
+        ("::", "[fe80::1]:80", True),
+    ],
+)
+def test_the_host_must_be_this_one(listening, host, allowed):
+    assert Address(listening, 80).allows(host, 80) == allowed
+
+
 @contextmanager
 def running(session):
     """Run the real server in a thread; yield its address and token."""

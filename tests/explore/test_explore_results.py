@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from budgetline import FixedOrder, compare, cross_val_budget_curve
+from budgetline import AnytimeRegressor, Encoding, FixedOrder, compare, cross_val_budget_curve
 from budgetline.explore.fits import Setting, estimator_of, prepare
 from budgetline.explore.group_edits import changed_by, read_edit
+from budgetline.explore.known_model import state_of_model
 from budgetline.explore.results import budget_part, compare_part, effects_part, learn, next_part, order_part, plan_of
 from budgetline.explore.session import opening_state
 from budgetline.explore.table import Data
@@ -120,3 +121,34 @@ def test_other_tables_give_what_the_library_gives(tmp_path, seed, target):
     assert found.model.sequence.groups == model.sequence_.groups
     curve = cross_val_budget_curve(model, X, y, metric=found.state.metric, cv=folds)
     np.testing.assert_allclose(found.mean.values, curve.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("target", ["y", "ill"])
+def test_a_model_is_opened_as_it_was_learned(data, target):
+    found = learned(
+        data, target, [{"kind": "set_start", "groups": ["dose"]}, {"kind": "leave_out", "columns": ["noise"]}]
+    )
+    model, *_ = as_the_library(found)
+    again = state_of_model(model.model_, opening_state(data.table), data.table, target)
+    assert estimator_of(again).get_params(deep=False) == estimator_of(found.state).get_params(deep=False)
+    for name in ("target", "task", "loss", "left_out", "encoding"):
+        assert getattr(again, name) == getattr(found.state, name)
+    with pytest.raises(ValueError, match="name the target"):
+        state_of_model(model.model_, opening_state(data.table), data.table, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_cost": 3}, "max_cost=3"),
+        ({"correction": 1.0}, "correction=1.0"),
+        ({"schedule": "doubling"}, "schedule='doubling'"),
+        ({"encoding": Encoding("spline", knots=4)}, "plain encodings only"),
+        ({"encoding": Encoding("spline", interactions=2)}, "pairs of columns"),
+    ],
+)
+def test_a_model_with_other_settings_is_refused_by_their_name(data, settings, message):
+    sample = data.read("y")
+    model = AnytimeRegressor(**{"encoding": "spline", **settings}).fit(sample.X, sample.y)
+    with pytest.raises(ValueError, match=message):
+        state_of_model(model.model_, opening_state(data.table), data.table, "y")

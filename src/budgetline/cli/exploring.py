@@ -13,16 +13,25 @@ from budgetline.cli.data import check_output, read_groups
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.explore.edits import SetLabels, SetTarget
 from budgetline.explore.group_edits import adopted
+from budgetline.explore.known_model import state_of_model
 from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import SUFFIX, Session, read_session, start_session
 from budgetline.explore.table import Data
+from budgetline.model.anytime import AnytimeModel
+from budgetline.persistence import load
 
 
 def explore(
     data: Annotated[
         str,
-        Argument(metavar="DATA", help=f"CSV or Parquet: a file, a folder, or a glob in quotes; or a {SUFFIX} file."),
+        Argument(
+            metavar="DATA",
+            help=f"CSV or Parquet: a file, a folder or a glob in quotes; or a session, {SUFFIX}; or MODEL.",
+        ),
     ],
+    learned_from: Annotated[
+        str | None, Argument(metavar="[DATA]", help="After MODEL: the data that it learned from.")
+    ] = None,
     target: options.Target = None,
     groups: options.Groups = None,
     unit: Annotated[str | None, Option(help="Unit of the costs: dollars, seconds, …")] = None,
@@ -48,14 +57,22 @@ def explore(
     For example:
     budgetline explore bank.csv -t y
     budgetline explore nhanes.csv -t HbA1c -g groups.yaml --unit points
-    budgetline explore bank.explore
+    budgetline explore bank.csv.explore
+    budgetline explore bank.budgetline bank.csv
     """
     printer = Printer(False, quiet)
     with refusing():
         address = Address.checked(host, port, consent)
-    opened = _session(data, session, new, (delimiter, na), printer)
-    with refusing():
-        _begin(opened, target, groups, unit)
+    model = _model(data, learned_from, groups)
+    opened = _session(data if learned_from is None else learned_from, session, new, (delimiter, na), printer)
+    if opened.history.revision:
+        printer.note(f"continuing {opened.path}; --new starts anew")
+        given = {"MODEL": model, "--target": target, "--groups": groups, "--unit": unit}
+        if left := [name for name, value in given.items() if value is not None]:
+            printer.warn(f"not used, because the session continues: {', '.join(left)}")
+    else:
+        with refusing():
+            _begin(opened, model, target, groups, unit)
 
     def ready(url: str) -> None:
         print(url, flush=True)
@@ -83,15 +100,35 @@ def _session(
         data = Data(place, mark, tuple(na or ()))
         with refusing():
             folder = data.found[0][0].parent
-        path = folder / f"{data.name}{SUFFIX}" if path is None else path
+        name = data.name if Path(place).exists() else "data"  # a glob is no name of a file
+        path = folder / f"{name}{SUFFIX}" if path is None else path
         check_output(path, inputs=data.found[0])
     with refusing(), printer.waiting("reading"):
         return start_session(data, path, new=new)
 
 
-def _begin(session: Session, target: str | None, groups: Path | None, unit: str | None) -> None:
-    """Take what the command line says into the state."""
-    if target is not None:
+def _model(place: str, data: str | None, groups: Path | None) -> AnytimeModel | None:
+    """Return the model, if a file of one is given; then its data must be, too."""
+    if Path(place).suffix != ".budgetline":
+        if data is not None:
+            raise Refused(f"two arguments are a model and its data, and {place} is not a .budgetline file")
+        return None
+    if data is None:
+        raise Refused(f"{place} is a model: give the data that it learned from, too: explore {place} DATA")
+    if groups is not None:
+        raise Refused("give one of MODEL and --groups: a model has groups")
+    with refusing(place):
+        return load(Path(place)).model_
+
+
+def _begin(
+    session: Session, model: AnytimeModel | None, target: str | None, groups: Path | None, unit: str | None
+) -> None:
+    """Take what the command line says into the state of a new session."""
+    if model is not None:
+        state = state_of_model(model, session.state, session.table, target)
+        session.change(session.history.after(state, "open a model"))
+    elif target is not None:
         session.edit([SetTarget(target)])
     if groups is not None:
         state = adopted(session.state, read_groups(groups), session.table)

@@ -25,7 +25,7 @@ def python_lines(state: State, data: Data) -> str:
     estimator, classes = estimator_of(state), state.task == "classification"
     kind, splitter = type(estimator).__name__, "StratifiedKFold" if classes else "KFold"
     settings = _settings(estimator)
-    reading = "".join(f", {name}={value!r}" for name, value in _reading(data).items())
+    reading = "".join(f", {name}={code(value)}" for name, value in _reading(data).items())
     text = f"""\
 import narwhals as nw
 import numpy as np
@@ -33,8 +33,8 @@ from sklearn.model_selection import {splitter}
 
 from budgetline import {kind}, FeatureGroups, FixedOrder, compare, cross_val_budget_curve, open_source, save
 
-groups = FeatureGroups.from_yaml({GROUPS!r})
-source = open_source({data.place!r}, {state.target!r}{reading}).raw()
+groups = FeatureGroups.from_yaml({code(GROUPS)})
+source = open_source({code(data.place)}, {code(state.target)}{reading}).raw()
 chunks = [chunk for partition in source.partitions for chunk in partition.chunks(None)]
 table = nw.concat([chunk.X for chunk in chunks]).to_native()
 used = {{column for columns in groups.columns for column in columns}}
@@ -43,10 +43,10 @@ y = np.concatenate([chunk.y for chunk in chunks])
 
 model = {kind}(groups{settings}).fit(X, y)
 print(model.sequence_)
-save(model, {MODEL!r})
+save(model, {code(MODEL)})
 
 folds = {splitter}({FOLDS}, shuffle=True, random_state=0)
-curve = cross_val_budget_curve(model, X, y, metric={state.metric!r}, cv=folds)
+curve = cross_val_budget_curve(model, X, y, metric={code(state.metric)}, cv=folds)
 print(curve.to_dict())
 
 others = {{
@@ -56,13 +56,13 @@ others = {{
 """
     if state.today:
         order = list(todays_order(state, state.feature_groups))
-        text += f'    "today\'s order": {kind}(groups{settings}, schedule=FixedOrder({order!r})),\n'
-    text += f'}}\nprint(compare(others, X, y, metric={state.metric!r}, cv=folds, reference="this order"))\n'
+        text += f'    "today\'s order": {kind}(groups{settings}, schedule=FixedOrder({code(order)})),\n'
+    text += f'}}\nprint(compare(others, X, y, metric={code(state.metric)}, cv=folds, reference="this order"))\n'
     if state.budget is not None:
         rows = "" if state.loss == "squared_error" else ", X=X, y=y"
-        text += f"\nprint(model.plan({state.budget!r}{rows}))\n"
+        text += f"\nprint(model.plan({code(state.budget)}{rows}))\n"
     if state.available:
-        text += f"print(model.next_groups({list(state.available)!r}))\n"
+        text += f"print(model.next_groups({code(list(state.available))}))\n"
     return text
 
 
@@ -75,7 +75,7 @@ def shell_lines(state: State, data: Data) -> str:
     given = f"{place} -t {target}{''.join(reading)}"
     options = [f"--task {state.task}", f"--rule {state.rule}", f"--encoding {state.encoding}", "--in-memory"]
     options += ["--loss poisson"] if state.loss == "poisson" else []
-    options += [] if state.alpha is None else [f"--alpha {state.alpha!r}"]
+    options += [] if state.alpha is None else [f"--alpha {code(state.alpha)}"]
     options += [f"--start {quote(name)}" for name in state.start]
     lines = [
         f"budgetline fit {given} -g {GROUPS} {' '.join(options)} -o {MODEL}",
@@ -84,8 +84,8 @@ def shell_lines(state: State, data: Data) -> str:
     ]
     if state.budget is not None:
         rows = "" if state.loss == "squared_error" else f" {given}"
-        lines.append(f"budgetline plan {MODEL}{rows} --budget {state.budget!r}")
-        lines.append(f"budgetline predict {MODEL} {place}{''.join(reading)} --budget {state.budget!r}")
+        lines.append(f"budgetline plan {MODEL}{rows} --budget {code(state.budget)}")
+        lines.append(f"budgetline predict {MODEL} {place}{''.join(reading)} --budget {code(state.budget)}")
     if state.available:
         lines.append(f"budgetline next {MODEL} {' '.join(f'--have {quote(name)}' for name in state.available)}")
     return "\n".join(lines) + "\n"
@@ -98,7 +98,7 @@ def _settings(estimator: AnytimeEstimator) -> str:
     for name in ("rule", "loss", "start", "alpha", "encoding"):
         value = getattr(estimator, name, None)
         if value != getattr(default, name, None) and value != []:
-            found += f", {name}={value!r}"
+            found += f", {name}={code(value)}"
     return found
 
 
@@ -106,3 +106,8 @@ def _reading(data: Data) -> dict[str, object]:
     """Return what was said of the format of the files."""
     found: dict[str, object] = {} if data.delimiter is None else {"delimiter": data.delimiter}
     return found | ({"na": list(data.na)} if data.na else {})
+
+
+def code(value: object) -> str:
+    """Return a plain value as Python writes it."""
+    return repr(value)

@@ -44,13 +44,13 @@ class Guard:
         What every request to ``/api`` must carry in the header ``X-Budgetline-Token``. The page has it from the
         fragment of its address, which browsers send to no server, and keeps it for its own origin; a cookie would
         also be sent to other ports of this machine.
-    hosts : collection of str
-        Allowed values of the header Host, with the port: a page of another site whose name was made to point here, by
-        DNS rebinding, has another one.
+    allows : function
+        Says whether a header Host is allowed: a page of another site whose name was made to point here, by DNS
+        rebinding, has another one.
     """
 
-    def __init__(self, app: App, token: str, hosts: frozenset[str]) -> None:
-        self.app, self.token, self.hosts = app, token.encode("ascii"), hosts
+    def __init__(self, app: App, token: str, allows: Callable[[str], bool]) -> None:
+        self.app, self.token, self.allows = app, token.encode("ascii"), allows
         self.in_work = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -97,7 +97,7 @@ class Guard:
                 return 400, "malformed", f"the header {name.decode('latin-1')} is given twice"
             headers[name] = value
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if host not in self.hosts:
+        if not self.allows(host):
             return 421, "host", "this server answers only to its own address"
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":

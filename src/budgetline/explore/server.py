@@ -234,7 +234,9 @@ async def _bug(request: Request, error: Exception) -> Response:
     return _failed("failed", one_line(error))
 
 
-def make_app(session: Session, token: str, hosts: frozenset[str], stop: Callable[[], None]) -> tuple[App, Worker]:
+def make_app(
+    session: Session, token: str, allows: Callable[[str], bool], stop: Callable[[], None]
+) -> tuple[App, Worker]:
     """Return the application of a session, and the worker that computes for it."""
     board = Board()
     worker = Worker(session.data, board)
@@ -258,4 +260,4 @@ def make_app(session: Session, token: str, hosts: frozenset[str], stop: Callable
         exception_handlers={404: _unknown, 405: _no_method, 500: _bug},
     )
     worker.work_on(session.state, session.history.revision)
-    return Guard(app, token, hosts), worker
+    return Guard(app, token, allows), worker

@@ -44,10 +44,28 @@ class Address:
         """The kind of address."""
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
-    def hosts(self, port: int) -> frozenset[str]:
-        """Return the values of the header Host that are allowed."""
-        own = f"[{self.host}]" if ":" in self.host else self.host
-        return frozenset(f"{name}:{port}" for name in (*LOOPBACK, own))
+    @property
+    def name(self) -> str:
+        """The address as part of a URL; for all addresses of this machine, the one that it has for itself."""
+        known = ip_address(self.host)
+        if known.is_unspecified:
+            return "127.0.0.1" if known.version == 4 else "[::1]"
+        return self.host if known.version == 4 else f"[{self.host}]"
+
+    def allows(self, host: str, port: int) -> bool:
+        """Return whether a header Host is of this server.
+
+        If it listens on all addresses, any address will do: what DNS can make point here are names.
+        """
+        name, _, number = host.rpartition(":")
+        if number != str(port):
+            return False
+        if name in (*LOOPBACK, self.name):
+            return True
+        try:
+            return ip_address(self.host).is_unspecified and bool(ip_address(name.strip("[]")))
+        except ValueError:
+            return False
 
 
 def serve(session: Session, address: Address, ready: Callable[[str], None]) -> None:
@@ -69,7 +87,7 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
         listening.listen(1024)  # whoever is told the address may connect at once
         port = listening.getsockname()[1]
         holder: list[Callable[[], None]] = []
-        app, worker = make_app(session, token, address.hosts(port), lambda: holder[0]())
+        app, worker = make_app(session, token, lambda host: address.allows(host, port), lambda: holder[0]())
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, timeout_keep_alive=30,
             server_header=False, date_header=False, lifespan="off", ws="none", h11_max_incomplete_event_size=1 << 14,
@@ -77,8 +95,7 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
         )  # fmt: skip
         server = uvicorn.Server(config)
         holder.append(lambda: setattr(server, "should_exit", True))
-        own = f"[{address.host}]" if ":" in address.host else address.host
-        ready(f"http://{own}:{port}/#token={token}")
+        ready(f"http://{address.name}:{port}/#token={token}")
         interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
