@@ -23,6 +23,7 @@ function quiet() {
 }
 
 const session = new Session(render, error => (error.code === "token" ? lock() : complain(error.message)));
+const LOST = "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers.";
 const sections = [];
 let drawn = null;
 
@@ -50,8 +51,8 @@ function renderBar() {
     $(id).setAttribute("aria-disabled", String(!can));
     $(id).title = can && label ? `${id === "undo" ? "Undo" : "Redo"}: ${label}` : "";
   }
-  $("lost").hidden = !lost;
-  setText($("lost"), lost ? "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers." : "");
+  $("lost").hidden = !lost && !session.ended;
+  setText($("lost"), session.ended ? "budgetline has stopped. Everything is saved; you can close this page." : lost ? LOST : "");
   Object.assign(document.body.dataset, { revision: snapshot.revision, pending });
   late($("working"), computing && !lost, on => { $("working").hidden = !on; renderProgress(); });
   renderProgress();
