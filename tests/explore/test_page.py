@@ -363,6 +363,7 @@ def test_names_are_text(visit, tmp_path):
         assert explorer.groups()["__proto__"][1] == 3
 
 
+@pytest.mark.slow
 def test_without_the_token_nothing_is_shown(small, browser):
     with served(small, "small.csv", "--new") as address:
         page = browser.new_page()
