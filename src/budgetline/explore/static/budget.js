@@ -109,7 +109,7 @@ export function setUpBudget(session) {
     else if (!plan) setText($("plan-what"), over && fits ? "No plan was found for this budget." : "Looking for the best set of groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
-      setText($("plan-what"), same ? `Nothing better: buy the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`
+      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`
         : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data; the groups in order explain ${share(gain)}.`);
     }
     if (plan) chips($("plan-groups"), plan.groups, name => (prefix.includes(name) ? "" : "added"));

@@ -82,7 +82,9 @@ export function setUpOrder(session, complain, setBudget) {
     result.hidden = !order?.steps.length;
     $("order-problem").hidden = !order?.error;
     setText($("order-problem"), order?.error ?? "");
-    setText($("headline"), order?.headline ?? (order?.error ? "" : "Computing the first order…"));
+    dim($("headline"), !fresh || order?.preliminary === true);
+    if (order?.headline || order?.error) setText($("headline"), order.headline ?? "");
+    else if (!order || !$("headline").textContent) setText($("headline"), "Computing the first order…");
     setText($("moves"), order?.moved?.sentence ?? "");
     if (chart) markBudget(chart, session.state.budget);
     if (order?.steps.length && drawn !== `${order.serial} ${session.state.unit}`) {
