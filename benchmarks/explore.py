@@ -56,9 +56,11 @@ class Client:
             self.serial = news["serial"]
             self.parts |= news["parts"]
 
-    def close(self) -> None:
-        """End the server."""
-        self.ask("/api/close", {})
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
         self.process.wait(30)
 
 
@@ -93,35 +95,42 @@ def main() -> None:
         data, groups = Path(folder) / "nhanes.csv", Path(folder) / "groups.yaml"
         nhanes.frame.to_csv(data, index=False)
         groups.write_text(nhanes.feature_groups.to_yaml(), encoding="utf-8")
-        client = Client(data, "-t", "LBXGH", "-g", str(groups), "--quiet")
-        snapshot = client.ask("/api/state")
-        client.order(snapshot["revision"])
-        times, inside, busy = [], [], []
-        for _ in range(given.edits):
-            edit = random_edit(snapshot, rng)
-            began, before = time.perf_counter(), snapshot["revision"]
-            snapshot = client.edit(**edit)
-            found = client.order(snapshot["revision"]) if snapshot["revision"] > before else None
-            if found is not None:
-                times.append(time.perf_counter() - began)
-                inside.append(found["seconds"])
-                busy.append(found["cpu_seconds"])
-        show("from the change to the answer", times)
-        show("of it computing", inside)
-        show("of it by CPU time", busy)
-        for _ in range(given.quick):
-            snapshot = client.edit(
-                kind="set_costs", costs={snapshot["state"]["groups"][0]["name"]: float(rng.gamma(9))}
-            )
-        last = client.order(snapshot["revision"])
-        print(f"{given.quick} changes at once: revision {last['revision']} of {snapshot['revision']} shown")
-        client.close()
+        with Client(data, "-t", "LBXGH", "-g", str(groups), "--quiet") as client:
+            measure(client, given.edits, rng)
+            snapshot = client.ask("/api/state")
+            name = snapshot["state"]["groups"][0]["name"]
+            for _ in range(given.quick):
+                snapshot = client.edit(kind="set_costs", costs={name: float(rng.gamma(9))})
+            last = client.order(snapshot["revision"])
+            print(f"{given.quick} changes at once: revision {last['revision']} of {snapshot['revision']} is shown")
+
+
+def measure(client: Client, edits: int, rng: np.random.Generator) -> None:
+    """Make changes, one after another, and print how long they take."""
+    snapshot = client.ask("/api/state")
+    client.order(snapshot["revision"])
+    times, inside, busy = [], [], []
+    for _ in range(edits):
+        edit, before = random_edit(snapshot, rng), snapshot["revision"]
+        began = time.perf_counter()
+        snapshot = client.edit(**edit)
+        if snapshot["revision"] > before:
+            found = client.order(snapshot["revision"])
+            times.append(time.perf_counter() - began)
+            inside.append(found["seconds"])
+            busy.append(found["cpu_seconds"])
+    show("from the change to the answer", times)
+    show("of it computing", inside)
+    show("of it by CPU time", busy)
 
 
 def show(what: str, seconds: list[float]) -> None:
     """Print quantiles in milliseconds."""
     middle, most, worst = 1000 * np.quantile(seconds, [0.5, 0.95, 1])
-    print(f"{what}: median {middle:.0f} ms, p95 {most:.0f} ms, largest {worst:.0f} ms ({len(seconds)} changes)")
+    print(
+        f"{what}: median {middle:.0f} ms, p95 {most:.0f} ms, largest {worst:.0f} ms ({len(seconds)} changes)",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -154,12 +154,13 @@ def test_any_edits_leave_a_state_that_can_be_saved_and_undone(data, edits):
         placed = sorted([*state.left_out, *state.used, *([] if state.target is None else [state.target])])
         assert placed == sorted(state.columns)
         assert len(state.names) == len(set(state.names))
-        assert read_session(session.record.to_json(), "it").state == state
+        assert read_session(session.record.to_json(), "it").history(data.table) == session.history
         if state != seen[-1]:
             seen.append(state)
     for state in reversed(seen[:-1]):
         session.change(session.history.undone())
         assert session.state == state
+        assert read_session(session.record.to_json(), "it").history(data.table) == session.history
     for state in seen[1:]:
         session.change(session.history.redone())
         assert session.state == state
@@ -182,7 +183,12 @@ def test_a_session_is_found_again_and_only_for_its_data(data, tmp_path):
     session.edit([read_edit({"kind": "set_costs", "costs": {"age": 7}})])
     again = start_session(data, path)
     assert again.state == session.state
-    assert again.history.revision == session.history.revision == 2
+    assert again.history == session.history
+    assert again.history.revision == 2
+    assert again.history.undone().undone().state == opening_state(data.table)
+    session.open(again.record.to_json().replace('"cost": 7.0', '"cost": 8.0'))
+    assert session.state.group("age").cost == 8
+    assert not read_session(path.read_text(), "it").history(data.table).past  # another session is no edit
     assert read_session(path.read_text(), "it").data.digest == data.digest
     other = tmp_path / "other.csv"
     other.write_text("age,y\n1,2\n3,4\n5,7\n")

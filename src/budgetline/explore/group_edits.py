@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from budgetline.codec import read_record
+from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import TABLE_EDITS, Edit, check_columns
 from budgetline.explore.state import Group, SharedCost, State, unused_name, with_groups, without
 from budgetline.explore.table import Table
@@ -237,6 +238,12 @@ def read_edit(plain: object) -> Edit:
     if kind not in EDITS:
         raise ValueError(f"there is no edit {shown(kind)}; known are {some(EDITS)}")
     return read_record(EDITS[kind], {name: value for name, value in plain.items() if name != "kind"}, kind)
+
+
+def edit_text(edit: Edit) -> str:
+    """Return an edit as the JSON that :func:`read_edit` reads."""
+    kind = next(name for name, cls in EDITS.items() if type(edit) is cls)
+    return json.dumps({"kind": kind, **plain_of(edit)}, allow_nan=False)
 
 
 def changed_by(state: State, edits: list[Edit], table: Table) -> State:

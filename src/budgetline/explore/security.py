@@ -61,6 +61,9 @@ class Guard:
         if scope["type"] != "http":  # there are no web sockets
             raise RuntimeError(f"requests of type {scope['type']} are not served")
         refused = self._refusal(scope)
+        if refused is None and not _needs_token(scope):  # files of the page: whatever a body holds, it is not read
+            await self.app(scope, receive, _with_headers(send))
+            return
         if refused is None and self.in_work >= MOST_REQUESTS:
             refused = 503, "busy", "too many requests at a time: try again"
         if refused is not None:
@@ -74,18 +77,11 @@ class Guard:
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         """Read the body of a request, and let the application answer it."""
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = message.get("headers")
-                message["headers"] = [*(given if isinstance(given, list) else []), *HEADERS]
-            await send(message)
-
         body = await _body(receive)
         if body is None:
             await _answer(send, 413, "too_large", f"a request may have at most {MOST_BODY >> 20} MB")
             return
-        await self.app(scope, _replayed(body, receive), with_headers)
+        await self.app(scope, _replayed(body, receive), _with_headers(send))
 
     def _refusal(self, scope: Message) -> tuple[int, str, str] | None:
         """Return why a request is refused, before its body is read; None if it is not."""
@@ -104,7 +100,7 @@ class Guard:
             return 403, "origin", "requests of other sites are refused"
         if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
             return 403, "origin", "requests of other sites are refused"
-        if not str(scope["path"]).startswith("/api/"):
+        if not _needs_token(scope):
             return None
         if not compare_digest(headers.get(TOKEN_HEADER, b""), self.token):
             return 403, "token", "open the address that budgetline explore printed: it holds the token"
@@ -119,6 +115,23 @@ class Guard:
         ):
             return 415, "malformed", "the content must be application/json"
         return None
+
+
+def _needs_token(scope: Message) -> bool:
+    """Return whether a request is about the session, and not for a file of the page."""
+    return str(scope["path"]).startswith("/api")
+
+
+def _with_headers(send: Send) -> Send:
+    """Return a function that sends an answer with our headers."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = message.get("headers")
+            message["headers"] = [*(given if isinstance(given, list) else []), *HEADERS]
+        await send(message)
+
+    return sending
 
 
 async def _body(receive: Receive) -> bytes | None:

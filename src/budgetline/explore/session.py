@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit
-from budgetline.explore.group_edits import changed_by
+from budgetline.explore.group_edits import changed_by, edit_text, read_edit
 from budgetline.explore.state import Group, State, first_state
 from budgetline.explore.table import UNUSABLE, Data, Table
 from budgetline.files import write_atomically
@@ -27,11 +29,15 @@ SUFFIX = ".explore"
 
 @dataclass(frozen=True)
 class Step:
-    """A state that can be gone back to, or forward to, and what was changed between it and its neighbour."""
+    """A state that can be gone back to, or forward to, and what was changed between it and its neighbour.
+
+    ``edits`` are what was changed, as JSON; there are none if it was no edit, such as another session.
+    """
 
     label: str
     state: State
     joins: bool = False
+    edits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,18 +52,18 @@ class History:
     past: tuple[Step, ...] = ()
     future: tuple[Step, ...] = ()
 
-    def after(self, state: State, label: str, joins: bool = False) -> History:
+    def after(self, state: State, label: str, joins: bool = False, edits: tuple[str, ...] = ()) -> History:
         """Return the history with another present state; itself if nothing changes.
 
-        A step that joins the one before, of the same kind, is undone with it.
+        A step that joins the one before, of the same kind, takes its place.
         """
         if state == self.state:
             return self
         kind = label.split(" ")[0]
         if joins and self.past and self.past[-1].joins and self.past[-1].label.split(" ")[0] == kind:
-            past = (*self.past[:-1], replace(self.past[-1], label=label))
+            past = (*self.past[:-1], replace(self.past[-1], label=label, edits=edits))
         else:
-            past = (*self.past, Step(label, self.state, joins))[-MOST_STEPS:]
+            past = (*self.past, Step(label, self.state, joins, edits))[-MOST_STEPS:]
         return History(state, self.revision + 1, past)
 
     def undone(self) -> History:
@@ -77,7 +83,11 @@ class History:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """What a session file holds: the data, by their place and digest, how they are read, and the state."""
+    """What a session file holds: the data, by their place and digest, how they are read, the state, and its history.
+
+    The history is kept as edits, which are short: those that led from the state ``base`` to the present one, and those
+    that were undone, the next one first. A step may be of several edits.
+    """
 
     place: str
     digest: str
@@ -85,15 +95,61 @@ class SessionRecord:
     state: State
     delimiter: str | None = None
     na: tuple[str, ...] = ()
+    base: State | None = None
+    done: tuple[tuple[str, ...], ...] = ()
+    undone: tuple[tuple[str, ...], ...] = ()
 
     @property
     def data(self) -> Data:
         """Where the rows come from."""
         return Data(self.place, self.delimiter, self.na)
 
+    @classmethod
+    def of(cls, data: Data, history: History) -> SessionRecord:
+        """Return the record of a history; it begins after the last step that was no edit."""
+        done = list(takewhile(lambda step: step.edits, reversed(history.past)))[::-1]
+        undone = takewhile(lambda step: step.edits, reversed(history.future))
+        return cls(
+            str(Path(data.place).absolute()),
+            data.digest,
+            history.revision,
+            history.state,
+            data.delimiter,
+            data.na,
+            done[0].state if done else None,
+            tuple(step.edits for step in done),
+            tuple(step.edits for step in undone),
+        )
+
+    def history(self, table: Table) -> History:
+        """Return the history; if its edits do not lead to the state that was saved, the state alone."""
+        found = History(self.state) if self.base is None else _replayed(History(self.base), self.done, table)
+        later = _replayed(replace(found, past=()), self.undone, table)
+        if found.state != self.state or len(later.past) < len(self.undone):
+            return History(self.state, self.revision)
+        states = [*(step.state for step in later.past[1:]), later.state]
+        future = tuple(replace(step, state=state) for step, state in zip(later.past, states, strict=False))[::-1]
+        return History(self.state, self.revision, found.past, future)
+
     def to_json(self) -> str:
         """Return the content of a session file."""
         return json.dumps({"kind": KIND, "schema": SCHEMA, **plain_of(self)}, allow_nan=False, indent=1) + "\n"
+
+
+def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: Table) -> History:
+    """Return a history after steps, as far as they are possible."""
+    with suppress(ValueError, TypeError, RecursionError):
+        for texts in steps:
+            edits = [read_edit(json.loads(text)) for text in texts]
+            history = stepped(history, edits, table)
+    return history
+
+
+def stepped(history: History, edits: list[Edit], table: Table) -> History:
+    """Return the history after edits that are one step."""
+    state = changed_by(history.state, edits, table)
+    label = edits[0].label if len(edits) == 1 else f"{len(edits)} changes"
+    return history.after(state, label, len(edits) == 1 and edits[0].joins, tuple(map(edit_text, edits)))
 
 
 def read_session(content: str | bytes, where: str) -> SessionRecord:
@@ -139,9 +195,7 @@ class Session:
     @property
     def record(self) -> SessionRecord:
         """What is written to the file."""
-        data, history = self.data, self.history
-        place = str(Path(data.place).absolute())
-        return SessionRecord(place, data.digest, history.revision, history.state, data.delimiter, data.na)
+        return SessionRecord.of(self.data, self.history)
 
     def change(self, history: History) -> None:
         """Take another history, and save its state."""
@@ -151,9 +205,7 @@ class Session:
 
     def edit(self, edits: list[Edit]) -> None:
         """Make edits as one step: all of them, or none."""
-        state = changed_by(self.state, edits, self.table)
-        label = edits[0].label if len(edits) == 1 else f"{len(edits)} changes"
-        self.change(self.history.after(state, label, len(edits) == 1 and edits[0].joins))
+        self.change(stepped(self.history, edits, self.table))
 
     def open(self, content: str) -> None:
         """Take the state of a session file, of the same data."""
@@ -183,4 +235,4 @@ def start_session(data: Data, path: Path | None, *, new: bool = False) -> Sessio
             f"{path} is a session of other data: {found.place}, or {data.place} has changed since. Start a new "
             "session, or name another session file"
         )
-    return Session(data, path, History(found.state, found.revision))
+    return Session(data, path, found.history(data.table))

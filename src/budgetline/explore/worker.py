@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Condition, Thread
 from time import perf_counter, thread_time
+from traceback import print_exc
 from typing import Generic, TypeVar
 from warnings import catch_warnings, simplefilter
 
@@ -83,6 +84,8 @@ class Lane(Generic[J]):
                     self._work(job, check)
                 except Cancelled:
                     continue
+                except Exception:  # a bug: the next job may still be done
+                    print_exc()
 
 
 class Worker:
