@@ -311,6 +311,25 @@ def test_a_lost_connection_comes_back_by_itself(session):
 
 
 @pytest.mark.slow
+def test_another_tab_follows_and_stopping_is_told(session):
+    page, other = session.page, session.context.new_page()
+    address, token = page.url, page.evaluate("sessionStorage.getItem('token')")
+    other.goto(f"{address}#token={token}")
+    other.wait_for_selector("tr[data-group=pulse]")
+    session.price("pulse", 12)
+    session.settled()
+    revision = page.locator("body").get_attribute("data-revision")
+    other.wait_for_selector(f"body[data-revision='{revision}'] #order-result[data-fresh=true]")
+    assert other.get_by_label("Cost of pulse", exact=True).input_value() == "12"
+    assert other.locator("#steps th").all_text_contents() == session.order()
+    other.close()
+    session.button("Stop budgetline").click()
+    page.get_by_role("status").filter(has_text="budgetline has stopped").wait_for()
+    # the request that waited for news ends with the server
+    session.trouble[:] = [text for text in session.trouble if "net::ERR" not in text]
+
+
+@pytest.mark.slow
 def test_todays_order_and_what_comes_next(session):
     page = session.page
     page.locator("#today").fill("noise, colour\nheight")
@@ -344,6 +363,7 @@ def test_names_are_text(visit, tmp_path):
         assert explorer.groups()["__proto__"][1] == 3
 
 
+@pytest.mark.slow
 def test_without_the_token_nothing_is_shown(small, browser):
     with served(small, "small.csv", "--new") as address:
         page = browser.new_page()

@@ -4,7 +4,7 @@ import { findToken, setToken } from "./api.js";
 import { setUpBudget } from "./budget.js";
 import { setUpCompare } from "./compare.js";
 import { setUpDialog } from "./dialog.js";
-import { $, setText } from "./dom.js";
+import { $, late, setText } from "./dom.js";
 import { setUpGroups } from "./groups.js";
 import { setUpOrder } from "./order.js";
 import { Session } from "./session.js";
@@ -23,7 +23,9 @@ function quiet() {
 }
 
 const session = new Session(render, error => (error.code === "token" ? lock() : complain(error.message)));
+const LOST = "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers.";
 const sections = [];
+let drawn = null;
 
 function render(refused = false) {
   if (!session.snapshot) return;
@@ -35,10 +37,13 @@ function render(refused = false) {
   const ready = snapshot.state.target !== null;
   $("table").hidden = false;
   for (const id of ["workplace", "budget", "compare", "take"]) $(id).hidden = !ready;
-  for (const draw of ready ? sections : sections.slice(0, 1)) draw();
+  // The first two sections show the state only.
+  const edited = refused || drawn !== snapshot;
+  drawn = snapshot;
+  for (const [k, draw] of sections.entries()) if ((edited || k > 1) && (ready || k === 0)) draw();
 }
 function renderBar() {
-  const { snapshot, computing, progress, lost, pending } = session, bar = $("progress");
+  const { snapshot, computing, lost, pending } = session;
   setText($("file-name"), snapshot.table.name);
   setText($("saved"), snapshot.session?.saved === false ? "Not saved" : "");
   // A disabled button loses the focus: the state is told, and a press does nothing.
@@ -46,10 +51,15 @@ function renderBar() {
     $(id).setAttribute("aria-disabled", String(!can));
     $(id).title = can && label ? `${id === "undo" ? "Undo" : "Redo"}: ${label}` : "";
   }
-  $("lost").hidden = !lost;
-  setText($("lost"), lost ? "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers." : "");
+  $("lost").hidden = !lost && !session.ended;
+  setText($("lost"), session.ended ? "budgetline has stopped. Everything is saved; you can close this page." : lost ? LOST : "");
   Object.assign(document.body.dataset, { revision: snapshot.revision, pending });
-  $("working").hidden = !computing || session.lost;
+  late($("working"), computing && !lost, on => { $("working").hidden = !on; renderProgress(); });
+  renderProgress();
+}
+function renderProgress() {
+  const { progress } = session, bar = $("progress");
+  if ($("working").hidden) return;
   if (progress) { bar.max = progress.total || 1; bar.value = progress.done; } else bar.removeAttribute("value");
   setText($("progress-text"), progress?.text ?? "Computing");
 }

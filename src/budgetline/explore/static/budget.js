@@ -1,7 +1,7 @@
 // Section 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
-import { curveLegend, describeValue, drawOrder, isJudged, lastWithin, mainCurve, markBudget, onResize } from "./chart.js";
-import { $, chips, el, keep, setText } from "./dom.js";
+import { curveLegend, describeValue, drawOrder, isJudged, lastWithin, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
+import { $, chips, dim, el, keep, setText } from "./dom.js";
 import { effectPicture } from "./effects.js";
 import { amount, change, count, difference, number, share } from "./format.js";
 
@@ -63,7 +63,7 @@ export function setUpBudget(session) {
 
   function redraw() {
     if (!isJudged(order())) { chart = null; return; }
-    chart = drawOrder(plot, order(), session.state.unit, plot.clientWidth < 480 ? 250 : 320, choose);
+    chart = drawOrder(plot, order(), session.state.unit, widthOf(plot) < 480 ? 250 : 320, choose);
     markBudget(chart, budget);
   }
   onResize(plot, redraw);
@@ -103,13 +103,13 @@ export function setUpBudget(session) {
     $("plan-ask").hidden = asked;
     const result = $("plan-result");
     result.hidden = !asked;
-    result.classList.toggle("stale", !fresh);
+    dim(result, !fresh);
     result.dataset.fresh = String(fresh || Boolean(part?.error && fits));
     if (part?.error) setText($("plan-what"), part.error);
     else if (!plan) setText($("plan-what"), over && fits ? "No plan was found for this budget." : "Looking for the best set of groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
-      setText($("plan-what"), same ? `Nothing better: buy the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`
+      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`
         : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data; the groups in order explain ${share(gain)}.`);
     }
     if (plan) chips($("plan-groups"), plan.groups, name => (prefix.includes(name) ? "" : "added"));
@@ -131,7 +131,7 @@ export function setUpBudget(session) {
   function renderNext() {
     const part = session.part("next"), result = $("next-result");
     keep($("available"), session.state.groups.map(group => group.name), name => name, makePick, (node, name) => { node.input.checked = session.state.available.includes(name); });
-    result.classList.toggle("stale", !session.fresh("next"));
+    dim(result, !session.fresh("next"));
     result.dataset.fresh = String(session.fresh("next"));
     result.hidden = !part;
     if (!part) return;
@@ -142,7 +142,7 @@ export function setUpBudget(session) {
   }
   function renderEffects() {
     const part = session.part("effects"), box = $("effects");
-    box.classList.toggle("stale", !session.fresh("effects"));
+    dim(box, !session.fresh("effects"));
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
     const kind = session.state.task === "classification" ? "class" : "target", drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
@@ -155,7 +155,7 @@ export function setUpBudget(session) {
     const found = order(), { budget: wanted, unit } = session.state;
     const result = $("budget-result");
     result.hidden = !isJudged(found);
-    result.classList.toggle("stale", !session.fresh("order"));
+    dim(result, !session.fresh("order"));
     result.dataset.fresh = String(session.fresh("order"));
     const typing = document.activeElement === slider || document.activeElement === field;
     const place = wanted ?? (found ? firstBudget() : total());

@@ -12,19 +12,25 @@ export function draw(parent, name, attributes, text) {
   return node;
 }
 export function canvas(plot, height) {
-  const svg = plot.querySelector("svg"), width = Math.max(260, Math.round(plot.clientWidth));
+  const svg = plot.querySelector("svg"), width = Math.max(260, Math.round(widthOf(plot)));
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   return { svg, width, height };
 }
 // Draw again when the width changes.
 export function onResize(plot, drawAgain) {
-  let width = plot.clientWidth;
   new ResizeObserver(() => {
-    if (plot.clientWidth === width || !plot.clientWidth) return;
-    width = plot.clientWidth;
+    const width = plot.clientWidth;
+    if (width === widths.get(plot) || !width) return;
+    widths.set(plot, width);
     drawAgain();
   }).observe(plot);
+}
+// Widths are kept: to ask for one means to lay out the page at once.
+const widths = new WeakMap();
+export function widthOf(plot) {
+  if (!widths.get(plot)) widths.set(plot, plot.clientWidth);
+  return widths.get(plot);
 }
 
 function niceStep(low, high, wanted) {

@@ -1,7 +1,7 @@
 // Section 5: this order next to simpler ones and to today's.
 
-import { axes, bounds, canvas, costScale, drawSteps, legend, onResize, valueScale } from "./chart.js";
-import { $, el, setText } from "./dom.js";
+import { axes, bounds, canvas, costScale, drawSteps, legend, onResize, valueScale, widthOf } from "./chart.js";
+import { $, dim, el, setText } from "./dom.js";
 import { some, withError } from "./format.js";
 
 export function setUpCompare(session) {
@@ -16,7 +16,7 @@ export function setUpCompare(session) {
   function redraw() {
     const part = session.part("compare"), order = session.part("order");
     if (!part?.methods?.length || !order?.measure) return;
-    const height = plot.clientWidth < 480 ? 250 : 320, { svg, width } = canvas(plot, height), total = session.snapshot.total_cost;
+    const height = widthOf(plot) < 480 ? 250 : 320, { svg, width } = canvas(plot, height), total = session.snapshot.total_cost;
     const box = { left: 54, right: width - 10, top: 30, bottom: height - 42 }, curves = part.methods.map(method => method.curve);
     const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7), y = valueScale(curves.flatMap(c => bounds({ ...c, errors: [] })), box.bottom, box.top, 5);
     axes(svg, box, x, y, order.measure, session.state.unit);
@@ -29,7 +29,7 @@ export function setUpCompare(session) {
     const part = session.part("compare"), order = session.part("order"), today = session.state.today.join("\n");
     const result = $("compare-result"), fresh = session.fresh("compare");
     result.hidden = !part;
-    result.classList.toggle("stale", !fresh);
+    dim(result, !fresh);
     result.dataset.fresh = String(fresh);
     if (shown !== today && document.activeElement !== field) { field.value = today; }
     shown = today;

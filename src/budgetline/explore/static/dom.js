@@ -18,6 +18,18 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// Call `show(true)` if `on` lasts for a moment, and `show(false)` when it ends: what passes at once must not flicker.
+const SOON = 250;
+export function late(node, on, show) {
+  if (on && !node.waiting) node.waiting = setTimeout(() => show(true), SOON);
+  if (on || !node.waiting) return;
+  clearTimeout(node.waiting);
+  node.waiting = 0;
+  show(false);
+}
+// Dim what belongs to an older state.
+export const dim = (node, stale) => late(node, stale, on => node.classList.toggle("stale", on));
+
 // Make the children of `parent` match `items`: nodes of known keys are kept, so that focus and typing survive.
 export function keep(parent, items, keyOf, make, update) {
   const known = (parent.kept ??= new Map()), seen = new Set();

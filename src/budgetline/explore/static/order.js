@@ -1,7 +1,7 @@
 // Section 3: the order, what moved, the curve, and how it is computed.
 
-import { curveLegend, drawOrder, isJudged, markBudget, onResize } from "./chart.js";
-import { $, el, onCommit, setField, setText } from "./dom.js";
+import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
+import { $, dim, el, onCommit, setField, setText } from "./dom.js";
 import { amount, number } from "./format.js";
 
 const WORDS = {
@@ -58,7 +58,7 @@ export function setUpOrder(session, complain, setBudget) {
   const redraw = () => {
     const order = session.part("order");
     if (!isJudged(order)) return;
-    chart = drawOrder(plot, order, session.state.unit, plot.clientWidth < 480 ? 240 : 250, setBudget);
+    chart = drawOrder(plot, order, session.state.unit, widthOf(plot) < 480 ? 240 : 250, setBudget);
     markBudget(chart, session.state.budget);
   };
   onResize(plot, redraw);
@@ -77,12 +77,14 @@ export function setUpOrder(session, complain, setBudget) {
   return () => {
     const order = session.part("order"), fresh = session.fresh("order"), result = $("order-result");
     renderSettings();
-    result.classList.toggle("stale", !fresh || order?.preliminary === true);
+    dim(result, !fresh || order?.preliminary === true);
     result.setAttribute("aria-busy", String(!fresh));
     result.hidden = !order?.steps.length;
     $("order-problem").hidden = !order?.error;
     setText($("order-problem"), order?.error ?? "");
-    setText($("headline"), order?.headline ?? (order?.error ? "" : "Computing the first order…"));
+    dim($("headline"), !fresh || order?.preliminary === true);
+    if (order?.headline || order?.error) setText($("headline"), order.headline ?? "");
+    else if (!order || !$("headline").textContent) setText($("headline"), "Computing the first order…");
     setText($("moves"), order?.moved?.sentence ?? "");
     if (chart) markBudget(chart, session.state.budget);
     if (order?.steps.length && drawn !== `${order.serial} ${session.state.unit}`) {

@@ -12,6 +12,7 @@ export class Session {
   computing = false;
   progress = null;
   lost = false;
+  ended = false;
   #queue = [];
   #sending = false;
   #serial = 0;
@@ -46,7 +47,15 @@ export class Session {
   redo() { return this.#push("/api/redo", "", () => (this.snapshot.can_redo ? {} : null)); }
   openFile(content) { return this.#push("/api/session", "", () => ({ content })); }
 
+  // End the server; nothing is asked of it any more.
+  async stop() {
+    await call("/api/close", {});
+    this.ended = true;
+    this.#changed();
+  }
+
   #push(path, instead, body) {
+    if (this.ended) return Promise.resolve(false);
     const waiting = this.#sending ? 1 : 0;
     if (instead && this.#queue.length > waiting && this.#queue.at(-1).instead === instead) this.#queue.pop().done(false);
     const sent = new Promise(done => this.#queue.push({ path, body, instead, done }));
@@ -114,6 +123,7 @@ export class Session {
       try {
         this.#take(await call(`/api/results?after=${this.#serial}&wait=25`));
       } catch (error) {
+        if (this.ended) return;
         if (error.code === "token") await this.#end(error);
         if (!(error instanceof Lost) && error.code !== "busy") this.#trouble(error);
         this.#setLost(error instanceof Lost);

@@ -17,7 +17,7 @@ function valuesText(column) {
 }
 
 export function setUpTable(session) {
-  let chosen = null, wanted = "";
+  let chosen = null, wanted = "", drawn = "";
   $("columns-find").addEventListener("input", () => { wanted = $("columns-find").value.toLowerCase(); render(); });
 
   function makeRow(column) {
@@ -53,6 +53,9 @@ export function setUpTable(session) {
     $("columns-find-box").hidden = table.columns.length <= LONG;
     if (chosen !== target) $("columns-box").open = target === null;
     chosen = target;
+    const key = JSON.stringify([target, state.left_out, wanted]);
+    if (drawn === key) return;
+    drawn = key;
     keep($("columns"), table.columns, column => column.name, makeRow, updateRow);
   }
   return render;

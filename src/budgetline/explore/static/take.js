@@ -48,9 +48,9 @@ export function setUpTake(session, complain) {
   });
   $("quit").addEventListener("click", async () => {
     try {
-      await call("/api/close", {});
-    } catch {
-      // it is gone, as wanted
+      await session.stop();
+    } catch (error) {
+      complain(error.message);
     }
   });
 
