@@ -18,7 +18,7 @@ from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import SUFFIX, Session, read_session, start_session
 from budgetline.explore.table import Data
 from budgetline.model.anytime import AnytimeModel
-from budgetline.persistence import load
+from budgetline.persistence.model_file import load_linear
 
 
 def explore(
@@ -116,7 +116,7 @@ def _model(place: str, data: str | None, groups: Path | None) -> AnytimeModel | 
     if groups is not None:
         raise Refused("give one of MODEL and --groups: a model has groups")
     with refusing(place):
-        return load(Path(place)).model_
+        return load_linear(Path(place)).model_
 
 
 def _begin(
