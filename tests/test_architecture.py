@@ -42,6 +42,7 @@ LAYERS = (
     "persistence",
     "report",
     "public",
+    "explore",
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
@@ -51,9 +52,11 @@ MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
 }
 OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
 OPTIONAL += ("skops", "lightgbm", "catboost", "interpret", "torch", "cupy")
+SERVER = ("starlette", "uvicorn")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
     "budgetline.runtime.extractors",  # users' functions, whose failures are results
+    "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
 }
 WRITE_IN_FULL = {
@@ -62,6 +65,7 @@ WRITE_IN_FULL = {
     "budgetline.report.rendering",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
+    "budgetline.explore.lines",  # of values in lines of Python
     "budgetline.encoding.table",
     "budgetline.statistics.tallies",
 }
@@ -140,6 +144,13 @@ def test_optional_packages_are_imported_late(name):
     top = {i for node in tree_of(name).body if isinstance(node, ast.Import) for i in (a.name for a in node.names)}
     top |= {node.module for node in tree_of(name).body if isinstance(node, ast.ImportFrom)}
     assert not {i.split(".")[0] for i in top if i} & set(OPTIONAL)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_the_server_imports_its_packages(name):
+    if name != "budgetline.explore.server":
+        assert not {i.split(".")[0] for i in imports_of(name)} & set(SERVER)
+        assert "budgetline.explore.server" not in own_imports_of(name) or name == "budgetline.explore.serving"
 
 
 @pytest.mark.parametrize("name", MODULES)

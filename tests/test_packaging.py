@@ -66,6 +66,7 @@ def test_the_minimum_of_every_dependency_for_users_is_pinned():
 
 PACKAGES = (
     "pandas", "yaml", "matplotlib", "tqdm", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars",
+    "starlette", "uvicorn",
 )  # fmt: skip
 WITHOUT = """
 import sys
@@ -109,6 +110,7 @@ NEEDS = {
     "budgetline.open_source('a.parquet', 'y')": "arrow",
     "model.fit(source, client=object())": "dask",
     "budgetline.to_onnx(model)": "onnx",
+    "__import__('budgetline.explore.serving', fromlist=['serve']).serve(None, None, None)": "explore",
 }
 
 

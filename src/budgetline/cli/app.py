@@ -14,6 +14,7 @@ import typer
 
 from budgetline.cli.advising import next_
 from budgetline.cli.evaluating import compare, curve, report
+from budgetline.cli.exploring import explore
 from budgetline.cli.fitting import demo, fit
 from budgetline.cli.grouping import groups, profile
 from budgetline.cli.inspecting import inspect
@@ -31,7 +32,7 @@ EXIT_CODES = (
     "stderr, nothing is written); 130 interrupted (nothing half-written)."
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, certify, export, profile
+    demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, explore, certify, export, profile
 )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from budgetline.cli import options
 from budgetline.cli.data import Features, Files, columns_of_numbers
 from budgetline.cli.printing import Printer, Refused, refusing
-from budgetline.data.summary import MOST_LEVELS, ColumnSummary, TextSummary, summarise
+from budgetline.data.summary import MOST_LEVELS, ColumnSummary, summarise
 from budgetline.encoding import Encoding
-from budgetline.messages import cut, name_of, some
+from budgetline.messages import cut, name_of
 from budgetline.report.formatting import count
 from budgetline.tables import text_table
 
@@ -19,7 +19,6 @@ SHORT = 20
 """Columns that the table shows before a fit."""
 LONGEST_VALUE = 20
 """Characters of a value in the table."""
-MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 
 
 def inspect(
@@ -43,7 +42,7 @@ def inspect(
     with refusing(), printer.waiting("reading"):
         found = summarise(files.raw, [] if target is None else [target])
     printer.say(f"{data}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
-    for line in () if found.text is None else _format(found.text):
+    for line in () if found.text is None else found.text.in_words:
         printer.say(line)
     printer.say()
     printer.table(HEADER, (_cells(column, target) for column in found.columns), LEFT)
@@ -106,19 +105,6 @@ def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
         (gaps, "with gaps"),
     )
     return [f"{count(number, 'column')} {what}" for number, what in parts if number]
-
-
-def _format(text: TextSummary) -> list[str]:
-    """Return lines that say how text was understood."""
-    mark = "point" if text.decimal == "." else "comma"
-    packed = "" if text.compression is None else f", {text.compression}"
-    lines = [f"delimiter {MARKS.get(text.delimiter, text.delimiter)}, decimal {mark}{packed}"]
-    if text.missing:
-        each = some(text.missing.items(), of=lambda item: f"{item[0] or 'empty'} ({item[1]:,})")
-        lines.append(f"missing values: {each}")
-    if text.left_out:
-        lines.append(f"left out: {some(text.left_out, of=name_of)}")
-    return lines
 
 
 def _cells(column: ColumnSummary, target: str | None) -> list[str]:

@@ -14,7 +14,8 @@ from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.optimality import Plan
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.formatting import amount, at_least, share
+from budgetline.report.formatting import amount, share
+from budgetline.report.plans import proven
 
 PROVEN = {
     "optimal": "no set within the budget explains more of the training data, with the ridge penalty.",
@@ -97,13 +98,6 @@ def _print(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> N
             printer.paragraph(f"{word}: {meaning}")
     if plans[0].model_.penalties is not None:
         printer.paragraph(CORRECTED)
-
-
-def proven(plan: Plan) -> str:
-    """Return what is proven of a plan, in words."""
-    if plan.ratio is None:
-        return "exact fit" if plan.refitted else "estimate"
-    return "optimal" if plan.optimal else f"≥ {at_least(plan.ratio)}"
 
 
 def _record(budget: float, plan: Plan) -> dict[str, object]:

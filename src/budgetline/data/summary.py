@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.tabular import arrow
 from budgetline.data.text_format import find_header
-from budgetline.messages import shown
+from budgetline.messages import name_of, shown, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_LEVELS = 1000
 """Levels are counted up to this number."""
 EXAMPLES = 3
+MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,19 @@ class TextSummary:
     compression: str | None
     missing: dict[str, int]
     left_out: tuple[str, ...]
+
+    @property
+    def in_words(self) -> list[str]:
+        """Lines that say how the text was understood."""
+        mark = "point" if self.decimal == "." else "comma"
+        packed = "" if self.compression is None else f", {self.compression}"
+        lines = [f"delimiter {MARKS.get(self.delimiter, self.delimiter)}, decimal {mark}{packed}"]
+        if self.missing:
+            each = some(self.missing.items(), of=lambda item: f"{item[0] or 'empty'} ({item[1]:,})")
+            lines.append(f"missing values: {each}")
+        if self.left_out:
+            lines.append(f"left out: {some(self.left_out, of=name_of)}")
+        return lines
 
 
 @dataclass(frozen=True)

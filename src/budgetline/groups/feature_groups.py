@@ -17,7 +17,7 @@ from budgetline.budgets import check_integer
 from budgetline.groups import parsing
 from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
 from budgetline.groups.prices import Prices
-from budgetline.groups.yaml_file import read_groups, write_yaml
+from budgetline.groups.yaml_file import content_of, read_groups, write_yaml
 from budgetline.inputs import KnownColumns
 from budgetline.messages import name_of, shown, some, warn
 from budgetline.tables import html_table
@@ -267,7 +267,7 @@ class FeatureGroups:
         [10.37]
         """
         try:
-            return cls(**read_groups(Path(path)))
+            return cls(**read_groups(content_of(Path(path))))
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{path}: {error}") from error

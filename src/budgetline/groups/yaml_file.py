@@ -35,9 +35,15 @@ def write_yaml(content: object) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def read_groups(path: Path) -> dict[str, Any]:
-    """Return the arguments of ``FeatureGroups`` from a YAML file; see ``FeatureGroups.from_yaml`` for its form."""
-    content = _read_yaml(path)
+def content_of(path: Path) -> bytes:
+    """Return the content of a file, as far as it is not too large."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def read_groups(data: bytes) -> dict[str, Any]:
+    """Return the arguments of ``FeatureGroups`` from YAML; see ``FeatureGroups.from_yaml`` for its form."""
+    content = _parse_yaml(data)
     if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
         raise ValueError("expected a mapping with the key 'groups' (name -> columns, cost)")
     if unknown := sorted(map(str, content.keys() - {"groups", "remainder", "shared"})):
@@ -63,11 +69,9 @@ def read_groups(path: Path) -> dict[str, Any]:
     }
 
 
-def _read_yaml(path: Path) -> object:
+def _parse_yaml(data: bytes) -> object:
     """Return the content of a YAML file in which no key is given twice."""
     yaml = _yaml("reading")
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise ValueError(f"too large for a file of groups, which may have at most {MOST_BYTES} bytes")
     try:

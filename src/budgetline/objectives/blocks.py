@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from budgetline.arrays import Float, Mask, Positions
 
@@ -60,8 +61,14 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     array of shape (J, s, q)
         Zero in the rows of the pivots left out.
     """
-    if blocks.shape[1] > 32:
-        return _whiten_large(blocks, vectors)
+    J, s, _ = blocks.shape
+    if s > 32 or 2 * (s - 1) >= J:  # one call for each block is faster than one for each column of all blocks
+        return _whiten_each(blocks, vectors)
+    return _eliminated(blocks, vectors)
+
+
+def _eliminated(blocks: Float, vectors: Float) -> Float:
+    """Eliminate the columns of all blocks together, one after another."""
     # entries of all groups lie one after another, so that every step runs along memory
     count, size, q = vectors.shape
     both, inverse = np.empty((size, size + q, count)), np.zeros((size, count))
@@ -102,12 +109,20 @@ def whitened_gradients(blocks: Float, k: Float, r: Float) -> Float:
     return whiten(M, (r * unit)[:, :, None])
 
 
-def _whiten_large(blocks: Float, vectors: Float) -> Float:
-    """LAPACK, one large block at a time; singular ones are reduced to their independent columns first."""
+def _whiten_each(blocks: Float, vectors: Float) -> Float:
+    """LAPACK, one block at a time; singular ones are reduced to their independent columns, if they are large."""
     v = np.zeros_like(vectors)
     for g, block in enumerate(blocks):
-        L, kept = factor_of_independent(block)
-        v[g, kept] = solve_triangular(L, vectors[g, kept], lower=True, check_finite=False)
+        if block.diagonal().max() <= PIVOT_FLOOR:  # of a group that is bought, nothing is left
+            continue
+        L, broken = dpotrf(block, lower=1)
+        if not broken and (L.diagonal() ** 2).min() > PIVOT_FLOOR:
+            v[g] = dtrtrs(L, vectors[g], lower=1)[0]
+        elif len(block) <= 32:
+            v[g] = _eliminated(block[None], vectors[g : g + 1])[0]
+        else:
+            L, kept = factor_of_independent(block)
+            v[g, kept] = solve_triangular(L, vectors[g, kept], lower=True, check_finite=False)
     return v
 
 

@@ -21,11 +21,11 @@ DIGITS = 4
 """Digits of effects in a report."""
 
 
-def effects_in_report(model: AnytimeModel) -> tuple[tuple[Effect, ...], int]:
-    """Return the effects at the last stage, in the order of the sequence, and how many there are in all."""
+def effects_in_report(model: AnytimeModel, budget: float | None = None) -> tuple[tuple[Effect, ...], int]:
+    """Return the effects at a budget, None: at the last stage, in the order of the sequence, and how many they are."""
     parts = [
         (effect, output, values)
-        for effect in effects_of(model)
+        for effect in effects_of(model, budget=budget)
         for output, values in effect.by_output()
         if np.isfinite(values).all()
     ]

@@ -1,0 +1,136 @@
+"""``budgetline explore``: price groups and plan budgets in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from budgetline.cli import options
+from budgetline.cli.data import check_output, read_groups
+from budgetline.cli.printing import Printer, Refused, refusing
+from budgetline.explore.edits import SetLabels, SetTarget
+from budgetline.explore.group_edits import adopted
+from budgetline.explore.known_model import state_of_model
+from budgetline.explore.serving import Address, serve
+from budgetline.explore.session import SUFFIX, Session, read_session, start_session
+from budgetline.explore.table import Data
+from budgetline.model.anytime import AnytimeModel
+from budgetline.persistence.model_file import load_linear
+
+
+def explore(
+    data: Annotated[
+        str,
+        Argument(
+            metavar="DATA",
+            help=f"CSV or Parquet: a file, a folder or a glob in quotes; or a session, {SUFFIX}; or MODEL.",
+        ),
+    ],
+    learned_from: Annotated[
+        str | None, Argument(metavar="[DATA]", help="After MODEL: the data that it learned from.")
+    ] = None,
+    target: options.Target = None,
+    groups: options.Groups = None,
+    unit: Annotated[str | None, Option(help="Unit of the costs: dollars, seconds, …")] = None,
+    session: Annotated[
+        Path | None,
+        Option("--session", metavar="FILE", help=f"Where to keep the session. Default: DATA{SUFFIX}, beside the data."),
+    ] = None,
+    new: Annotated[bool, Option("--new", help="Start anew, though there is a session of these data.")] = False,
+    port: Annotated[int, Option(min=0, max=65535, help="0: any free one.")] = 0,
+    browser: Annotated[bool, Option("--open/--no-open", help="Whether to open the browser.")] = True,
+    host: Annotated[
+        str, Option(help="Address to listen on; others than this machine's own need consent.")
+    ] = "127.0.0.1",
+    consent: Annotated[
+        bool, Option("--others-may-connect", help="Allow a --host that other machines can reach. Nothing is encrypted.")
+    ] = False,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Price groups, watch the order change and plan a budget in a browser. Only this machine can connect.
+
+    For example:
+    budgetline explore bank.csv -t y
+    budgetline explore nhanes.csv -t HbA1c -g groups.yaml --unit points
+    budgetline explore bank.csv.explore
+    budgetline explore bank.budgetline bank.csv
+    """
+    printer = Printer(False, quiet)
+    with refusing():
+        address = Address.checked(host, port, consent)
+    model = _model(data, learned_from, groups)
+    opened = _session(data if learned_from is None else learned_from, session, new, (delimiter, na), printer)
+    begin = {"MODEL": model, "--target": target, "--groups": groups, "--unit": unit}
+    if not opened.history.revision:
+        with refusing():
+            _begin(opened, model, target, groups, unit)
+    elif left := [name for name, value in begin.items() if value is not None]:
+        printer.warn(f"not used, because {opened.path} continues (--new starts anew): {', '.join(left)}")
+
+    def ready(url: str) -> None:
+        print(url, flush=True)
+        printer.note(f"session: {opened.path}; stop with Ctrl-C")
+        if browser:
+            webbrowser.open(url)
+
+    with refusing():
+        serve(opened, address, ready)
+
+
+def _session(
+    place: str, path: Path | None, new: bool, text: tuple[str | None, list[str] | None], printer: Printer
+) -> Session:
+    """Return the session of a session file, or of data."""
+    if Path(place).suffix == SUFFIX and Path(place).is_file():
+        if path is not None or new or text != (None, None):
+            raise Refused(f"{place} is a session: give no --session, --new, --delimiter or --na with it")
+        with refusing():
+            path = Path(place)
+            data = read_session(path.read_bytes(), place).data
+    else:
+        mark, na = text
+        mark = {"tab": "\t", "\\t": "\t", "space": " "}.get(mark or "", mark)
+        data = Data(place, mark, tuple(na or ()))
+        with refusing():
+            folder = data.found[0][0].parent
+        name = data.name if Path(place).exists() else "data"  # a glob is no name of a file
+        path = folder / f"{name}{SUFFIX}" if path is None else path
+        check_output(path, inputs=data.found[0])
+    with refusing(), printer.waiting("reading"):
+        return start_session(data, path, new=new)
+
+
+def _model(place: str, data: str | None, groups: Path | None) -> AnytimeModel | None:
+    """Return the model, if a file of one is given; then its data must be, too."""
+    if Path(place).suffix != ".budgetline":
+        if data is not None:
+            raise Refused(f"two arguments are a model and its data, and {place} is not a .budgetline file")
+        return None
+    if data is None:
+        raise Refused(f"{place} is a model: give the data that it learned from, too: explore {place} DATA")
+    if groups is not None:
+        raise Refused("give one of MODEL and --groups: a model has groups")
+    with refusing(place):
+        return load_linear(Path(place)).model_
+
+
+def _begin(
+    session: Session, model: AnytimeModel | None, target: str | None, groups: Path | None, unit: str | None
+) -> None:
+    """Take what the command line says into the state of a new session."""
+    if model is not None:
+        state = state_of_model(model, session.state, session.table, target)
+        session.change(session.history.after(state, "open a model"))
+    elif target is not None:
+        session.edit([SetTarget(target)])
+    if groups is not None:
+        state = adopted(session.state, read_groups(groups), session.table)
+        session.change(session.history.after(state, "import groups"))
+    if unit is not None:
+        session.edit([SetLabels(unit=unit)])
+    session.save()

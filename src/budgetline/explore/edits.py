@@ -1,0 +1,284 @@
+"""Edits of a session: small records that turn a state into the next one, or raise an error that names what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from budgetline.explore.state import METRICS, State, changed_to, singles, with_groups, without
+from budgetline.explore.table import Table
+from budgetline.messages import name_of, shown, some
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of the state; ``about`` is what it changes, in a few words, with the names of fields in braces.
+
+    Edits of a kind that ``joins`` are undone together if they follow each other.
+    """
+
+    about: ClassVar[str] = ""
+    joins: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """What the edit changes, in a few words."""
+        return self.about.format(**{name: _in_words(value) for name, value in self.given.items()})
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The fields by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the changed state; a ValueError says what is wrong. By default fields of the same names are set."""
+        return changed_to(state, self.given)
+
+
+def _in_words(value: object) -> str:
+    if value is None:
+        return "none"
+    listed = isinstance(value, tuple | dict)
+    return some(value, 2, lambda each: name_of(str(each))) if listed else name_of(str(value))  # type: ignore[arg-type]
+
+
+def check_columns(state: State, columns: tuple[str, ...]) -> None:
+    """Raise an error for a column that is not in the table, or is the target."""
+    if unknown := [column for column in columns if column not in state.columns]:
+        raise ValueError(f"there is no column {shown(unknown[0])}; the columns are {some(state.columns, 8)}")
+    if state.target in columns:
+        raise ValueError(f"column {shown(state.target)} is the target")
+
+
+# -- the table -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SetTarget(Edit):
+    """Choose the column to predict, None: none; task, loss, encoding, rule and metric follow from it."""
+
+    column: str | None
+    about = "target {column}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with this target; the one before becomes a group of its own."""
+        if self.column == state.target:
+            return state
+        chosen = () if self.column is None else (self.column,)
+        check_columns(state, chosen)
+        groups, left_out = without(state, chosen)
+        groups = singles(() if state.target is None else (state.target,), groups)
+        if self.column is None:
+            return with_groups(state, groups, {"left_out": left_out, "target": None, "task": "", "loss": ""})
+        settings = settings_for(table.task_of(self.column), table.n_levels(self.column))
+        found = with_groups(state, groups, {"left_out": left_out, "target": self.column, **settings})
+        return changed_to(found, {"encoding": table.encoding_for(found.used)})
+
+
+def settings_for(task: str, n_levels: int | None) -> dict[str, object]:
+    """Return the settings that follow from a task; ``n_levels`` are those of the target."""
+    if task == "regression":
+        return {"task": task, "loss": "squared_error", "rule": "fr", "metric": "explained"}
+    metric = "roc_auc" if n_levels == 2 else "accuracy"
+    # fr refits every candidate, which takes too long for answers while a user waits
+    return {"task": task, "loss": "log_loss", "rule": "score", "metric": metric}
+
+
+@dataclass(frozen=True)
+class LeaveOut(Edit):
+    """Use columns no more."""
+
+    columns: tuple[str, ...]
+    about = "leave out {columns}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state without the columns; groups that have none left vanish."""
+        check_columns(state, self.columns)
+        groups, rest = without(state, self.columns)
+        out = {*rest, *self.columns}
+        return with_groups(state, groups, {"left_out": tuple(column for column in state.columns if column in out)})
+
+
+@dataclass(frozen=True)
+class TakeIn(Edit):
+    """Use columns again that were left out."""
+
+    columns: tuple[str, ...]
+    about = "take in {columns}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state in which each of the columns is a group of its own."""
+        check_columns(state, self.columns)
+        if wrong := [column for column in self.columns if column not in state.left_out]:
+            raise ValueError(f"column {shown(wrong[0])} is not left out")
+        table.check_encoding(state.encoding, self.columns)
+        groups, left_out = without(state, self.columns)
+        return with_groups(state, singles(dict.fromkeys(self.columns), groups), {"left_out": left_out})
+
+
+# -- settings --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SetTask(Edit):
+    """Learn numbers or classes; loss, rule and metric follow."""
+
+    task: str
+    about = "task {task}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with this task, if the target allows it."""
+        if state.target is None:
+            raise ValueError("choose a target first")
+        table.check_task(state.target, self.task)
+        if self.task == state.task:
+            return state
+        return changed_to(state, settings_for(self.task, table.n_levels(state.target)))
+
+
+@dataclass(frozen=True)
+class SetLoss(Edit):
+    """Choose the loss of a regression."""
+
+    loss: str
+    about = "loss {loss}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with this loss, if the target allows it."""
+        if state.target is None:
+            raise ValueError("choose a target first")
+        table.check_loss(state.target, self.loss)
+        metric = state.metric if state.metric in METRICS.get(self.loss, ()) else "explained"
+        rule = {"poisson": "score", "squared_error": "fr"}.get(self.loss, state.rule)
+        return state if self.loss == state.loss else changed_to(state, {**self.given, "metric": metric, "rule": rule})
+
+
+@dataclass(frozen=True)
+class SetEncoding(Edit):
+    """Choose what columns become."""
+
+    encoding: str
+    about = "encoding {encoding}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with this encoding, if the columns allow it."""
+        table.check_encoding(self.encoding, state.used)
+        return changed_to(state, self.given)
+
+
+@dataclass(frozen=True)
+class SetAlpha(Edit):
+    """Set the ridge constant; None leaves it to the library."""
+
+    alpha: float | None
+    about = "alpha {alpha}"
+
+
+@dataclass(frozen=True)
+class SetRule(Edit):
+    """Choose how groups are scored."""
+
+    rule: str
+    about = "rule {rule}"
+
+
+@dataclass(frozen=True)
+class SetMetric(Edit):
+    """Choose the metric of the curve."""
+
+    metric: str
+    about = "metric {metric}"
+
+
+@dataclass(frozen=True)
+class SetBudget(Edit):
+    """Set the budget; None is none."""
+
+    budget: float | None
+    about = "budget {budget}"
+    joins = True
+
+
+@dataclass(frozen=True)
+class SetStart(Edit):
+    """Set the groups that are always known."""
+
+    groups: tuple[str, ...]
+    about = "always known: {groups}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these groups first."""
+        return changed_to(state, {"start": self.groups})
+
+
+@dataclass(frozen=True)
+class SetAvailable(Edit):
+    """Set the groups at hand."""
+
+    groups: tuple[str, ...]
+    about = "at hand: {groups}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these groups at hand."""
+        return changed_to(state, {"available": self.groups})
+
+
+@dataclass(frozen=True)
+class SetToday(Edit):
+    """Set the order in use today, from a list or from text: a name per line, or names with commas between them."""
+
+    groups: tuple[str, ...] | None = None
+    text: str | None = None
+    about = "today's order"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with this order."""
+        if (self.groups is None) == (self.text is None):
+            raise ValueError("give one of groups and text")
+        listed = listed_names(self.text or "", state.names) if self.groups is None else self.groups
+        return changed_to(state, {"today": listed})
+
+
+@dataclass(frozen=True)
+class SetLabels(Edit):
+    """Set the title of the report and the unit of the costs."""
+
+    title: str | None = None
+    unit: str | None = None
+    about = "title and unit"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these texts."""
+        given = {"title": self.title, "unit": self.unit}
+        return changed_to(state, {name: text.strip() for name, text in given.items() if text is not None})
+
+
+def listed_names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a pasted list; a name that is known may itself hold commas, and lines may be numbered."""
+    found = list[str]()
+    for line in filter(None, map(str.strip, text.splitlines())):
+        parts = [line] if line in known else [part.strip() for part in line.split(",")]
+        for part in filter(None, parts):
+            bare = part.lstrip("0123456789").lstrip(".)").strip()
+            found.append(bare if part not in known and bare in known else part)
+    return tuple(found)
+
+
+TABLE_EDITS: Mapping[str, type[Edit]] = {
+    "set_target": SetTarget,
+    "leave_out": LeaveOut,
+    "take_in": TakeIn,
+    "set_task": SetTask,
+    "set_loss": SetLoss,
+    "set_encoding": SetEncoding,
+    "set_alpha": SetAlpha,
+    "set_rule": SetRule,
+    "set_metric": SetMetric,
+    "set_budget": SetBudget,
+    "set_start": SetStart,
+    "set_available": SetAvailable,
+    "set_today": SetToday,
+    "set_labels": SetLabels,
+}
+"""Edits of the table and of settings, by the kind that a page gives."""

@@ -1,0 +1,325 @@
+"""Results of a session as plain parts for its page: order, curve, budget, plan, what next, effects, comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from functools import cached_property
+from importlib.metadata import version
+
+import numpy as np
+
+from budgetline.budgets import affordable
+from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
+from budgetline.evaluation import BudgetCurve, timeliness
+from budgetline.evaluation.folds import folds_in_words, make_folds
+from budgetline.evaluation.metrics import label_of
+from budgetline.explore.fits import FOLDS, Check, Prepared, Tell, fit, judge
+from budgetline.explore.state import State
+from budgetline.groups import FeatureGroups
+from budgetline.model.anytime import AnytimeModel
+from budgetline.optimality import Plan
+from budgetline.optimality.next_groups import next_groups
+from budgetline.report import content
+from budgetline.report.content import CROSS_VALIDATED, TRAINING
+from budgetline.report.effects import effects_in_report
+from budgetline.report.formatting import count, listed
+from budgetline.report.plans import proven
+from budgetline.report.sentences import headline
+from budgetline.sequencing import FixedOrder
+
+Part = dict[str, object]
+MOST_NAMED = 3
+"""Groups that a sentence about the change of the order names."""
+MEANING = {
+    "optimal": "No set within the budget explains more of the training data, with the ridge penalty.",
+    "≥": "The set explains at least this share of what the best one could.",
+    "exact fit": "Nothing is proven for this loss; the models of the set are exact.",
+    "estimate": "Nothing is proven for this loss, and what the set explains is an estimate.",
+}
+"""What is proven of a plan, in words."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows."""
+
+    state: State
+    prepared: Prepared
+    model: AnytimeModel
+    training: BudgetCurve
+    folds: tuple[BudgetCurve, ...]
+
+    @cached_property
+    def mean(self) -> BudgetCurve:
+        """The mean of the folds, with its standard error."""
+        return BudgetCurve.mean(self.folds)
+
+    @cached_property
+    def content(self) -> content.Content:
+        """What a report would say of the order and the curves."""
+        model, state = self.model, self.state
+        sequence, widths = model.sequence, {group.name: len(group.columns) for group in state.groups}
+        text, style = label_of(state.metric)
+        if state.metric == "explained":
+            text = f"explained {'variance' if model.squared_error else 'deviance'}"
+        made = folds_in_words(make_folds(FOLDS, model.classes is not None))
+        better = bool(self.mean.greater_is_better)
+        stages = (
+            content.Stage(step, group, widths[group], cost, spent, known(gain), known(part), self._bought(group, spent))
+            for step, group, cost, spent, gain, part in zip(*sequence.to_dict().values(), strict=True)
+        )
+        labels = () if model.classes is None else tuple(map(str, model.classes.tolist()))
+        return content.Content(
+            title=state.title or f"{model.estimator} of {len(sequence)} groups",
+            version=version("budgetline"),
+            date=date.today().isoformat(),
+            unit=state.unit,
+            task=content.Task(state.task, model.estimator, model.family.loss, labels),
+            data=content.Data(len(self.prepared.whole.y), len(state.used), len(state.groups), False, ()),
+            settings=(),
+            measure=content.Measure(state.metric, text, style, better, len(self.folds), made),
+            sequence=tuple(stages),
+            left_out=tuple(name for name in state.names if name not in sequence.groups),
+            curves=(
+                curve_of(TRAINING, "this model on its training data", self.training),
+                curve_of(CROSS_VALIDATED, f"mean of {len(self.folds)} folds, each with its own order", self.mean),
+            ),
+            comparison=None,
+        )
+
+    def _bought(self, group: str, spent: float) -> int:
+        """Return how many folds, each with its own order, have bought a group when so much is spent."""
+        return sum(group in fold.groups[: int(affordable(fold.costs, spent))] for fold in self.folds)
+
+    @property
+    def estimator(self) -> AnytimeRegressor | AnytimeClassifier:
+        """The model as a fitted estimator."""
+        kind = AnytimeRegressor if self.model.classes is None else AnytimeClassifier
+        return kind.from_model(self.model)
+
+
+def learn(prepared: Prepared, state: State, check: Check, tell: Tell, show: Callable[[AnytimeModel], None]) -> Learned:
+    """Fit the model of the whole table and those of the folds, and judge them.
+
+    Where that takes long, ``tell`` is told how far it is, and ``show`` gets the model before it is judged.
+    """
+    total = 1 + len(prepared.training)
+    if not prepared.from_moments:
+        tell("learning the order", 0, total)
+    model = fit(prepared, prepared.whole, state, check)
+    if not prepared.from_moments:
+        show(model)
+    training = judge(prepared, prepared.whole, model, state)
+    folds = list[BudgetCurve]()
+    for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
+        check()
+        if not prepared.from_moments:
+            tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
+        folds.append(judge(prepared, held, fit(prepared, train, state, check), state))
+    return Learned(state, prepared, model, training, tuple(folds))
+
+
+def known(value: float) -> float | None:
+    """Return a number, None if it is not finite."""
+    return float(value) if np.isfinite(value) else None
+
+
+def curve_of(kind: str, label: str, curve: BudgetCurve) -> content.Curve:
+    """Return a curve as a plain record."""
+    values, errors = (() if v is None else tuple(map(known, v)) for v in (curve.values, curve.errors))
+    return content.Curve(kind, label, tuple(curve.costs.tolist()), values, errors)
+
+
+# -- order -----------------------------------------------------------------------------------------------------
+
+
+def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | None) -> Part:
+    """Return the order alone, before it is judged on folds."""
+    columns = {group.name: group.columns for group in state.groups}
+    place = {name: k for k, name in enumerate(before or (), start=1)}
+    steps = [
+        {
+            "step": step, "group": group, "columns": columns[group], "cost": cost, "cumulative_cost": spent,
+            "gain": known(gain), "explained": known(explained), "value": None, "error": None, "agreement": None,
+            "place_before": place.get(group), "moved": place[group] - step if group in place else None,
+        }
+        for step, group, cost, spent, gain, explained in zip(*model.sequence.to_dict().values(), strict=True)
+    ]  # fmt: skip
+    return {
+        "preliminary": True,
+        "error": None,
+        "steps": steps,
+        "left_out_of_order": [name for name in state.names if name not in model.sequence.groups],
+        "moved": _moved(before, model.sequence.groups),
+        "alpha": model.alpha,
+        "total_cost": float(model.sequence.costs.sum()),
+        "headline": "",
+        "measure": None,
+        "curve": None,
+        "training": None,
+    }
+
+
+def order_part(found: Learned, before: Sequence[str] | None) -> Part:
+    """Return the order, its curve on held-out folds, and what moved compared with the order before."""
+    part, report = preliminary_part(found.model, found.state, before), found.content
+    steps = part["steps"]
+    assert isinstance(steps, list)
+    for step, stage, (value, error) in zip(steps, report.sequence, report.expected[1:], strict=True):
+        step |= {"value": value, "error": error, "agreement": stage.agreement}
+    training, judged = (asdict(curve) for curve in report.curves)
+    return part | {
+        "preliminary": False,
+        "headline": headline(report),
+        "measure": asdict(report.measure),
+        "curve": judged,
+        "training": training,
+    }
+
+
+def _moved(before: Sequence[str] | None, now: Sequence[str]) -> Part:
+    """Return which groups rose and fell, also as a sentence; new groups, and those that are gone, count for nothing."""
+    if before is None:
+        return {"risen": [], "fallen": [], "new": [], "gone": [], "sentence": ""}
+    old = [name for name in before if name in now]
+    new = [name for name in now if name in before]
+    was, is_ = ({name: k for k, name in enumerate(names, start=1)} for names in (old, new))
+    moved = sorted((name for name in new if was[name] != is_[name]), key=lambda name: -abs(was[name] - is_[name]))
+    risen, fallen = ([name for name in moved if (is_[name] < was[name]) == up] for up in (True, False))
+    first, at = ({name: k for k, name in enumerate(names, start=1)} for names in (before, now))
+    words = [
+        f"{name} {'rose' if name in risen else 'fell'} from {first[name]} to {at[name]}" for name in moved[:MOST_NAMED]
+    ]
+    rest = len(moved) - MOST_NAMED
+    words += [f"{count(rest, 'other')} moved"] if rest > 0 else []
+    sentence = "; ".join(words) + "." if words else "The order is the same."
+    added, gone = [name for name in now if name not in before], [name for name in before if name not in now]
+    return {"risen": risen, "fallen": fallen, "new": added, "gone": gone, "sentence": sentence}
+
+
+# -- budget ----------------------------------------------------------------------------------------------------
+
+
+def budget_part(found: Learned, plan: Plan | None = None) -> Part:
+    """Return what the budget buys: the prefix of the order, and the plan, once it is known."""
+    state, report = found.state, found.content
+    if state.budget is None:
+        return {"error": None, "empty": True}
+    groups = report.prefix_at(state.budget)
+    value, error = report.expected[len(groups)]
+    cost = report.training_curve.costs[len(groups)]
+    explained = report.sequence[len(groups) - 1].explained if groups else 0.0
+    return {
+        "error": None,
+        "budget": state.budget,
+        "prefix": {"groups": groups, "cost": cost, "value": value, "error": error},
+        "prefix_explained": explained,
+        "plan": None if plan is None else _plan(plan),
+    }
+
+
+def _plan(plan: Plan) -> Part:
+    word = proven(plan)
+    meaning = next(text for start, text in MEANING.items() if word.startswith(start))
+    return {
+        "groups": plan.groups,
+        "cost": plan.cost,
+        "explained": plan.explained,
+        "value": plan.value,
+        "bound": plan.bound,
+        "ratio": plan.ratio,
+        "optimal": plan.optimal,
+        "proven": word,
+        "meaning": meaning,
+    }
+
+
+def plan_of(found: Learned, seconds: float) -> Plan:
+    """Return the plan for the budget; for losses that moments do not determine, it is fitted to the data."""
+    assert found.state.budget is not None
+    X, y = None, None
+    if not found.prepared.from_moments:
+        X, y = found.prepared.sample.X.select(list(found.state.used)), found.prepared.sample.y
+    return found.estimator.plan(found.state.budget, time_limit=seconds, X=X, y=y, progress=False)
+
+
+def next_part(found: Learned) -> Part:
+    """Return what to buy next, from the groups at hand."""
+    ranking = next_groups(found.model, found.state.available)
+    rows = zip(ranking.groups, ranking.along, ranking.costs.tolist(), ranking.gains.tolist(), strict=True)
+    return {
+        "error": None,
+        "available": found.state.available,
+        "cost": found.model.groups.cost_of(ranking.available),
+        "rows": [{"group": g, "along": along, "cost": cost, "gain": known(gain)} for g, along, cost, gain in rows],
+        "not_ranked": ranking.unknown,
+    }
+
+
+def effects_part(found: Learned) -> Part:
+    """Return the effects of columns at the stage that the budget buys, or at the last one."""
+    effects, n_effects = effects_in_report(found.model, found.state.budget)
+    stage = len(found.model.sequence)
+    if found.state.budget is not None:
+        stage = len(found.content.prefix_at(found.state.budget))
+    return {"error": None, "stage": stage, "effects": [asdict(effect) for effect in effects], "in_all": n_effects}
+
+
+# -- comparison ------------------------------------------------------------------------------------------------
+
+
+def todays_order(state: State, groups: FeatureGroups) -> tuple[str, ...]:
+    """Return the order in use today as a whole: what it does not name follows, the cheapest first.
+
+    Groups that others require are moved before them.
+    """
+    names, costs = groups.names, groups.costs
+    place = {name: g for g, name in enumerate(names)}
+    rest = sorted((name for name in names if name not in state.today), key=lambda name: costs[place[name]])
+    whole = groups.prices.completed(place[name] for name in (*state.today, *rest))
+    return tuple(names[g] for g in whole)
+
+
+def other_orders(state: State) -> dict[str, tuple[str, dict[str, object]]]:
+    """Return other ways to order the groups: name -> (description, settings of an estimator)."""
+    found: dict[str, tuple[str, dict[str, object]]] = {
+        "cheapest first": ("lowest cost first, whatever the gain", {"schedule": "cheapest"}),
+        "costs ignored": ("largest gain first, whatever the cost", {"cost_sensitive": False}),
+    }
+    if state.today:
+        order = FixedOrder(todays_order(state, state.feature_groups))
+        found["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})
+    return found
+
+
+def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
+    """Return the mean over all budgets of this order and of others, on the same folds."""
+    state, prepared, total = found.state, found.prepared, float(found.model.sequence.costs.sum())
+    methods = [_method("this order", "as learned; each fold learns its own", found.folds, found.model, total)]
+    others = other_orders(state)
+    n, done = len(others) * (1 + len(prepared.training)), 0
+    for name, (note, settings) in others.items():
+        tell(f"comparing with {name}", done, n)
+        model = fit(prepared, prepared.whole, state, check, **settings)
+        folds = []
+        for train, held in zip(prepared.training, prepared.held, strict=True):
+            folds.append(judge(prepared, held, fit(prepared, train, state, check, **settings), state))
+        done += 1 + len(prepared.training)
+        methods.append(_method(name, note, folds, model, total))
+    return {"error": None, "methods": methods}
+
+
+def _method(name: str, note: str, folds: Sequence[BudgetCurve], model: AnytimeModel, total: float) -> Part:
+    means = np.array([timeliness(fold, total) for fold in folds])
+    error = float(means.std(ddof=1) / np.sqrt(means.size)) if means.size > 1 else np.nan
+    judged = asdict(curve_of(CROSS_VALIDATED, name, BudgetCurve.mean(folds)))
+    return {
+        "name": name,
+        "note": note,
+        "mean": known(float(means.mean())),
+        "mean_error": known(error),
+        "curve": judged,
+        "order": model.sequence.groups,
+    }

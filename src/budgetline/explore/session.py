@@ -1,0 +1,238 @@
+"""A session: the history of a state, saved after every change, for one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+
+from budgetline.codec import plain_of, read_record
+from budgetline.explore.edits import Edit
+from budgetline.explore.group_edits import changed_by, edit_text, read_edit
+from budgetline.explore.state import Group, State, first_state
+from budgetline.explore.table import UNUSABLE, Data, Table
+from budgetline.files import write_atomically
+from budgetline.messages import shown
+
+SCHEMA = 1
+"""Version of session files; others are refused."""
+KIND = "budgetline explore session"
+MOST_STEPS = 200
+"""Steps that can be undone."""
+MOST_BYTES = 1 << 25
+"""Largest size of a session file."""
+SUFFIX = ".explore"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A state that can be gone back to, or forward to, and what was changed between it and its neighbour.
+
+    ``edits`` are what was changed, as JSON; there are none if it was no edit, such as another session.
+    """
+
+    label: str
+    state: State
+    joins: bool = False
+    edits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """The present state, the states before it and those that were undone, the nearest last; and a revision number.
+
+    Every change, undoing included, makes a new revision.
+    """
+
+    state: State
+    revision: int = 0
+    past: tuple[Step, ...] = ()
+    future: tuple[Step, ...] = ()
+
+    def after(self, state: State, label: str, joins: bool = False, edits: tuple[str, ...] = ()) -> History:
+        """Return the history with another present state; itself if nothing changes.
+
+        A step that joins the one before, of the same kind, takes its place.
+        """
+        if state == self.state:
+            return self
+        kind = label.split(" ")[0]
+        if joins and self.past and self.past[-1].joins and self.past[-1].label.split(" ")[0] == kind:
+            past = (*self.past[:-1], replace(self.past[-1], label=label, edits=edits))
+        else:
+            past = (*self.past, Step(label, self.state, joins, edits))[-MOST_STEPS:]
+        return History(state, self.revision + 1, past)
+
+    def undone(self) -> History:
+        """Return the history with the state before as the present one."""
+        if not self.past:
+            raise ValueError("there is nothing to undo")
+        *past, last = self.past
+        return History(last.state, self.revision + 1, tuple(past), (*self.future, replace(last, state=self.state)))
+
+    def redone(self) -> History:
+        """Return the history with the state that was undone last as the present one."""
+        if not self.future:
+            raise ValueError("there is nothing to redo")
+        *future, last = self.future
+        return History(last.state, self.revision + 1, (*self.past, replace(last, state=self.state)), tuple(future))
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """What a session file holds: the data, by their place and digest, how they are read, the state, and its history.
+
+    The history is kept as edits, which are short: those that led from the state ``base`` to the present one, and those
+    that were undone, the next one first. A step may be of several edits.
+    """
+
+    place: str
+    digest: str
+    revision: int
+    state: State
+    delimiter: str | None = None
+    na: tuple[str, ...] = ()
+    base: State | None = None
+    done: tuple[tuple[str, ...], ...] = ()
+    undone: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def data(self) -> Data:
+        """Where the rows come from."""
+        return Data(self.place, self.delimiter, self.na)
+
+    @classmethod
+    def of(cls, data: Data, history: History) -> SessionRecord:
+        """Return the record of a history; it begins after the last step that was no edit."""
+        done = list(takewhile(lambda step: step.edits, reversed(history.past)))[::-1]
+        undone = takewhile(lambda step: step.edits, reversed(history.future))
+        return cls(
+            str(Path(data.place).absolute()),
+            data.digest,
+            history.revision,
+            history.state,
+            data.delimiter,
+            data.na,
+            done[0].state if done else None,
+            tuple(step.edits for step in done),
+            tuple(step.edits for step in undone),
+        )
+
+    def history(self, table: Table) -> History:
+        """Return the history; if its edits do not lead to the state that was saved, the state alone."""
+        found = History(self.state) if self.base is None else _replayed(History(self.base), self.done, table)
+        later = _replayed(replace(found, past=()), self.undone, table)
+        if found.state != self.state or len(later.past) < len(self.undone):
+            return History(self.state, self.revision)
+        states = [*(step.state for step in later.past[1:]), later.state]
+        future = tuple(replace(step, state=state) for step, state in zip(later.past, states, strict=False))[::-1]
+        return History(self.state, self.revision, found.past, future)
+
+    def to_json(self) -> str:
+        """Return the content of a session file."""
+        return json.dumps({"kind": KIND, "schema": SCHEMA, **plain_of(self)}, allow_nan=False, indent=1) + "\n"
+
+
+def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: Table) -> History:
+    """Return a history after steps, as far as they are possible."""
+    with suppress(ValueError, TypeError, RecursionError):
+        for texts in steps:
+            edits = [read_edit(json.loads(text)) for text in texts]
+            history = stepped(history, edits, table)
+    return history
+
+
+def stepped(history: History, edits: list[Edit], table: Table) -> History:
+    """Return the history after edits that are one step."""
+    state = changed_by(history.state, edits, table)
+    label = edits[0].label if len(edits) == 1 else f"{len(edits)} changes"
+    return history.after(state, label, len(edits) == 1 and edits[0].joins, tuple(map(edit_text, edits)))
+
+
+def read_session(content: str | bytes, where: str) -> SessionRecord:
+    """Return the record of a session file; errors name it."""
+    try:
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
+        plain = json.loads(content)
+        if not isinstance(plain, Mapping) or plain.get("kind") != KIND:
+            raise ValueError("it does not say that it is one")
+        if plain.get("schema") != SCHEMA:
+            raise ValueError(f"its schema is {shown(plain.get('schema'))}, this version of budgetline reads {SCHEMA}")
+        return read_record(SessionRecord, {key: value for key, value in plain.items() if key not in ("kind", "schema")})
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{where} is not a session of budgetline explore: {error}") from error
+
+
+def opening_state(table: Table) -> State:
+    """Return the state of a new session: each column a group, those of no use left out."""
+    names = tuple(column.name for column in table.columns)
+    out = tuple(column.name for column in table.columns if column.kind in UNUSABLE)
+    groups = tuple(Group(name, (name,)) for name in names if name not in out)
+    return replace(first_state(names), groups=groups, left_out=out)
+
+
+class Session:
+    """One table, the history of its state, and the file that keeps it. Not for several threads at once."""
+
+    def __init__(self, data: Data, path: Path | None, history: History) -> None:
+        self.data, self.path, self.history = data, path, history
+        self.saved = False
+
+    @property
+    def table(self) -> Table:
+        """What is in the table."""
+        return self.data.table
+
+    @property
+    def state(self) -> State:
+        """The present state."""
+        return self.history.state
+
+    @property
+    def record(self) -> SessionRecord:
+        """What is written to the file."""
+        return SessionRecord.of(self.data, self.history)
+
+    def change(self, history: History) -> None:
+        """Take another history, and save its state."""
+        if history is not self.history:
+            self.history = history
+            self.save()
+
+    def edit(self, edits: list[Edit]) -> None:
+        """Make edits as one step: all of them, or none."""
+        self.change(stepped(self.history, edits, self.table))
+
+    def open(self, content: str) -> None:
+        """Take the state of a session file, of the same data."""
+        found = read_session(content, "the file")
+        if found.digest != self.data.digest:
+            raise ValueError(f"the session is of other data than {self.data.name}")
+        self.change(self.history.after(found.state, "open a session"))
+
+    def save(self) -> None:
+        """Write the session file; one that cannot be written is not fatal, and the page says so."""
+        if self.path is None:
+            return
+        try:
+            write_atomically(self.path, self.record.to_json().encode("utf-8", errors="backslashreplace"))
+            self.saved = True
+        except OSError:
+            self.saved = False
+
+
+def start_session(data: Data, path: Path | None, *, new: bool = False) -> Session:
+    """Return the session of a file, or a new one; the file must be of these data."""
+    if path is None or new or not path.exists():
+        return Session(data, path, History(opening_state(data.table)))
+    found = read_session(path.read_bytes(), str(path))
+    if found.digest != data.digest:
+        raise ValueError(
+            f"{path} is a session of other data: {found.place}, or {data.place} has changed since. Start a new "
+            "session, or name another session file"
+        )
+    return Session(data, path, found.history(data.table))

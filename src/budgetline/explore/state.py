@@ -1,0 +1,216 @@
+"""The state of a session: what a user has chosen, as one plain, immutable record that the library's checks accept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Annotated
+
+from budgetline.budgets import check_number
+from budgetline.codec import AtLeast
+from budgetline.groups import FeatureGroups
+from budgetline.messages import shown, some
+from budgetline.objectives.rules import RULES
+
+TASKS = ("regression", "classification")
+LOSSES = ("squared_error", "poisson")
+ENCODINGS = ("none", "linear", "spline")
+METRICS = {
+    "squared_error": ("explained", "r2", "mse"),
+    "poisson": ("explained",),
+    "log_loss": ("roc_auc", "accuracy", "explained", "log_loss"),
+}
+"""Metrics of the curve, by loss."""
+LONGEST_NAME = 200
+"""Characters of a name, a title or a unit."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is bought together: a name, columns, its own cost, and the groups that must be bought before it."""
+
+    name: str
+    columns: tuple[str, ...]
+    cost: Annotated[float, AtLeast(0)] = 1.0
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SharedCost:
+    """A cost that is paid once, by the first of the groups that share it."""
+
+    name: str
+    cost: Annotated[float, AtLeast(0)]
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that a user has chosen about one table.
+
+    Every column is the target, left out, or in exactly one group. Without a target, ``task`` and ``loss`` are empty.
+    ``alpha`` None leaves the ridge constant to the library. ``start`` are groups that are always known; ``available``
+    those at hand when asking what to buy next; ``today`` is the order in use now.
+    """
+
+    columns: tuple[str, ...]
+    groups: tuple[Group, ...]
+    target: str | None = None
+    task: str = ""
+    loss: str = ""
+    left_out: tuple[str, ...] = ()
+    shared: tuple[SharedCost, ...] = ()
+    start: tuple[str, ...] = ()
+    encoding: str = "none"
+    alpha: Annotated[float | None, AtLeast(0)] = None
+    rule: str = "fr"
+    metric: str = "explained"
+    budget: Annotated[float | None, AtLeast(0)] = None
+    available: tuple[str, ...] = ()
+    today: tuple[str, ...] = ()
+    unit: str = "cost units"
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        placed = [*self.left_out, *(column for group in self.groups for column in group.columns)]
+        placed += [] if self.target is None else [self.target]
+        if again := [column for column, times in Counter(placed).items() if times > 1]:
+            raise ValueError(f"column {shown(again[0])} is in two places")
+        known, found = set(self.columns), set(placed)
+        if unknown := [column for column in placed if column not in known]:
+            raise ValueError(f"there is no column {shown(unknown[0])}; the columns are {some(self.columns, 8)}")
+        if missing := [column for column in self.columns if column not in found]:
+            raise ValueError(f"column {shown(missing[0])} is neither the target nor left out nor in a group")
+        self._check_choices()
+        for text in (self.unit, self.title, *self.names, *(each.name for each in self.shared)):
+            if len(text) > LONGEST_NAME:
+                raise ValueError(f"a name may have at most {LONGEST_NAME} characters: {shown(text)}")
+        for text in (self.unit, *self.names, *(each.name for each in self.shared)):
+            if not text.strip():
+                raise ValueError("a name must not be empty")
+        if self.groups:
+            _ = self.feature_groups
+        names = set(self.names)
+        for what, listed in (("always known", self.start), ("at hand", self.available), ("today's order", self.today)):
+            if again := [name for name, times in Counter(listed).items() if times > 1]:
+                raise ValueError(f"{what}: group {shown(again[0])} is listed twice")
+            if unknown := [name for name in listed if name not in names]:
+                raise ValueError(f"{what}: there is no group {shown(unknown[0])}")
+
+    def _check_choices(self) -> None:
+        """Check what is one of a few words, or a number."""
+        if self.target is None:
+            if self.task or self.loss:
+                raise ValueError("there is no task and no loss without a target")
+        else:
+            _one_of("task", self.task, TASKS)
+            _one_of("loss", self.loss, LOSSES if self.task == "regression" else ("log_loss",))
+            _one_of("metric", self.metric, METRICS[self.loss])
+        _one_of("encoding", self.encoding, ENCODINGS)
+        _one_of("rule", self.rule, RULES)
+        for name, value in (("alpha", self.alpha), ("budget", self.budget)):
+            if value is not None:
+                check_number(name, value, ge=0, finite=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the groups."""
+        return tuple(group.name for group in self.groups)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that are in groups, in the order of the table."""
+        inside = {column for group in self.groups for column in group.columns}
+        return tuple(column for column in self.columns if column in inside)
+
+    @property
+    def feature_groups(self) -> FeatureGroups:
+        """The groups as the library knows them; columns that are left out are dropped."""
+        if again := [name for name, times in Counter(each.name for each in self.shared).items() if times > 1]:
+            raise ValueError(f"duplicate shared cost {shown(again[0])}")
+        if again := [name for name, times in Counter(self.names).items() if times > 1]:
+            raise ValueError(f"there is a group {shown(again[0])} already")
+        return FeatureGroups(
+            {group.name: list(group.columns) for group in self.groups},
+            {group.name: group.cost for group in self.groups},
+            remainder="drop",
+            shared={each.name: (each.cost, each.groups) for each in self.shared},
+            requires={group.name: group.requires for group in self.groups if group.requires},
+        )
+
+    def group(self, name: str) -> Group:
+        """Return the group of a name."""
+        found = next((group for group in self.groups if group.name == name), None)
+        if found is None:
+            raise ValueError(f"there is no group {shown(name)}")
+        return found
+
+
+def first_state(columns: tuple[str, ...]) -> State:
+    """Return the state before anything is chosen: every column is a group of its own, at cost 1."""
+    return State(columns, tuple(Group(name, (name,)) for name in columns))
+
+
+def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
+    """Return the groups and the columns that are left out, less some columns; groups may have none left."""
+    groups = (replace(each, columns=tuple(c for c in each.columns if c not in columns)) for each in state.groups)
+    return tuple(groups), tuple(column for column in state.left_out if column not in columns)
+
+
+def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...]:
+    """Return the groups, and after them one for each of the columns."""
+    found = list(groups)
+    for column in columns:
+        found.append(Group(unused_name(column, {each.name for each in found if each.columns}), (column,)))
+    return tuple(found)
+
+
+def with_groups(
+    state: State,
+    groups: Iterable[Group],
+    changes: Mapping[str, object] = MappingProxyType({}),
+    renamed: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> State:
+    """Return the state with other groups, and other changes, by field; groups without columns vanish.
+
+    ``renamed`` says what became of groups, in all places that name them: one or several others.
+    """
+    kept = [group for group in groups if group.columns]
+    names = {group.name for group in kept}
+
+    def now(listed: tuple[str, ...]) -> tuple[str, ...]:
+        found = (new for name in listed for new in renamed.get(name, (name,)) if new in names)
+        return tuple(dict.fromkeys(found))
+
+    def required(group: Group) -> tuple[str, ...]:
+        return tuple(name for name in now(group.requires) if name != group.name)
+
+    changed = {
+        "groups": tuple(replace(group, requires=required(group)) for group in kept),
+        "shared": tuple(replace(each, groups=now(each.groups)) for each in state.shared if now(each.groups)),
+        "start": now(state.start),
+        "available": now(state.available),
+        "today": now(state.today),
+    }
+    return changed_to(state, {**changed, **changes})
+
+
+def changed_to(state: State, changes: Mapping[str, object]) -> State:
+    """Return the state with other fields, by name, as an edit gives them."""
+    found = {each.name: changes.get(each.name, getattr(state, each.name)) for each in fields(state)}
+    return State(**found)  # type: ignore[arg-type]
+
+
+def unused_name(wanted: str, names: Collection[str]) -> str:
+    """Return a name, with a number if it is taken."""
+    found, k = wanted, 2
+    while found in names:
+        found, k = f"{wanted} {k}", k + 1
+    return found
+
+
+def _one_of(what: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{what} must be one of {some(known)}, got {shown(value)}")

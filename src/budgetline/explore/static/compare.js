@@ -1,0 +1,47 @@
+// Section 5: this order next to simpler ones and to today's.
+
+import { axes, bounds, canvas, costScale, drawSteps, legend, onResize, valueScale, widthOf } from "./chart.js";
+import { $, dim, el, setText } from "./dom.js";
+import { some, withError } from "./format.js";
+
+export function setUpCompare(session) {
+  const plot = $("compare-plot"), field = $("today");
+  let drawn = "", shown = null;
+  $("today-form").addEventListener("submit", event => {
+    event.preventDefault();
+    session.edit({ kind: "set_today", text: field.value });
+  });
+  $("today-clear").addEventListener("click", () => { field.value = ""; session.edit({ kind: "set_today", groups: [] }); });
+
+  function redraw() {
+    const part = session.part("compare"), order = session.part("order");
+    if (!part?.methods?.length || !order?.measure) return;
+    const height = widthOf(plot) < 480 ? 250 : 320, { svg, width } = canvas(plot, height), total = session.snapshot.total_cost;
+    const box = { left: 54, right: width - 10, top: 30, bottom: height - 42 }, curves = part.methods.map(method => method.curve);
+    const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7), y = valueScale(curves.flatMap(c => bounds({ ...c, errors: [] })), box.bottom, box.top, 5);
+    axes(svg, box, x, y, order.measure, session.state.unit);
+    curves.map((curve, k) => [curve, k]).reverse().forEach(([curve, k]) => drawSteps(svg, curve, x, y, total, `method-${k % 4}`));
+    legend($("compare-legend"), part.methods.map((method, k) => [`method-${k % 4}`, method.name]));
+  }
+  onResize(plot, redraw);
+
+  return () => {
+    const part = session.part("compare"), order = session.part("order"), today = session.state.today.join("\n");
+    const result = $("compare-result"), fresh = session.fresh("compare");
+    result.hidden = !part;
+    dim(result, !fresh);
+    result.dataset.fresh = String(fresh);
+    if (shown !== today && document.activeElement !== field) { field.value = today; }
+    shown = today;
+    $("compare-problem").hidden = !part?.error;
+    setText($("compare-problem"), part?.error ?? "");
+    if (!part?.methods || !order?.measure || drawn === `${part.serial} ${order.serial}`) return;
+    drawn = `${part.serial} ${order.serial}`;
+    const { style } = order.measure;
+    $("methods").replaceChildren(...part.methods.map((method, k) => el("tr", { class: k ? "" : "own" }, el("th", { scope: "row" }, method.name, ...(method.note ? [el("span", { class: "note" }, method.note)] : [])),
+      el("td", { class: "num" }, withError(method.mean, method.mean_error, style)), el("td", {}, some(method.order, 4)))));
+    const same = new Set(part.methods.map(method => JSON.stringify(method.order))).size === 1;
+    setText($("compare-same"), same ? "With these prices all of them are the same order." : "");
+    redraw();
+  };
+}

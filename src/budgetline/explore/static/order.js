@@ -1,0 +1,96 @@
+// Section 3: the order, what moved, the curve, and how it is computed.
+
+import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
+import { $, dim, el, onCommit, setField, setText } from "./dom.js";
+import { amount, number } from "./format.js";
+
+const WORDS = {
+  regression: "a number", classification: "a class", squared_error: "squared error", poisson: "counts (Poisson)", log_loss: "log loss",
+  none: "as it is", linear: "numbers as lines, text as levels", spline: "numbers as curves, text as levels",
+  fr: "gain per cost, refitted (fr)", omp: "matching pursuit (omp)", score: "score test (score)", "no-whiten": "without whitening", single: "each group on its own", static: "fixed from the start",
+  roc_auc: "ROC AUC", accuracy: "accuracy", explained: "explained share", r2: "R²",
+};
+const SETTINGS = [["task", "What is predicted"], ["loss", "Loss"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
+
+function settingFields(session, complain) {
+  const selects = SETTINGS.map(([key, label]) => {
+    const select = el("select", { id: `set-${key}`, onchange: () => session.edit({ kind: `set_${key}`, [key]: select.value }) });
+    return { key, select, field: el("p", { class: "field" }, el("label", { for: select.id }, label), select) };
+  });
+  const alpha = el("input", { id: "set-alpha", type: "number", min: 0, step: "any", placeholder: "chosen", "aria-describedby": "alpha-help" });
+  onCommit(alpha, text => {
+    const value = text === "" ? null : Number(text);
+    if (!alpha.validity.valid || value < 0) { complain("The penalty must be a number, 0 or more, or empty.", alpha); return false; }
+    session.edit({ kind: "set_alpha", alpha: value });
+    return true;
+  });
+  const unit = el("input", { id: "set-unit", type: "text", autocomplete: "off" }), title = el("input", { id: "set-title", type: "text", autocomplete: "off" });
+  onCommit(unit, text => (session.edit({ kind: "set_labels", unit: text }), true));
+  onCommit(title, text => (session.edit({ kind: "set_labels", title: text }), true));
+  $("settings").append(...selects.map(each => each.field),
+    el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Penalty (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "Empty: chosen by the library.")),
+    el("p", { class: "field" }, el("label", { for: "set-unit" }, "Costs are in"), unit), el("p", { class: "field" }, el("label", { for: "set-title" }, "Title of the report"), title));
+  return () => {
+    const { state, choices } = session.snapshot;
+    for (const { key, select, field } of selects) {
+      const options = choices[key] ?? [], names = JSON.stringify(options);
+      if (select.dataset.options !== names) select.replaceChildren(...options.map(value => el("option", { value }, WORDS[value] ?? value.replaceAll("_", " "))));
+      select.dataset.options = names;
+      select.value = state[key];
+      field.hidden = options.length < 2;
+    }
+    setField(alpha, state.alpha);
+    setField(unit, state.unit);
+    setField(title, state.title);
+  };
+}
+
+function movedMark(step) {
+  if (step.place_before === null || step.moved === null) return step.place_before === null && step.moved === null ? "" : el("span", { class: "rose" }, "new");
+  if (step.moved === 0) return "";
+  const up = step.moved > 0, places = Math.abs(step.moved);
+  return el("span", { class: up ? "rose" : "fell" }, el("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"} ${places}`), el("span", { class: "unseen" }, `${up ? "up" : "down"} ${places}`));
+}
+
+export function setUpOrder(session, complain, setBudget) {
+  const renderSettings = settingFields(session, complain), plot = $("order-plot");
+  let drawn = "", chart = null;
+  const redraw = () => {
+    const order = session.part("order");
+    if (!isJudged(order)) return;
+    chart = drawOrder(plot, order, session.state.unit, widthOf(plot) < 480 ? 240 : 250, setBudget);
+    markBudget(chart, session.state.budget);
+  };
+  onResize(plot, redraw);
+
+  function fill(order) {
+    const { measure } = order;
+    if (measure) setText($("value-head"), measure.label);
+    $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, step.group), el("td", { class: "moved" }, movedMark(step)),
+      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
+    if (!isJudged(order)) return;
+    const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
+    setText($("order-how"), `Judged on rows that were not used to fit: ${measure.folds_made}.${never}`);
+    curveLegend($("order-legend"), order);
+    redraw();
+  }
+  return () => {
+    const order = session.part("order"), fresh = session.fresh("order"), result = $("order-result");
+    renderSettings();
+    dim(result, !fresh || order?.preliminary === true);
+    result.setAttribute("aria-busy", String(!fresh));
+    result.hidden = !order?.steps.length;
+    $("order-problem").hidden = !order?.error;
+    setText($("order-problem"), order?.error ?? "");
+    dim($("headline"), !fresh || order?.preliminary === true);
+    if (order?.headline || order?.error) setText($("headline"), order.headline ?? "");
+    else if (!order || !$("headline").textContent) setText($("headline"), "Computing the first order…");
+    setText($("moves"), order?.moved?.sentence ?? "");
+    if (chart) markBudget(chart, session.state.budget);
+    if (order?.steps.length && drawn !== `${order.serial} ${session.state.unit}`) {
+      drawn = `${order.serial} ${session.state.unit}`;
+      fill(order);
+    }
+    if (order) Object.assign(result.dataset, { revision: order.revision, fresh: String(fresh && !order.preliminary) });
+  };
+}

@@ -1,0 +1,62 @@
+// Section 1: what was understood of the file; the target, and what to leave out.
+
+import { $, el, keep, setText } from "./dom.js";
+import { amount, count, some } from "./format.js";
+
+const KINDS = { number: "number", integer: "whole number", boolean: "yes or no", date: "date", category: "category", text: "text", empty: "empty", other: "other" };
+const LONG = 12;
+
+function kindText(column) {
+  const kind = KINDS[column.kind] ?? column.kind;
+  return ["category", "text", "boolean"].includes(column.kind) && column.levels !== null ? `${kind}, ${count(column.levels, "value")}` : kind;
+}
+function valuesText(column) {
+  const end = x => (typeof x === "number" ? amount(x) : x);
+  if (column.low !== null && column.high !== null) return `${end(column.low)} to ${end(column.high)}`;
+  return column.examples.join(", ");
+}
+
+export function setUpTable(session) {
+  let chosen = null, wanted = "", drawn = "";
+  $("columns-find").addEventListener("input", () => { wanted = $("columns-find").value.toLowerCase(); render(); });
+
+  function makeRow(column) {
+    const use = el("input", { type: "checkbox", "aria-label": `Use ${column.name}`, onchange: () => session.edit({ kind: use.checked ? "take_in" : "leave_out", columns: [column.name] }) });
+    const pick = el("button", { type: "button", class: "pick", onclick: () => session.edit({ kind: "set_target", column: column.name }) });
+    const row = el("tr", {}, el("td", { class: "use-cell" }, use), el("th", { scope: "row" }, column.name), el("td", { class: "kind" }, kindText(column)),
+      el("td", { class: "values" }, valuesText(column)), el("td", { class: "missing" }, column.missing ? column.missing.toLocaleString("en") : "–"), el("td", { class: "act" }, pick));
+    return Object.assign(row, { use, pick });
+  }
+  function updateRow(row, column) {
+    const { target, left_out } = session.state, isTarget = column.name === target;
+    row.classList.toggle("target", isTarget);
+    row.use.checked = !isTarget && !left_out.includes(column.name);
+    row.use.disabled = isTarget;
+    row.pick.disabled = isTarget;
+    if (row.isTarget !== isTarget) row.pick.replaceChildren(isTarget ? "Predicted" : "Predict", el("span", { class: "unseen" }, ` ${column.name}`));
+    row.isTarget = isTarget;
+    row.hidden = !column.name.toLowerCase().includes(wanted);
+  }
+
+  function render() {
+    const { table, state } = session.snapshot, target = state.target;
+    document.title = `${state.title || table.name} – budgetline explore`;
+    $("table").classList.toggle("asking", target === null);
+    setText($("table-title"), target === null ? "What do you want to predict?" : `Predict ${target}`);
+    const size = `${table.name} has ${count(table.rows, "row")} and ${count(table.columns.length, "column")}.`;
+    const used = table.columns.length - 1 - state.left_out.length;
+    const out = state.left_out.length ? ` Left out: ${some(state.left_out, 6)}.` : "";
+    setText($("table-lead"), target === null ? `${size} Choose the column that you want to know; the others are what you can pay for.`
+      : `From ${count(used, "other column")} of ${table.name} (${count(table.rows, "row")}).${out}`);
+    setText($("columns-summary"), target === null ? "Columns of the table" : "Change what to predict, or leave columns out");
+    setText($("table-notes"), [table.format, ...table.notes].filter(Boolean).map(note => `${note[0].toUpperCase()}${note.slice(1)}.`).join(" "));
+    $("columns-find-box").hidden = table.columns.length <= LONG;
+    if (chosen !== target) $("columns-box").open = target === null;
+    chosen = target;
+    const key = JSON.stringify([target, state.left_out, wanted]);
+    if (drawn === key) return;
+    drawn = key;
+    keep($("columns"), table.columns, column => column.name, makeRow, updateRow);
+  }
+  return render;
+}

@@ -1,0 +1,79 @@
+// Section 6: files to download and lines to copy.
+
+import { call, download } from "./api.js";
+import { $, el, saveAs, setText } from "./dom.js";
+
+const FILES = [
+  ["model", "Model", "To predict with, at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "YAML, as the library reads it"],
+  ["onnx", "ONNX", "The model for other programs"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To go on later, or elsewhere"],
+];
+
+export function setUpTake(session, complain) {
+  let shown = -1, asking = false;
+  const buttons = Object.fromEntries(FILES.map(([what, name, about]) => {
+    const button = el("button", { type: "button", onclick: () => get(what, name, button) }, el("b", {}, name), el("span", {}, about));
+    $("downloads").append(el("li", {}, button));
+    return [what, button];
+  }));
+  async function get(what, name, button) {
+    button.disabled = true;
+    setText($("download-status"), `${name} is being made…`);
+    try {
+      const found = await download(what);
+      saveAs(found.blob, found.name);
+      setText($("download-status"), `${found.name} is ready.`);
+    } catch (error) {
+      setText($("download-status"), "");
+      complain(error.message);
+    }
+    button.disabled = false;
+    button.focus();
+  }
+  async function copy(button, text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      setText(button, "Copied");
+      setTimeout(() => setText(button, "Copy"), 2000);
+    } catch {
+      complain("The browser does not allow copying. Select the lines and copy them by hand.");
+    }
+  }
+  $("copy-shell").addEventListener("click", () => copy($("copy-shell"), $("shell").textContent));
+  $("copy-python").addEventListener("click", () => copy($("copy-python"), $("python").textContent));
+  $("open-session").addEventListener("click", () => $("session-file").click());
+  $("session-file").addEventListener("change", async () => {
+    const [file] = $("session-file").files;
+    $("session-file").value = "";
+    if (file) session.openFile(await file.text());
+  });
+  $("quit").addEventListener("click", async () => {
+    try {
+      await session.stop();
+    } catch (error) {
+      complain(error.message);
+    }
+  });
+
+  async function lines() {
+    const { revision } = session.snapshot;
+    if (asking || shown === revision || session.pending || session.computing) return;
+    asking = true;
+    try {
+      const found = await call("/api/lines");
+      setText($("shell"), found.shell);
+      setText($("python"), found.python);
+      $("line-files").replaceChildren(...found.files.map(file => el("details", {}, el("summary", {}, file.name), el("pre", { tabindex: "0", role: "region", "aria-label": file.name }, el("code", {}, file.text)))));
+      shown = revision;
+    } catch {
+      shown = revision;
+    }
+    asking = false;
+    lines();
+  }
+  return () => {
+    setText($("session-note"), session.snapshot.session?.file ? `Every change is saved in ${session.snapshot.session.file}, beside the data.` : "");
+    buttons.plan.disabled = session.state.budget === null;
+    buttons.plan.title = session.state.budget === null ? "Choose a budget first" : "";
+    if (session.state.target !== null) lines();
+  };
+}

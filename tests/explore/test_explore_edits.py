@@ -1,0 +1,200 @@
+"""Edits turn one valid state into another, or name what is wrong; undo and redo are exact."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetline import FeatureGroups
+from budgetline.explore.group_edits import changed_by, read_edit
+from budgetline.explore.session import History, opening_state, read_session, start_session
+from budgetline.explore.table import Data
+
+
+def edited(state, data, *edits):
+    return changed_by(state, [read_edit(edit) for edit in edits], data.table)
+
+
+def target(name="y"):
+    return {"kind": "set_target", "column": name}
+
+
+def test_a_new_session_has_a_group_for_every_column(state):
+    assert state.names == ("age", "dose", "noise", "town", "y", "ill")
+    assert all(group.cost == 1 and group.columns == (group.name,) for group in state.groups)
+
+
+@pytest.mark.parametrize(
+    ("column", "task", "metric", "encoding"),
+    [("y", "regression", "explained", "spline"), ("ill", "classification", "roc_auc", "spline")],
+)
+def test_the_target_decides_on_task_metric_and_encoding(state, data, column, task, metric, encoding):
+    found = edited(state, data, target(column))
+    assert (found.task, found.metric, found.encoding) == (task, metric, encoding)
+    assert column not in found.names
+    back = edited(found, data, target("age"))
+    assert column in back.names
+    assert edited(found, data, target(None)).task == ""
+
+
+def test_merging_and_splitting_keep_columns_costs_and_what_names_the_groups(state, data):
+    prices = {"kind": "set_costs", "costs": {"age": 2, "dose": 3}}
+    shared = {"kind": "set_shared", "name": "visit", "cost": 5, "groups": ["age", "noise"]}
+    needs = {"kind": "set_requires", "group": "town", "requires": ["dose"]}
+    start = {"kind": "set_start", "groups": ["age"]}
+    before = edited(state, data, target(), prices, shared, needs, start)
+    merged = edited(before, data, {"kind": "merge_groups", "groups": ["age", "dose"], "name": "both"})
+    assert merged.group("both").columns == ("age", "dose")
+    assert merged.group("both").cost == 5
+    assert merged.group("town").requires == ("both",)
+    assert merged.shared[0].groups == ("both", "noise")
+    assert merged.start == ("both",)
+    split = edited(merged, data, {"kind": "split_group", "group": "both"})
+    assert [split.group(name).cost for name in ("age", "dose")] == [2.5, 2.5]
+    assert split.group("town").requires == ("age", "dose")
+    assert split.start == ("age", "dose")
+
+
+def test_a_group_without_columns_vanishes_everywhere(state, data):
+    first = edited(state, data, target(), {"kind": "set_today", "text": "1. age\n2) dose, town"})
+    assert first.today == ("age", "dose", "town")
+    moved = edited(first, data, {"kind": "move_columns", "columns": ["dose"], "group": "town"})
+    assert moved.today == ("age", "town")
+    assert moved.group("town").columns == ("town", "dose")
+    out = edited(moved, data, {"kind": "leave_out", "columns": ["age", "town"]})
+    assert out.today == ("town",)
+    assert out.left_out == ("age", "town")
+    back = edited(
+        out, data, {"kind": "take_in", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
+    )
+    assert back.left_out == ()
+    assert back.group("town").columns == ("town", "dose")
+
+
+def test_groups_come_from_yaml_and_go_back_to_it(state, data):
+    text = "groups:\n  a: {columns: [age, town], cost: 2.5}\n  b: {columns: [dose], cost: 1, requires: [a]}\n"
+    text += "shared:\n  visit: {cost: 3, groups: [a, b]}\nremainder: drop\n"
+    found = edited(state, data, target(), {"kind": "import_groups", "yaml": text})
+    assert found.left_out == ("noise", "ill")
+    again = edited(state, data, target(), {"kind": "import_groups", "yaml": found.feature_groups.to_yaml()})
+    assert again == found
+    assert isinstance(found.feature_groups, FeatureGroups)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"kind": "paint"}, "there is no edit 'paint'"),
+        ({"kind": "set_costs"}, "set_costs.costs is missing"),
+        ({"kind": "set_costs", "costs": {"age": "x"}}, "must be a finite number"),
+        ({"kind": "set_costs", "costs": {"age": -1}}, "'age' must be finite and not negative"),
+        ({"kind": "set_costs", "costs": {"nobody": 1}}, "no group 'nobody'"),
+        ({"kind": "rename_group", "group": "age", "name": "dose"}, "there is a group 'dose' already"),
+        ({"kind": "rename_group", "group": "age", "name": " "}, "must not be empty"),
+        ({"kind": "rename_group", "group": "age", "name": "x" * 300}, "at most 200 characters"),
+        ({"kind": "merge_groups", "groups": ["age"]}, "two groups or more"),
+        ({"kind": "split_group", "group": "age"}, "one column only"),
+        ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
+        ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
+        ({"kind": "leave_out", "columns": ["z"]}, "no column 'z'"),
+        ({"kind": "take_in", "columns": ["age"]}, "'age' is not left out"),
+        ({"kind": "set_encoding", "encoding": "none"}, "column 'dose' lacks"),
+        ({"kind": "set_encoding", "encoding": "magic"}, "encoding must be one of"),
+        ({"kind": "set_task", "task": "classification"}, "not whole"),
+        ({"kind": "set_loss", "loss": "poisson"}, "numbers ≥ 0"),
+        ({"kind": "set_metric", "metric": "roc_auc"}, "metric must be one of"),
+        ({"kind": "set_rule", "rule": "luck"}, "rule must be one of"),
+        ({"kind": "set_alpha", "alpha": -1}, "alpha"),
+        ({"kind": "set_budget", "budget": 1, "extra": 2}, "extra is not a field"),
+        ({"kind": "set_target", "column": "dose"}, "'dose' lacks"),
+        ({"kind": "set_today", "text": "age, age"}, "listed twice"),
+        ({"kind": "set_available", "groups": ["nobody"]}, "no group 'nobody'"),
+        ({"kind": "import_groups", "yaml": "groups: ["}, "not valid YAML"),
+        ({"kind": "import_groups", "yaml": "groups: {a: {columns: [y]}}"}, "'y' is the target"),
+        ({"kind": "remove_shared", "name": "visit"}, "no shared cost 'visit'"),
+        ({"kind": "set_shared", "name": "v", "cost": 1, "groups": []}, "has no groups"),
+    ],
+)
+def test_errors_name_what_is_wrong(state, data, edit, message):
+    first = edited(state, data, target())
+    with pytest.raises((ValueError, TypeError), match=message):
+        edited(first, data, edit)
+
+
+NAMES = ["age", "dose", "noise", "town", "y", "ill", "g", "h"]
+SOME = st.lists(st.sampled_from(NAMES), max_size=3)
+NAME = st.sampled_from(NAMES)
+COST = st.floats(-1, 5, allow_nan=False)
+RANDOM_EDITS = st.one_of(
+    st.fixed_dictionaries({"kind": st.just("set_target"), "column": st.one_of(st.none(), NAME)}),
+    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "take_in"]), "columns": SOME}),
+    st.fixed_dictionaries({"kind": st.just("rename_group"), "group": NAME, "name": NAME}),
+    st.fixed_dictionaries({"kind": st.just("merge_groups"), "groups": SOME, "name": NAME}),
+    st.fixed_dictionaries({"kind": st.just("split_group"), "group": NAME}),
+    st.fixed_dictionaries({"kind": st.just("move_columns"), "columns": SOME, "group": NAME}),
+    st.fixed_dictionaries({"kind": st.just("new_group"), "columns": SOME, "name": NAME, "cost": COST}),
+    st.fixed_dictionaries({"kind": st.just("set_costs"), "costs": st.dictionaries(NAME, COST, max_size=3)}),
+    st.fixed_dictionaries({"kind": st.just("set_shared"), "name": NAME, "cost": COST, "groups": SOME}),
+    st.fixed_dictionaries({"kind": st.just("set_requires"), "group": NAME, "requires": SOME}),
+    st.fixed_dictionaries({"kind": st.sampled_from(["set_start", "set_available", "set_today"]), "groups": SOME}),
+)
+
+
+@given(st.lists(RANDOM_EDITS, max_size=25))
+def test_any_edits_leave_a_state_that_can_be_saved_and_undone(data, edits):
+    session = start_session(data, None)
+    seen = [session.state]
+    for plain in edits:
+        try:
+            session.edit([read_edit(plain)])
+        except (ValueError, TypeError):
+            continue
+        state = session.state
+        placed = sorted([*state.left_out, *state.used, *([] if state.target is None else [state.target])])
+        assert placed == sorted(state.columns)
+        assert len(state.names) == len(set(state.names))
+        assert read_session(session.record.to_json(), "it").history(data.table) == session.history
+        if state != seen[-1]:
+            seen.append(state)
+    for state in reversed(seen[:-1]):
+        session.change(session.history.undone())
+        assert session.state == state
+        assert read_session(session.record.to_json(), "it").history(data.table) == session.history
+    for state in seen[1:]:
+        session.change(session.history.redone())
+        assert session.state == state
+
+
+def test_budgets_that_follow_each_other_are_one_step(state):
+    history = History(state)
+    for budget in (1.0, 2.0, 3.0):
+        history = history.after(replace(state, budget=budget), f"budget {budget}", joins=True)
+    assert history.revision == 3
+    assert history.undone().state == state
+    with pytest.raises(ValueError, match="nothing to undo"):
+        history.undone().undone()
+
+
+def test_a_session_is_found_again_and_only_for_its_data(data, tmp_path):
+    path = tmp_path / "it.explore"
+    session = start_session(data, path)
+    session.edit([read_edit(target())])
+    session.edit([read_edit({"kind": "set_costs", "costs": {"age": 7}})])
+    again = start_session(data, path)
+    assert again.state == session.state
+    assert again.history == session.history
+    assert again.history.revision == 2
+    assert again.history.undone().undone().state == opening_state(data.table)
+    session.open(again.record.to_json().replace('"cost": 7.0', '"cost": 8.0'))
+    assert session.state.group("age").cost == 8
+    assert not read_session(path.read_text(), "it").history(data.table).past  # another session is no edit
+    assert read_session(path.read_text(), "it").data.digest == data.digest
+    other = tmp_path / "other.csv"
+    other.write_text("age,y\n1,2\n3,4\n5,7\n")
+    with pytest.raises(ValueError, match="session of other data"):
+        start_session(Data(str(other)), path)
+    assert start_session(Data(str(other)), path, new=True).state == opening_state(Data(str(other)).table)
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="is not a session"):
+        start_session(data, path)

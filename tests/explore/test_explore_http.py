@@ -1,0 +1,420 @@
+"""The server over HTTP: edits, results, files, and requests that are refused."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.client import HTTPConnection
+
+import httpx
+import numpy as np
+import pytest
+
+from budgetline import load
+from budgetline.cli import main
+from budgetline.explore.security import MOST_BODY, TOKEN_HEADER
+from budgetline.explore.serving import Address, serve
+from budgetline.explore.session import start_session
+from budgetline.explore.table import Data
+
+TOKEN_NAME = TOKEN_HEADER.decode()
+
+
+@pytest.mark.parametrize(
+    ("listening", "host", "allowed"),
+    [
+        ("127.0.0.1", "127.0.0.1:80", True),
+        ("127.0.0.1", "localhost:80", True),
+        ("127.0.0.1", "127.0.0.1:81", False),
+        ("127.0.0.1", "127.0.0.1", False),
+        ("127.0.0.1", "192.168.0.5:80", False),
+        ("192.168.0.5", "192.168.0.5:80", True),
+        ("0.0.0.0", "192.168.0.5:80", True),
+        ("0.0.0.0", "evil.example:80", False),
+        ("::1", "[::1]:80", True),
+        ("::", "[fe80::1]:80", True),
+    ],
+)
+def test_the_host_must_be_this_one(listening, host, allowed):
+    assert Address(listening, 80).allows(host, 80) == allowed
+
+
+@contextmanager
+def running(session):
+    """Run the real server in a thread; yield its address and token."""
+    found, ready = [], threading.Event()
+
+    def told(url):
+        found.append(url)
+        ready.set()
+
+    thread = threading.Thread(target=serve, args=(session, Address(), told))
+    thread.start()
+    assert ready.wait(30)
+    address, token = found[0].removeprefix("http://").split("/#token=")
+    try:
+        yield address, token
+    finally:
+        assert ask(address, token, "/api/close", {}) == (200, {"closed": True})
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def ask(address, token, path, body=None):
+    connection = HTTPConnection(address, timeout=30)
+    headers = {TOKEN_NAME: token, "Content-Type": "application/json"}
+    connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, json.loads(content)
+
+
+class Page:
+    """What a page does, without a browser."""
+
+    def __init__(self, client):
+        self.client, self.serial, self.parts = client, 0, {}
+
+    def ask(self, path, body=None, expect=200):
+        answer = self.client.get(path) if body is None else self.client.post(path, json=body)
+        assert answer.status_code == expect, answer.text
+        return answer.json()
+
+    def edit(self, kind, expect=200, **edit):
+        return self.ask("/api/edit", {"edit": {"kind": kind, **edit}}, expect)
+
+    def settle(self, revision):
+        """Wait for all results of a revision."""
+        while True:
+            news = self.ask(f"/api/results?after={self.serial}&wait=30")
+            self.serial = news["serial"]
+            self.parts |= news["parts"]
+            if news["revision"] >= revision and not news["computing"]:
+                return self.parts
+
+
+@contextmanager
+def page_of(session):
+    with running(session) as (address, token), httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+        client.headers[TOKEN_NAME] = token
+        page = Page(client)
+        page.address = address
+        yield page
+
+
+@pytest.fixture
+def page(data):
+    with page_of(start_session(data, None)) as found:
+        yield found
+
+
+def test_without_a_target_nothing_is_computed(page):
+    snapshot = page.ask("/api/state")
+    assert snapshot["state"]["target"] is None
+    assert [column["kind"] for column in snapshot["table"]["columns"]][:4] == ["number", "number", "number", "text"]
+    parts = page.settle(snapshot["revision"])
+    assert all(part["empty"] for part in parts.values())
+    for path, body in (("/api/lines", None), ("/api/download", {"what": "model"})):
+        assert page.ask(path, body, 409)["error"]["code"] == "not_ready"
+
+
+def test_the_way_from_the_table_to_a_plan(page, data):
+    page.edit("set_target", column="y")
+    page.edit("merge_groups", groups=["age", "noise"], name="body")
+    page.edit("set_costs", costs={"body": 4})
+    snapshot = page.edit("set_budget", budget=3)
+    parts = page.settle(snapshot["revision"])
+    order = [step["group"] for step in parts["order"]["steps"]]
+    assert sorted(order) == ["body", "dose", "ill", "town"]
+    assert not parts["order"]["preliminary"]
+    assert len(parts["order"]["curve"]["costs"]) == len(parts["order"]["curve"]["values"])
+    assert parts["budget"]["plan"]["optimal"]
+    assert parts["budget"]["plan"]["cost"] <= 3
+    assert {method["name"] for method in parts["compare"]["methods"]} == {
+        "this order",
+        "cheapest first",
+        "costs ignored",
+    }
+    assert parts["order"]["measure"]["folds"] == 5
+    before = parts["order"]["serial"]
+    snapshot = page.edit("set_budget", budget=2)
+    parts = page.settle(snapshot["revision"])
+    assert parts["order"]["serial"] == before  # another budget needs no new order
+    assert parts["budget"]["budget"] == 2
+
+
+def test_a_classifier_is_shown_before_it_is_judged(page):
+    snapshot = page.edit("set_target", column="ill")
+    seen = []
+    while not seen or seen[-1]["preliminary"]:
+        news = page.ask(f"/api/results?after={page.serial}&wait=30")
+        page.serial = news["serial"]
+        seen += [news["parts"]["order"]] if "order" in news["parts"] and "steps" in news["parts"]["order"] else []
+    assert seen[-1]["curve"] is not None
+    assert page.settle(snapshot["revision"])["compare"]["error"] is None
+
+
+def test_many_quick_edits_end_in_the_last_state(page):
+    page.edit("set_target", column="y")
+    for k in range(100):
+        snapshot = page.edit("set_costs", costs={"age": k + 1, "town": 100 - k})
+    parts = page.settle(snapshot["revision"])
+    assert snapshot["revision"] == 101
+    assert parts["order"]["revision"] == 101
+    assert {s["group"]: s["cost"] for s in parts["order"]["steps"]} == {
+        "age": 100,
+        "town": 1,
+        "dose": 1,
+        "noise": 1,
+        "ill": 1,
+    }
+
+
+def test_undo_redo_conflicts_and_batches(page):
+    first = page.edit("set_target", column="y")
+    both = page.ask(
+        "/api/edit",
+        {"edits": [{"kind": "set_costs", "costs": {"age": 9}}, {"kind": "set_labels", "unit": "euros"}], "revision": 1},
+    )
+    assert both["undo_label"] == "2 changes"
+    assert both["state"]["unit"] == "euros"
+    conflict = page.ask("/api/edit", {"edit": {"kind": "set_budget", "budget": 1}, "revision": 1}, 409)
+    assert conflict["snapshot"]["revision"] == 2
+    undone = page.ask("/api/undo", {})
+    assert undone["state"] == first["state"]
+    assert undone["can_redo"]
+    assert page.ask("/api/redo", {})["state"] == both["state"]
+    assert page.ask("/api/redo", {}, 422)["error"]["message"] == "there is nothing to redo"
+    wrong = [{"kind": "set_costs", "costs": {"age": 1}}, {"kind": "split_group", "group": "age"}]
+    page.ask("/api/edit", {"edits": wrong}, 422)
+    assert page.ask("/api/state")["state"] == both["state"]  # all or none
+
+
+def test_a_session_is_kept_in_its_file_and_opened_again(data, tmp_path):
+    path = tmp_path / "people.explore"
+    with page_of(start_session(data, path)) as page:
+        page.edit("set_target", column="y")
+        kept = page.edit("set_costs", costs={"age": 3.5})
+        assert kept["session"] == {"file": "people.explore", "saved": True}
+        content = page.client.post("/api/download", json={"what": "session"}).text
+    with page_of(start_session(data, path)) as page:
+        again = page.ask("/api/state")
+        assert again["state"] == kept["state"]
+        assert again["revision"] == kept["revision"]
+        page.edit("set_costs", costs={"age": 1})
+        assert page.ask("/api/session", {"content": content})["state"] == kept["state"]
+        other = content.replace(data.digest, "0" * 64)
+        assert "other data" in page.ask("/api/session", {"content": other}, 422)["error"]["message"]
+        page.ask("/api/session", {"content": "[]"}, 422)
+
+
+def test_a_fit_that_fails_is_told_and_the_page_goes_on(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("a,b,y\n" + "\n".join(f"{k % 5},{1e200 if k == 3 else k},{k % 7}" for k in range(40)) + "\n")
+    with page_of(start_session(Data(str(path)), None)) as page:
+        page.edit("set_target", column="y")
+        snapshot = page.edit("set_encoding", encoding="spline")
+        parts = page.settle(snapshot["revision"])
+        assert "'b'" in parts["order"]["error"]
+        snapshot = page.edit("leave_out", columns=["b"])
+        assert page.settle(snapshot["revision"])["order"]["error"] is None
+
+
+def test_the_model_file_predicts_what_the_page_shows(page, data, tmp_path, capfd):
+    page.edit("set_target", column="ill")
+    snapshot = page.edit("set_costs", costs={"town": 5})
+    parts = page.settle(snapshot["revision"])
+    answer = page.client.post("/api/download", json={"what": "model"})
+    assert answer.headers["content-disposition"] == 'attachment; filename="people.budgetline"'
+    path = tmp_path / "m.budgetline"
+    path.write_bytes(answer.content)
+    model = load(path)
+    assert list(model.sequence_.groups) == [step["group"] for step in parts["order"]["steps"]]
+    X = data.read("ill").X
+    assert main(["predict", str(path), data.place, "--budget", "3", "--quiet"]) == 0
+    lines = capfd.readouterr().out.split()
+    assert lines[1:] == model.predict(X, budget=3).tolist()
+    yaml = page.client.post("/api/download", json={"what": "groups"}).text
+    assert page.edit("import_groups", yaml=yaml)["state"] == snapshot["state"]
+
+
+REQUESTS = [
+    ("no token", {TOKEN_NAME: ""}, 403, "token"),
+    ("another token", {TOKEN_NAME: "x" * 43}, 403, "token"),
+    ("a token that is no text", {TOKEN_NAME: b"\xff\xfe"}, 403, "token"),
+    ("another origin", {"origin": "http://evil.example"}, 403, "origin"),
+    ("no origin to speak of", {"origin": "null"}, 403, "origin"),
+    ("another port", {"origin": "http://127.0.0.1:9999"}, 403, "origin"),
+    ("another scheme", {"origin": "https://HERE"}, 403, "origin"),
+    ("from another site", {"sec-fetch-site": "cross-site"}, 403, "origin"),
+    ("from another port of this machine", {"sec-fetch-site": "same-site"}, 403, "origin"),
+    ("another host", {"host": "evil.example"}, 421, "host"),
+    ("a name that points here", {"host": "HERE.evil.example"}, 421, "host"),
+    ("another port in the host", {"host": "127.0.0.1:80"}, 421, "host"),
+    ("a form", {"content-type": "application/x-www-form-urlencoded"}, 415, "malformed"),
+    ("plain text, which needs no preflight", {"content-type": "text/plain"}, 415, "malformed"),
+]
+
+
+@pytest.mark.parametrize(("headers", "status", "code"), [case[1:] for case in REQUESTS], ids=[c[0] for c in REQUESTS])
+def test_requests_of_others_are_refused(page, headers, status, code):
+    body = json.dumps({"edit": {"kind": "set_target", "column": "y"}})
+    here = {
+        name: text.replace("HERE", page.address) if isinstance(text, str) else text for name, text in headers.items()
+    }
+    answer = page.client.post("/api/edit", content=body, headers={"content-type": "application/json", **here})
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+    assert page.ask("/api/state")["revision"] == 0
+
+
+BODIES = [
+    (b"", "malformed"),
+    (b"{", "malformed"),
+    (b"[]", "malformed"),
+    (b"\xff\xfe", "malformed"),
+    (b"[" * 100_000, "malformed"),
+    (b'{"edit": ' + b'{"a": ' * 50_000 + b"1" + b"}" * 50_001, "malformed"),
+    (b'{"edit": {"kind": "set_budget", "budget": NaN}}', "malformed"),
+    (b'{"edit": {"kind": "set_budget", "budget": 1e999}}', "malformed"),
+    (b'{"edit": {"kind": "set_budget", "budget": ' + b"9" * 5000 + b"}}", "malformed"),
+    (b'{"edit": {"kind": ["set_budget"]}}', "malformed"),
+    (b'{"edit": {"kind": "set_budget", "budget": true}}', "malformed"),
+    (b'{"edits": []}', "malformed"),
+    (b'{"edit": null, "edits": null}', "malformed"),
+    (b'{"edit": {"kind": "set_budget", "budget": 1}, "path": "/etc/passwd"}', "malformed"),
+    (b'{"edit": {"kind": "import_groups", "yaml": "a: &a [*a]"}}', "refused"),
+    (b'{"edit": {"kind": "import_groups", "yaml": "!!python/object/apply:os.system [ls]"}}', "refused"),
+]
+
+
+@pytest.mark.parametrize(("body", "code"), BODIES)
+def test_malformed_bodies_are_refused(page, body, code):
+    answer = page.client.post("/api/edit", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]["code"] == code
+    assert page.ask("/api/state")["revision"] == 0
+
+
+def test_bodies_that_are_too_large_are_refused(page):
+    large = b" " * (MOST_BODY + 1)
+    given = {"content-type": "application/json"}
+    assert page.client.post("/api/edit", content=large, headers=given).status_code == 413
+
+    def parts():
+        for _ in range(MOST_BODY // 65536 + 1):
+            yield b" " * 65536
+
+    assert page.client.post("/api/edit", content=parts(), headers=given).status_code == 413  # of unknown length
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../server.py", "/static/..%2fserver.py", "/static/%2e%2e/server.py", "/etc/passwd", "/api/nothing"],
+)
+def test_no_path_is_ever_opened(page, path):
+    answer = page.client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "not_found"
+
+
+def test_every_answer_has_strict_headers(page):
+    for answer in (
+        page.client.get("/"),
+        page.client.get("/api/state"),
+        page.client.get("/api/state", headers={"host": "x"}),
+    ):
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in answer.headers
+    assert page.client.get("/api/edit").status_code == 405
+    assert page.client.options("/api/edit", headers={"origin": "http://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "message"), [("0.0.0.0", "other machines"), ("::", "other machines"), ("x", "address")]
+)
+def test_other_addresses_need_consent(host, message):
+    with pytest.raises(ValueError, match=message):
+        Address.checked(host, 0)
+    assert Address.checked("localhost", 0).host == "127.0.0.1"
+    assert Address.checked("0.0.0.0", 0, consent=True).host == "0.0.0.0"
+
+
+def test_many_connections_do_not_break_the_real_server(data):
+    with running(start_session(data, None)) as (address, token):
+        host, port = address.split(":")
+        idle = [socket.create_connection((host, int(port)), timeout=30) for _ in range(200)]
+        for k, each in enumerate(idle):
+            each.sendall([b"", b"GET / HT", b"\x00\xff\r\n\r\n", b"POST /api/edit HTTP/1.1\r\nHost: x\r\n\r\n"][k % 4])
+        status, snapshot = ask(address, token, "/api/edit", {"edit": {"kind": "set_target", "column": "y"}})
+        assert (status, snapshot["revision"]) == (200, 1)
+        refused = idle[3].recv(4096)
+        assert refused.startswith(b"HTTP/1.1 421")
+        assert ask(address, "wrong", "/api/state")[0] == 403
+        waiting = [HTTPConnection(address, timeout=30) for _ in range(100)]
+        for each in waiting:
+            each.request("GET", "/api/results?after=999999999&wait=0", headers={TOKEN_NAME: token})
+        answers = [each.getresponse() for each in waiting]
+        assert {answer.status for answer in answers} <= {200, 503}
+        for each in (*idle, *waiting):
+            each.close()
+        assert ask(address, token, "/api/state")[1]["state"]["target"] == "y"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["y", "ill"])
+def test_the_lines_compute_what_is_shown(page, data, tmp_path, target):
+    page.edit("set_target", column=target)
+    page.edit("merge_groups", groups=["age", "noise"], name="a, b's")
+    page.edit("set_shared", name="visit", cost=2, groups=["a, b's", "town"])
+    page.edit("set_start", groups=["dose"])
+    page.edit("set_today", groups=["town"])
+    snapshot = page.edit("set_budget", budget=4)
+    parts = page.settle(snapshot["revision"])
+    lines = page.ask("/api/lines")
+    for file in lines["files"]:
+        (tmp_path / file["name"]).write_text(file["text"], encoding="utf-8")
+    asked = "\nimport json\nprint(json.dumps([model.sequence_.groups, curve.values.tolist(), curve.costs.tolist()]))\n"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", lines["python"] + asked], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    groups, values, costs = json.loads(run.stdout.splitlines()[-1])
+    assert groups == [step["group"] for step in parts["order"]["steps"]]
+    assert costs == parts["order"]["curve"]["costs"]
+    np.testing.assert_allclose(values, parts["order"]["curve"]["values"], atol=1e-9)
+    (tmp_path / "model.budgetline").unlink()
+    first, _, third, fourth, _ = lines["shell"].splitlines()
+    found = {}
+    for line in (first, third, fourth):
+        command = f"{sys.executable} -m {line} --json"
+        run = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=os.environ)
+        assert run.returncode == 0, run.stderr
+        found[line] = json.loads(run.stdout)
+    assert list(load(tmp_path / "model.budgetline").sequence_.groups) == groups
+    np.testing.assert_allclose(found[third]["value"], values, atol=1e-9)
+    assert set(found[fourth]["plans"][0]["groups"]) == set(parts["budget"]["plan"]["groups"])
+
+
+@pytest.mark.slow
+def test_the_command_serves_a_session(data, tmp_path):
+    command = [sys.executable, "-m", "budgetline", "explore", data.place, "--no-open", "-t", "y"]
+    command += ["--session", str(tmp_path / "s.explore")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
+        try:
+            assert ask(address, token, "/api/edit", {"edit": {"kind": "set_budget", "budget": 2}})[0] == 200
+            with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=300) as client:
+                for what in ("report", "onnx", "plan"):
+                    answer = client.post("/api/download", json={"what": what})
+                    assert answer.status_code == 200
+                    assert len(answer.content) > 1000
+        finally:
+            ask(address, token, "/api/close", {})
+        assert process.wait(60) == 0

@@ -1,0 +1,400 @@
+"""The page of ``budgetline explore`` in Chromium: what it shows is what the library says, by keyboard and by mouse."""
+
+import io
+import subprocess
+import sys
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from explore_browser import CHROMIUM, Explorer, chromium, served
+
+from budgetline import AnytimeClassifier, AnytimeRegressor
+from budgetline.datasets import load_bank
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
+    *(
+        pytest.mark.skipif(find_spec(name) is None, reason=f"no {name} here: pip install {name}")
+        for name in ("playwright", "starlette", "uvicorn", "yaml")
+    ),
+]
+EVIL = "<img src=x onerror=\"document.title='broken'\">"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser):
+    """Return a function that explores a file; at the end nothing may have gone wrong on the page."""
+
+    @contextmanager
+    def explore(folder, *arguments, width=1300, **options):
+        with served(folder, *arguments, "--new") as address:
+            explorer = Explorer(browser, address, width, **options)
+            try:
+                yield explorer
+            finally:
+                explorer.context.close()
+            assert explorer.trouble == []
+
+    return explore
+
+
+def small_table(seed=0):
+    """A raw table of which the order is clear: text, numbers and gaps."""
+    rng = np.random.default_rng(seed)
+    n = 240
+    table = pd.DataFrame({name: rng.standard_normal(n) for name in ("weight", "pulse", "height", "noise")})
+    table["colour"] = rng.choice(["red", "green", "blue"], n)
+    table["y"] = 3 * table["weight"] + 2 * table["pulse"] + table["height"] + 1.5 * (table["colour"] == "red")
+    table["y"] += 0.3 * rng.standard_normal(n)
+    table.loc[::17, "noise"] = np.nan
+    return table.round(6)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("explore")
+    small_table().to_csv(folder / "small.csv", index=False)
+    return folder
+
+
+def library(frame, target, groups, classify=False):
+    """Fit what the table of groups shows, with the library alone."""
+    kind, rule = (AnytimeClassifier, "score") if classify else (AnytimeRegressor, "fr")
+    columns = {name: found for name, (found, _) in groups.items()}
+    costs = {name: cost for name, (_, cost) in groups.items()}
+    return kind(columns, costs, rule=rule, encoding="spline").fit(frame.drop(columns=target), frame[target])
+
+
+def command_line(*arguments, folder):
+    command = [sys.executable, "-m", "budgetline", *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- one session, from the file to the prediction ------------------------------------------------------------------
+
+
+def test_a_session_from_the_file_to_the_prediction(small, visit, tmp_path):
+    frame = pd.read_csv(small / "small.csv")
+    with visit(small, "small.csv") as explorer:
+        page = explorer.page
+        assert page.get_by_role("heading", level=1).text_content() == "What do you want to predict?"
+        assert page.locator("#workplace").is_hidden()
+        assert "token" not in page.url
+        explorer.predict("y")
+        assert explorer.order() == list(library(frame, "y", explorer.groups()).sequence_.groups)
+        explorer.select("weight", "pulse")
+        explorer.button("Merge").click()
+        explorer.settled()
+        assert explorer.groups()["weight"] == (["weight", "pulse"], 2)
+        before = explorer.order()
+        explorer.price("weight", 40)
+        explorer.settled()
+        model = library(frame, "y", explorer.groups())
+        assert explorer.order() == list(model.sequence_.groups) != before
+        assert page.locator("#steps tr[data-group=weight] .fell").is_visible()
+        assert "weight fell from 1" in page.locator("#moves").text_content()
+        explorer.field("Budget in cost units, as a number").fill("3")
+        explorer.settled("order", "plan")
+        assert page.locator("#bought li").all_text_contents() == list(
+            model.sequence_.groups[: model.sequence_.stage_at(3)]
+        )
+        assert set(page.locator("#plan-groups li").all_text_contents()) == set(model.plan(3).groups)
+        path = explorer.download("Model", tmp_path)
+    said = command_line("predict", path, small / "small.csv", "--budget", 3, folder=tmp_path)
+    predicted = pd.read_csv(io.StringIO(said)).iloc[:, -1]
+    np.testing.assert_allclose(predicted, model.predict(frame.drop(columns="y"), budget=3), rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_bank_by_keyboard_alone(visit, tmp_path):
+    frame = load_bank().frame
+    frame.to_csv(tmp_path / "bank.csv", sep=";", index=False)
+    with visit(tmp_path, "bank.csv") as explorer:
+        page = explorer.page
+
+        def press(node, *keys):
+            """Walk to an element with the tab key, then press keys."""
+            wanted = node.element_handle()
+            for _ in range(600):
+                if page.evaluate("node => document.activeElement === node", wanted):
+                    break
+                page.keyboard.press("Tab")
+            else:
+                raise AssertionError(f"{node} cannot be reached with the tab key")
+            for key in keys:
+                page.keyboard.press(key)
+
+        press(explorer.button("Predict y"), "Enter")
+        explorer.settled()
+        truth = library(frame, "y", explorer.groups(), classify=True)
+        assert explorer.order() == list(truth.sequence_.groups)
+        press(explorer.field("Select duration"), "Space")
+        press(explorer.field("Select campaign"), "Space")
+        press(explorer.button("Merge"), "Enter")
+        explorer.settled()
+        merged = next(name for name, (columns, _) in explorer.groups().items() if len(columns) == 2)
+        page.keyboard.type("the call")
+        page.keyboard.press("Enter")
+        explorer.settled()
+        assert sorted(explorer.groups()["the call"][0]) == ["campaign", "duration"]
+        assert merged not in explorer.groups()
+        press(explorer.field("Cost of the call"), "Control+a", *"30", "Enter")
+        explorer.settled()
+        model = library(frame, "y", explorer.groups(), classify=True)
+        assert explorer.groups()["the call"][1] == 30
+        assert explorer.order() == list(model.sequence_.groups)
+        assert explorer.order()[0] != "the call"
+        press(explorer.field("Budget in cost units"), "Home", "ArrowRight", "ArrowRight", "ArrowRight")
+        explorer.settled("order", "plan")
+        budget = float(page.locator("#budget-number").input_value())
+        assert budget == pytest.approx(model.sequence_.cumulative_costs[2])
+        assert page.locator("#bought li").all_text_contents() == list(model.sequence_.groups[:3])
+        planned = page.locator("#plan-groups li").all_text_contents()
+        assert set(planned) == set(model.plan(budget).groups)
+        with page.expect_download() as found:
+            press(page.locator("#downloads button").first, "Enter")
+        found.value.save_as(tmp_path / "bank.budgetline")
+    said = command_line("predict", "bank.budgetline", "bank.csv", "--budget", budget, "--proba", folder=tmp_path)
+    predicted = pd.read_csv(io.StringIO(said)).iloc[:, -1]
+    truth = model.predict_proba(frame.drop(columns="y"), budget=budget)[:, 1]
+    np.testing.assert_allclose(predicted, truth, rtol=1e-6)
+
+
+# -- groups ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(small, visit):
+    """A page with a target, of a new session."""
+    with visit(small, "small.csv", "-t", "y") as explorer:
+        explorer.settled()
+        yield explorer
+
+
+@pytest.mark.slow
+def test_columns_move_by_mouse_and_by_keyboard(session):
+    page = session.page
+    start = session.groups()
+    page.locator("tr[data-group=pulse] .chip").drag_to(page.locator("#group-rows tr[data-group=height]"))
+    session.settled()
+    assert session.groups()["height"][0] == ["height", "pulse"]
+    assert "pulse" not in session.groups()
+    session.button("Move pulse").press("Enter")
+    page.get_by_label("Move to").select_option("a new group")
+    session.field("Name of the new group").fill("heart")
+    session.field("Its cost").fill("2.5")
+    page.keyboard.press("Enter")
+    session.settled()
+    assert session.groups()["heart"] == (["pulse"], 2.5)
+    page.locator("tr[data-group=noise] .chip").drag_to(page.locator("#unused"))
+    session.settled()
+    assert "noise" not in session.groups()
+    assert page.locator("#unused .chip").all_text_contents() == ["noise"]
+    for _ in range(3):
+        page.keyboard.press("Control+z")
+    session.settled()
+    assert session.groups() == start
+    for _ in range(3):
+        page.keyboard.press("Control+Shift+z")
+    session.settled()
+    assert session.groups()["heart"] == (["pulse"], 2.5)
+    assert sorted(session.order()) == ["colour", "heart", "height", "weight"]
+
+
+@pytest.mark.slow
+def test_split_shared_costs_needs_and_what_is_always_known(session):
+    page = session.page
+    session.select("weight", "pulse")
+    session.button("Merge").click()
+    session.settled()
+    session.select("weight")
+    session.button("Split").click()
+    session.settled()
+    assert session.groups()["pulse"] == (["pulse"], 1)
+    session.field("noise is always known").check()
+    session.settled()
+    assert session.order()[0] == "noise"
+    session.button("weight needs nothing first. Change").click()
+    page.locator("#dialog").get_by_label("height").check()
+    session.button("Save").click()
+    session.settled()
+    assert session.order().index("height") < session.order().index("weight")
+    session.button("Add a shared cost…").click()
+    dialog = page.locator("#dialog")
+    dialog.get_by_label("Name").fill("visit")
+    dialog.get_by_label("Cost", exact=True).fill("5")
+    for name in ("weight", "height"):
+        dialog.get_by_label(name).check()
+    session.button("Save").click()
+    session.settled()
+    assert "visit costs 5, shared by weight, height" in page.locator("#shared").text_content()
+    with page.expect_download() as found:
+        session.button("Export groups").click()
+    text = Path(found.value.path()).read_text(encoding="utf-8")
+    session.button("Undo").click()
+    session.settled()
+    assert page.locator("#shared li").count() == 0
+    page.locator("#import-file").set_input_files({"name": "g.yaml", "mimeType": "text/yaml", "buffer": text.encode()})
+    session.settled()
+    assert page.locator("#shared li").count() == 1
+
+
+@pytest.mark.slow
+def test_errors_name_the_thing_and_change_nothing(session):
+    page = session.page
+    start = session.groups()
+    session.field("Cost of pulse").fill("-3")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("alert").text_content().startswith("The cost of pulse must be a number")
+    page.keyboard.press("Escape")
+    session.field("Name of group pulse").fill("weight")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").filter(has_text="weight").wait_for()
+    session.settled()
+    assert session.groups() == start
+    session.button("Close").click()
+    assert page.locator("#alert").is_hidden()
+    # the browser notes every answer of 400 and above
+    assert [text for text in session.trouble if "422" not in text] == []
+    session.trouble.clear()
+
+
+@pytest.mark.slow
+def test_a_hundred_quick_edits_leave_the_right_state(session):
+    rng = np.random.default_rng(0)
+    names = list(session.groups())
+    last = {}
+    for _ in range(100):
+        name, cost = str(rng.choice(names)), int(rng.integers(1, 50))
+        session.price(name, cost, key="Tab")
+        last[name] = cost
+    session.settled()
+    shown = session.groups()
+    assert {name: cost for name, (_, cost) in shown.items()} == {name: last.get(name, 1) for name in names}
+    frame = small_table()
+    assert session.order() == list(library(frame, "y", shown).sequence_.groups)
+    session.page.reload()
+    session.settled()
+    assert session.groups() == shown
+    # edits that are made at once, without waiting for any answer: only the last ticks count
+    ticks = session.page.locator("#available input")
+    for k in [*range(ticks.count()), *range(0, ticks.count(), 2)]:
+        ticks.nth(k).click()
+    session.settled("order", "next")
+    assert [ticks.nth(k).is_checked() for k in range(ticks.count())] == [k % 2 == 1 for k in range(ticks.count())]
+
+
+@pytest.mark.slow
+def test_a_lost_connection_comes_back_by_itself(session):
+    page = session.page
+    session.context.route("**/api/**", lambda route: route.abort())
+    session.price("pulse", 9)
+    page.wait_for_selector("#lost:not([hidden])")
+    session.price("height", 4)
+    session.context.unroute_all()
+    page.wait_for_selector("#lost[hidden]", state="attached")
+    session.settled()
+    assert (session.groups()["pulse"][1], session.groups()["height"][1]) == (9, 4)
+    session.trouble[:] = [text for text in session.trouble if "ERR_FAILED" not in text]
+
+
+@pytest.mark.slow
+def test_another_tab_follows_and_stopping_is_told(session):
+    page, other = session.page, session.context.new_page()
+    address, token = page.url, page.evaluate("sessionStorage.getItem('token')")
+    other.goto(f"{address}#token={token}")
+    other.wait_for_selector("tr[data-group=pulse]")
+    session.price("pulse", 12)
+    session.settled()
+    revision = page.locator("body").get_attribute("data-revision")
+    other.wait_for_selector(f"body[data-revision='{revision}'] #order-result[data-fresh=true]")
+    assert other.get_by_label("Cost of pulse", exact=True).input_value() == "12"
+    assert other.locator("#steps th").all_text_contents() == session.order()
+    other.close()
+    session.button("Stop budgetline").click()
+    page.get_by_role("status").filter(has_text="budgetline has stopped").wait_for()
+    # the request that waited for news ends with the server
+    session.trouble[:] = [text for text in session.trouble if "net::ERR" not in text]
+
+
+@pytest.mark.slow
+def test_todays_order_and_what_comes_next(session):
+    page = session.page
+    page.locator("#today").fill("noise, colour\nheight")
+    session.button("Compare").click()
+    session.settled("order", "compare")
+    assert page.locator("#methods tr").count() == 4
+    assert page.locator("#compare-plot .line").count() == 4
+    assert page.locator("#methods tr").nth(3).locator("td").nth(1).text_content().startswith("noise, colour, height")
+    page.locator("#available").get_by_text("weight").click()
+    session.settled("order", "next")
+    assert page.locator("#next-rows th").first.text_content() != "weight"
+    assert page.locator("#next-rows tr").count() == 4
+    assert page.locator("#effects figure").count() > 0
+    assert "AnytimeRegressor" in page.locator("#python").text_content()
+    assert "budgetline" in page.locator("#shell").text_content()
+
+
+@pytest.mark.slow
+def test_names_are_text(visit, tmp_path):
+    frame = small_table().rename(columns={"pulse": EVIL, "weight": "__proto__", "height": "a'b\"c"})
+    frame.to_csv(tmp_path / "evil.csv", index=False)
+    with visit(tmp_path, "evil.csv", "-t", "y") as explorer:
+        explorer.settled("order", "compare")
+        assert EVIL in explorer.order()
+        assert explorer.page.locator("img").count() == 0
+        assert explorer.page.title() != "broken"
+        explorer.price(EVIL, 7)
+        explorer.price("__proto__", 3)
+        explorer.settled()
+        assert explorer.groups()[EVIL][1] == 7
+        assert explorer.groups()["__proto__"][1] == 3
+
+
+@pytest.mark.slow
+def test_without_the_token_nothing_is_shown(small, browser):
+    with served(small, "small.csv", "--new") as address:
+        page = browser.new_page()
+        page.goto(address.split("#")[0])
+        page.wait_for_selector("#locked:not([hidden])")
+        assert page.locator("#columns tr").count() == 0
+        page.get_by_label("Key").fill(address.split("token=")[1])
+        page.get_by_role("button", name="Open", exact=True).click()
+        page.wait_for_selector("#columns tr")
+        page.close()
+
+
+# -- looks ----------------------------------------------------------------------------------------------------------
+
+CHECKS = (Path(__file__).parents[1] / "support" / "page_checks.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 400])
+def test_every_width_and_scheme(width, scheme, visit, tmp_path):
+    load_bank().frame.to_csv(tmp_path / "bank.csv", index=False)
+    with visit(tmp_path, "bank.csv", width=width, color_scheme=scheme) as explorer:
+        page = explorer.page
+        assert page.evaluate(CHECKS) == []
+        explorer.predict("y")
+        explorer.field("Budget in cost units, as a number").fill("4")
+        explorer.settled("order", "plan", "next", "compare")
+        page.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")
+        assert page.evaluate(CHECKS) == []
+        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        page.locator("#new-group").click()
+        assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().right") <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
