@@ -71,8 +71,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/gaps.py
+	$(BIN)/python benchmarks/staged.py
 
-# What benchmarks/compare_peers.py compares with. adelie needs NumPy below 2, we 2 or newer: it has its own environment.
+# What benchmarks/compare_peers.py and experiments/quality*.py compare with. adelie needs NumPy below 2, we 2 or newer: it has its own environment.
 peers: $(READY) $(ADELIE)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
 

@@ -74,8 +74,8 @@ def single_case(J: int, width: int, classes: bool) -> Measurements:
 
 def algebra(model: Any, X: np.ndarray, J: int) -> Measurements:
     columns = [model.model_.layout.columns[g] for g in model.order_]
-    models = SubsetModels(model.model_.stages, columns, Clock())
-    row = OneRow(models.ends)
+    models = SubsetModels(model.model_, columns, Clock())
+    row = OneRow(models.ends, model.model_)
     for j in range(J):
         row.put(j, X[:1, columns[j]], [])
     per_stage = [microseconds(partial(row.scores, (1 << j) - 1, models.solve), 50) for j in range(1, J + 1)]

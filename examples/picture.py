@@ -1,4 +1,4 @@
-"""The picture in the README: what each budget buys on the NHANES data (``python examples/picture.py``)."""
+"""The picture in the guide: what each budget buys on the NHANES data (``python examples/picture.py``)."""
 
 from pathlib import Path
 

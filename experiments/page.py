@@ -60,16 +60,18 @@ matplotlib.rcParams |= {
 
 @dataclass
 class Page:
-    """Lines of Markdown, and figures by name; ``show`` adds a figure with what it shows in words."""
+    """Lines of Markdown, and figures (of matplotlib, or SVG) by name; ``show`` adds one with what it shows in words."""
 
     lines: list[str]
-    figures: dict[str, Figure] = field(default_factory=dict)
+    figures: dict[str, Figure | str] = field(default_factory=dict)
+    measured: str | None = None
+    """When and where, of a page that is drawn from scores that were kept."""
 
     def add(self, *lines: str) -> None:
         """Add lines."""
         self.lines += lines
 
-    def show(self, name: str, figure: Figure, alt: str) -> None:
+    def show(self, name: str, figure: Figure | str, alt: str) -> None:
         """Add a figure that will lie beside the page as ``name.svg``."""
         self.figures[name] = figure
         self.lines += [f"![{alt}]({name}.svg)", ""]
@@ -78,12 +80,13 @@ class Page:
         """Write the page and its figures."""
         path.parent.mkdir(parents=True, exist_ok=True)
         for name, figure in self.figures.items():
-            write_atomically(path.with_name(f"{name}.svg"), svg_of(figure))
+            content = figure.encode() if isinstance(figure, str) else svg_of(figure)
+            write_atomically(path.with_name(f"{name}.svg"), content)
         write_atomically(path, self.text().encode())
 
     def text(self) -> str:
         """Return the page, with machine, date and versions at its end."""
-        versions = conditions().removesuffix(".") + f", matplotlib {matplotlib.__version__}."
+        versions = (self.measured or conditions()).removesuffix(".") + f", matplotlib {matplotlib.__version__}."
         return "\n".join([*self.lines, versions, ""])
 
 

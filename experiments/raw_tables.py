@@ -26,7 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from sklearn.utils import Bunch
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups
-from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -48,6 +48,8 @@ BUDGETS = {
     "NHANES": (0.25, 0.5),
 }
 """Numbers of columns, or shares of the total cost."""
+INSIDE = {"heart": load_heart, "thyroid": load_thyroid, "NHANES": load_nhanes, "mfeat": load_mfeat}
+"""Data that the package holds."""
 REFERENCE = "reference: scikit-learn's encoders"
 KNOTS, ALPHAS = 7, (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Of the reference."""
@@ -81,8 +83,8 @@ class Problem:
 
 def problem_of(name: str) -> Problem | None:
     """Return the data, None if they are not on this machine."""
-    if name in ("heart", "thyroid", "NHANES"):
-        data = {"heart": load_heart, "thyroid": load_thyroid, "NHANES": load_nhanes}[name]()
+    if name in INSIDE:
+        data = INSIDE[name]()
         X = pd.DataFrame(data.data, columns=[str(d) for d in range(data.data.shape[1])])
         groups = data.feature_groups
         named = {g: [str(c) for c in layout] for g, layout in zip(groups.names, _positions(data), strict=True)}

@@ -12,7 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENTS = ROOT / "experiments"
-SHARED = {"page", "ranking"}
+SHARED = {"page", "ranking", "field_drawings", "field_page"}
 SCRIPTS = sorted(path.stem for path in EXPERIMENTS.glob("*.py") if path.stem not in SHARED)
 QUICKEST = {"hard_instance"}
 VERDICT = re.compile(r"\*\*(holds|does not hold|undecided|equal)\*\* \(([+-][\d.]+) ± ([\d.]+)\)")
@@ -237,7 +237,17 @@ def check_correction(text):
             assert ("diabetes" in worse) == (gap < -error)
 
 
+def check_field(text):
+    """The best of each row is the one in bold, and its lead is its distance to the next."""
+    for _, _, _, *cells, lead in rows_of(text, "data"):
+        values = sorted((float(cell.strip("*")) for cell in cells if cell != "–"), reverse=True)
+        assert [float(cell.strip("*")) for cell in cells if cell.startswith("**")] == values[:1]
+        gap = 0.0 if lead.endswith("equal") else float(re.search(r": ([+−][\d.]+) ±", lead)[1].replace("−", "-"))
+        assert 100 * (values[0] - values[1]) == pytest.approx(gap, abs=0.11)  # values are rounded
+
+
 CHECKS = {
+    "field": check_field,
     "correction": check_correction,
     "certificates": check_certificates,
     "correlation": check_correlation,

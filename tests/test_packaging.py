@@ -34,7 +34,7 @@ def test_every_link_of_the_long_description_is_absolute(metadata):
     source = metadata.urls["Source"]
     targets = re.findall(r"\]\(([^)\s]+)\)", metadata.readme)
     assert f"{source}/blob/main/docs/tutorial.md" in targets
-    assert f"{source}/raw/main/docs/images/nhanes.svg" in targets
+    assert f"{source}/raw/main/docs/results/field.svg" in targets
     assert not [target for target in targets if not target.startswith("https://")]
 
 
@@ -130,6 +130,7 @@ def test_what_needs_an_extra_names_it(tmp_path):
     assert set(NEEDS.values()) | {"cli"} == set(EXTRAS) - OURS - {"all"}
 
 
+@pytest.mark.slow
 def test_frames_that_are_streamed_name_the_extra_for_arrow(tmp_path):
     frames = ("pandas.DataFrame(data)", "polars.DataFrame(data)", "polars.LazyFrame(data)")
     calls = [

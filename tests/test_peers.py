@@ -233,6 +233,7 @@ def test_prefix_stops_and_fill_passes_over():
     assert prefix([1], costs, 4.9) == filled([1], costs, 4.9) == []
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("classes", [0, 2, 3])
 @pytest.mark.parametrize("name", [*ORDERS, *SETS])
 def test_choices_are_distinct_groups_within_the_budget(name, classes):

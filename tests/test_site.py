@@ -1,9 +1,12 @@
-"""The documentation site builds without a warning, is complete, and loads nothing from elsewhere."""
+"""The documentation site builds without a warning, is complete, loads nothing from elsewhere, and fits on screens."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from browser import NEEDS_BROWSER, chromium
 
 import budgetline
 import budgetline.datasets
@@ -41,13 +44,20 @@ def test_every_public_name_is_in_the_reference():
     assert len(listed) == len(expected | special)
 
 
-def test_the_site_builds_and_is_self_contained(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return the folder of the site, built as ``make docs`` does."""
+    folder = tmp_path_factory.mktemp("built") / "site"
     run = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
         cwd=ROOT, capture_output=True, text=True, env={"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    pages = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "site").glob("*.html")}
+    return folder
+
+
+def test_the_site_is_complete_and_self_contained(site):
+    pages = {path.name: path.read_text(encoding="utf-8") for path in site.glob("*.html")}
     assert {"index.html", "tutorial.html", "guide.html", "cli.html", "runtime.html", "api.html", "faq.html"} <= set(
         pages
     )
@@ -55,3 +65,55 @@ def test_the_site_builds_and_is_self_contained(tmp_path):
     for name, page in pages.items():
         loaded = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', page)
         assert not [where for where in loaded if ELSEWHERE.match(where)], name
+
+
+# -- on screens ------------------------------------------------------------------------------------------------
+
+LAPTOP, PHONE = 1300, 400
+CUT_OFF = """() => {
+  const root = document.documentElement
+  const scrolled = [...document.querySelectorAll(".md-content *")].filter((e) =>
+    e.clientWidth && getComputedStyle(e).overflowX !== "visible" && e.scrollWidth > e.clientWidth + 1)
+  const found = scrolled.map((e) => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 60)}`)
+  return root.scrollWidth > root.clientWidth ? ["the page", ...found] : found
+}"""
+TABLE = "DIV.md-typeset__scrollwrap"
+
+
+@pytest.fixture(scope="module")
+def cut_off(site):
+    """Return a function that tells what of a page does not fit the width of a screen."""
+    with chromium() as browser:
+        pages = {width: browser.new_page(viewport={"width": width, "height": 900}) for width in (LAPTOP, PHONE)}
+
+        def look(name, width, style=""):
+            pages[width].goto((site / name).as_uri())
+            if style:
+                pages[width].add_style_tag(content=style)
+            return pages[width].evaluate(CUT_OFF)
+
+        yield look
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize("width", [LAPTOP, PHONE])
+@pytest.mark.parametrize("name", ["index.html", "tutorial.html", "raw_tables.html", "cli.html"])
+def test_nothing_is_cut_off(cut_off, name, width):
+    assert cut_off(name, width) == []
+
+
+@NEEDS_BROWSER
+def test_what_is_cut_off_is_seen(cut_off):
+    assert cut_off("tutorial.html", PHONE, ".md-typeset pre > code { white-space: pre !important }")
+    assert "the page" in cut_off("tutorial.html", PHONE, ".md-content { min-width: 500px }")
+
+
+@NEEDS_BROWSER
+@pytest.mark.slow
+def test_nothing_is_cut_off_on_any_page(site, cut_off):
+    names = [path.relative_to(site).as_posix() for path in site.rglob("*.html")]
+    assert len(names) > 30
+    assert {name: found for name in names if (found := cut_off(name, LAPTOP))} == {}
+    # tables of many columns may be scrolled on a phone
+    narrow = {name: [what for what in cut_off(name, PHONE) if not what.startswith(TABLE)] for name in names}
+    assert {name: found for name, found in narrow.items() if found} == {}

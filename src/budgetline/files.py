@@ -67,6 +67,11 @@ def decode(data: bytes, kind: str, where: str = "data") -> tuple[dict[str, Array
     return arrays, fields
 
 
+def kind_of(data: bytes, where: str = "data") -> object:
+    """Return what the bytes of a file say that they hold."""
+    return _manifest(data[8 : 8 + _header_length(data, len(data), where)], where).get("kind")
+
+
 def read(path: PathName) -> bytes:
     """Return the bytes of a file; what cannot be ours is refused before more than its header is read."""
     where = str(path)

@@ -3,7 +3,13 @@
 from budgetline.baselines import GroupLassoPath
 from budgetline.data import open_source
 from budgetline.encoding import Encoding
-from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.estimators import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    StagedEstimators,
+)
 from budgetline.evaluation import (
     BudgetCurve,
     BudgetCurveDisplay,
@@ -23,7 +29,7 @@ from budgetline.sequencing import FixedOrder
 from budgetline.statistics import Moments
 
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
-__all__ += ["AnytimeModel", "Encoding", "FeatureGroups", "FixedOrder", "Moments", "open_source"]
+__all__ += ["AnytimeModel", "Encoding", "FeatureGroups", "FixedOrder", "Moments", "StagedEstimators", "open_source"]
 __all__ += ["BudgetCurve", "BudgetCurveDisplay", "budget_curve", "compare", "cross_val_budget_curve"]
 __all__ += ["Certificate", "best_sequence", "best_set", "certify", "stopping_cost", "timeliness"]
 __all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save", "to_onnx"]

@@ -55,6 +55,7 @@ def assert_same(narrow, wide, tol=1e-7):
     )
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("P", [None, 1, 3])
 @pytest.mark.parametrize("alpha", [1e-3, 0.3])
@@ -83,6 +84,7 @@ def kkt_errors(model, X, Y, alpha, weight=None):
     return np.array(worst)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix])
 @pytest.mark.parametrize("P", [None, 2])
 def test_sparse_tables(monkeypatch, kind, P):

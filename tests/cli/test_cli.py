@@ -742,6 +742,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.quick_cases(60)
 @pytest.mark.usefixtures("mistakes")
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("more", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
@@ -961,6 +962,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 def test_python_m_budgetline(process):
     helped = process("-m", "budgetline", "--help")
     assert helped.returncode == 0
@@ -985,6 +987,7 @@ def test_the_console_script(process):
     assert (found.returncode, found.stdout) == (0, f"budgetline {budgetline.__version__}\n")
 
 
+@pytest.mark.slow
 def test_a_plain_terminal_is_enough(process):
     path, given, *_ = write(heart(), "csv")
     assert process("-m", "budgetline", "fit", str(path), *given, "-o", "m").returncode == 0

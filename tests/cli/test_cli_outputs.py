@@ -55,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.quick_cases(16)
 @pytest.mark.parametrize(("name", "given", "way"), CASES)
 def test_an_output_that_is_an_input_is_refused(name, given, way, run, monkeypatch, tmp_path):
     os.makedirs("days/sub")

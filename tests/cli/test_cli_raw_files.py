@@ -35,6 +35,7 @@ STYLES = {
 }
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("name", STYLES)
 def test_all_commands_take_all_styles(name, run, done):
     people().to_csv(name, index=False, **STYLES[name])
@@ -216,6 +217,7 @@ def test_levels_that_look_like_numbers_stay_levels(run):
     )
 
 
+@pytest.mark.slow
 def test_long_work_is_told_in_lines(run, monkeypatch):
     made = []
 

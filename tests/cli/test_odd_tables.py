@@ -121,6 +121,7 @@ def test_right_answers(name, run):
     np.testing.assert_allclose(shares_of(run("predict", "streamed", "data.csv", "--proba").out), shares, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_100_000_levels(run):
     rows = 100_020
     levels = [f"v{k}" for k in range(100_000)] + ["v0"] * 20

@@ -160,6 +160,7 @@ def test_a_file_that_is_cut_short_between_passes_is_not_called_damaged(tmp_path,
     assert_refused(classifier(), source, r"data\.parquet.* has changed since it was opened")
 
 
+@pytest.mark.slow
 def test_a_large_file_is_compared_in_a_few_places(tmp_path):
     """The first bytes, the last, and some between; so few that a pass hardly notices."""
     path, line = tmp_path / "data.csv", b"1.25,2.5\n"

@@ -158,6 +158,7 @@ def assert_same(found, wanted, digits=1e-10):
     np.testing.assert_allclose(found.sequence_.gains, wanted.sequence_.gains, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.quick_cases(20)
 @pytest.mark.parametrize("weight", [None, "w"])
 @pytest.mark.parametrize("kind", ["plain", "large means", "float32", "mixed"])
 @pytest.mark.parametrize("name", NAMED_SOURCES)

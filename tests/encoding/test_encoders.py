@@ -10,7 +10,7 @@ from budgetline.encoding.curves import natural_splines, smooth_curves
 from budgetline.encoding.encoders import LevelEncoder
 from budgetline.encoding.fitting import encoder_of
 from budgetline.encoding.raw import RawColumn, object_column
-from budgetline.encoding.summaries import ColumnSummary
+from budgetline.encoding.summaries import ColumnSummary, NumberSummary
 
 SEED = 0
 
@@ -167,6 +167,33 @@ def test_curves_that_bend_more_are_penalised_more():
     assert found.weights[0] == found.weights[1] == pytest.approx(1)
     assert np.all(np.diff(found.weights[1:]) >= 0)
     assert found.weights.max() <= 100
+
+
+def test_values_with_plenty_of_rows_are_held_less_to_a_smooth_curve():
+    extra = {rows: codes_of(rows).weights - 1 for rows in (100, 400, 1600, 1_600_000)}
+    assert extra[100][-1] > 5
+    np.testing.assert_allclose(extra[400], extra[100], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(extra[1600], extra[100] / 4, rtol=1e-9, atol=1e-9)
+    codes = np.arange(1.0, 5.0)
+    found, every = codes_of(1_600_000), np.eye(4) - 1 / 4
+    kernels = [Z @ Z.T for Z in (penalised(found.encode(RawColumn("x", codes)), found.weights), penalised(every, 1.0))]
+    np.testing.assert_allclose(kernels[0] / kernels[0][0, 0], kernels[1] / kernels[1][0, 0], atol=0.01)  # as levels
+
+
+def codes_of(rows):
+    """Return the encoder of a column with the codes 1 to 4, each in so many rows."""
+    return encoder_of(
+        ColumnSummary("x", NumberSummary(np.arange(1.0, 5.0), np.full(4, float(rows))), 0.0), Encoding("spline")
+    )
+
+
+def test_one_rare_value_keeps_a_column_smooth():
+    weights = np.array([5000.0, 5000.0, 5000.0, 100.0])
+    few, plenty = (
+        encoder_of(ColumnSummary("x", NumberSummary(np.arange(1.0, 5.0), w), 0.0), Encoding("spline")).weights
+        for w in (weights, 20 * weights)
+    )
+    np.testing.assert_allclose(plenty - 1, (few - 1) * 400 / 2000, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_values", [1, 2, 3, 5])

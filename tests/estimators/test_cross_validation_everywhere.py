@@ -65,6 +65,7 @@ def test_a_source_is_cross_validated_as_its_rows_are(kind):
     assert found.n_passes_ == 1 if kind == "squared" else found.n_passes_ > 9
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", ["binary", "softmax"])
 def test_classifiers_are_cross_validated_over_a_source(kind):
     X, y = problem(kind)

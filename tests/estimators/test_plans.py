@@ -138,6 +138,7 @@ def test_the_models_are_those_of_least_squares_on_the_groups(name):
     )
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_refitted_plan_is_the_exact_model_of_its_groups(name):
     plan, (X, y) = plan_of(name, refit=True), data_of(name)
@@ -222,6 +223,7 @@ def test_the_empty_plan_is_the_intercept(name, tmp_path):
 # -- where plans can be used -----------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("refit", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_plan_in_a_file_is_an_estimator_of_its_groups(name, refit, tmp_path):

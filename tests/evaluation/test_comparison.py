@@ -81,6 +81,7 @@ def no_moments(monkeypatch):
     monkeypatch.setattr(comparison, "MOMENTS_BYTES", 0)
 
 
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("path", ["moments", "data"])
 @pytest.mark.parametrize(
     "options",

@@ -453,6 +453,7 @@ def test_plateaus_by_hand():
 # ---- the oracle
 
 
+@pytest.mark.quick_cases(1)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=6))
 def test_the_oracle_is_the_best_permutation_of_the_steps(steps):
     costs, gains = np.array(steps, dtype=float).T

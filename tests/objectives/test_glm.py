@@ -65,6 +65,7 @@ def assert_close(found, truth, digits=1e-8):
 # -- the brute-force reference --------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("schedule", ["greedy", pytest.param("doubling", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
@@ -88,6 +89,7 @@ def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedul
             np.testing.assert_allclose(model.sequence_.explained, totals / truth["null"], rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("schedule", ["greedy", pytest.param("doubling", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
 def test_squared_error_as_a_family_equals_the_brute_force_reference(rule, schedule):
@@ -140,6 +142,7 @@ def test_forward_regression_with_free_groups_and_a_large_deviance():
     assert AnytimeRegressor(None, [0, 0, 1, 2], loss="poisson").fit(X, y).order_[0] == 1
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ties_go_to_the_cheaper_and_then_to_the_first(family, rule):
@@ -260,6 +263,7 @@ def test_without_ridge_every_stage_equals_statsmodels(family, engine):
 # -- the linear path ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("loss", [SQUARED, ConvexLoss(lambda eta: eta**2 / 2, lambda eta: eta)])
 @pytest.mark.parametrize("rule", RULES)
 def test_squared_error_as_a_family_equals_the_linear_path(rule, loss):
@@ -278,6 +282,7 @@ def test_squared_error_as_a_family_equals_the_linear_path(rule, loss):
             assert_close(family.predict(X, available=subset), linear.predict(X, available=subset), 1e-9)
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("second", [np.exp, None], ids=["second derivative", "differences"])
 @pytest.mark.parametrize("rule", RULES)
 def test_poisson_as_a_convex_loss_equals_poisson_by_name(rule, second):
@@ -322,6 +327,7 @@ def test_a_convex_loss_that_is_finite_on_a_half_line_only():
 # -- kinds of data --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sparse_equals_dense(family, rule):
@@ -363,6 +369,7 @@ def test_wide_data(family, rule):
         assert_close(paths(model)[0], truth["coefs"])
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_duplicated_groups_without_ridge_change_no_prediction(family, rule):
@@ -398,6 +405,7 @@ def test_dependent_columns_inside_a_group(family):
         )
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_huge_offset_changes_nothing(family, rule):
@@ -431,6 +439,7 @@ def test_several_counts_at_once_are_an_error():
 # -- where a sequence stops -----------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_limits(family, rule):

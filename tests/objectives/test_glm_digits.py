@@ -90,6 +90,7 @@ def correct_digits(found, truth):
     return -np.log10(np.abs(found - truth).max() / np.abs(truth).max() + 1e-17)
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize(("tol", "digits"), [(1e-14, 12), (1e-10, 12)], ids=["tight", "default"])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("alpha", [1e-2, 1e-5])

@@ -64,6 +64,7 @@ def answers(model, X, **choice):
     return model.predict_proba(X, **choice) if isinstance(model, AnytimeClassifier) else model.predict(X, **choice)
 
 
+@pytest.mark.quick_cases(14)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("loss", LOSSES)

@@ -34,6 +34,7 @@ def check_record(problem, found, budget):
     return problem.values[index]
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_other_set_is_better(kind):
     for seed in range(6):

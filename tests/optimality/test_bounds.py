@@ -48,6 +48,7 @@ def check_statements(problem, certificate):
         assert found.ratio == pytest.approx(min(1.0, found.achieved / found.bound) if found.bound > 0 else 1.0)
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "ill"])
 @pytest.mark.parametrize("portion", seeds(20, PER_KIND))
 def test_no_set_is_better_than_the_bound(kind, portion):

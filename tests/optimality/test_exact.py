@@ -275,6 +275,7 @@ def curve_area(sequence, stop, interpolation):
     return stop * mean_over_budgets(costs, values, stop, interpolation)
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 @pytest.mark.parametrize("share", [0.2, 1.0])
 @pytest.mark.parametrize("seed", range(4))

@@ -20,6 +20,7 @@ def certificate_of(problem, time_limit):
     return certify(moments, problem.feature_groups, problem.priced, alpha=problem.alpha, time_limit=time_limit)
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_order_is_timelier(kind):
     for seed in range(5):

@@ -172,6 +172,7 @@ def test_the_moments_may_be_merged_or_of_more_columns():
     CERTIFICATE.verify(MORE)
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.filterwarnings("ignore")  # that a column is hardly more than rounding may be worth a warning
 @pytest.mark.parametrize("roundings", [5, 9, 11, 20, 40, 63, 65, 200])
 @pytest.mark.parametrize("mean", [1.0, -1500.0])

@@ -105,6 +105,7 @@ def assert_equal_to_ours(name, X, chosen, **choice):
         assert_close(found["prediction"], model.predict(X, **chosen))
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("name", fits())
 def test_every_stage_and_budget_is_ours(name):
     X, _ = data()

@@ -147,6 +147,7 @@ def assert_ours(model, session, X, columns, **choice):
         assert_close(found["prediction"], model.predict(X, **choice))
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("name", fits())
 def test_every_stage_and_budget_is_ours(name):
     model, session, X = model_of(name), session_of(name), odd()

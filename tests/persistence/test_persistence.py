@@ -224,6 +224,7 @@ def assert_same_predictions(a, b, X):
 # -- the trip ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases(14)
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_is_the_same_after_the_trip(name, tmp_path):
     X, model = case(name)
@@ -255,6 +256,7 @@ def test_editors_know_what_load_returns():
     known = get_args(get_type_hints(budgetline.load)["return"])
     assert {cls.__name__ for cls in known} == {
         "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeClassifier", "AnytimeClassifierCV", "GroupLassoPath",
+        "StagedEstimators",
     }  # fmt: skip
     assert all(getattr(budgetline, cls.__name__) is cls for cls in known)
 

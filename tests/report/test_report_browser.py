@@ -1,13 +1,12 @@
 """The report in a real browser: what the slider shows is what the library says, and nothing leaves the page."""
 
-import shutil
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from browser import NEEDS_BROWSER, chromium
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -22,20 +21,7 @@ from budgetline import (
 )
 from budgetline.datasets import load_heart, load_nhanes
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-quic",
-]
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
-    pytest.mark.skipif(find_spec("playwright") is None, reason="no playwright here: pip install playwright"),
-]
+pytestmark = NEEDS_BROWSER
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
 SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}
@@ -43,12 +29,8 @@ WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -147,6 +129,7 @@ def truth(request):
     return request.getfixturevalue(request.param)
 
 
+@pytest.mark.quick_cases(2)
 def test_the_slider_by_filling_it(truth, visit, tmp_path):
     page = visit(truth.summary, tmp_path)
     for share in (0, 0.003, 0.011, 0.2, 0.37, 0.61, 0.83, 1):
@@ -268,6 +251,7 @@ def test_the_curve_is_drawn_and_read_out(heart, visit, tmp_path):
     assert page.locator("#methods .dot").count() == len(heart.summary.comparison.methods)
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_width_and_scheme(truth, width, scheme, visit, tmp_path):
@@ -305,6 +289,7 @@ def contrast(page, selector):
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_effects_stay_inside_their_pictures(width, scripts, visit, tmp_path):
@@ -419,6 +404,7 @@ def height_at(points, x):
     return min(found, default=None)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, scheme, visit, tmp_path):

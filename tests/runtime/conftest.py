@@ -6,6 +6,15 @@ from runtime_extractors import RELEASE, FakeClock, extractors, is_alive, own_thr
 from budgetline import AnytimeRunner
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave the quick tests one way to ask a runner with processes; the others wait long for the same code."""
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if given.get("mode") == "process" and given.get("how", "predict") != "predict":
+            item.add_marker(pytest.mark.slow)
+
+
 class Served:
     """A runner and its clock for every mode, number of workers and timeout."""
 

@@ -124,6 +124,7 @@ def test_a_late_extractor_is_given_up_and_the_runner_serves_on(served, mode, how
         assert_right(again, X[3])
 
 
+@pytest.mark.quick_cases(1)
 @every_way
 def test_a_late_process_is_killed_and_another_one_started(served, how, tmp_path):
     runner, clock = served("process")

@@ -26,6 +26,7 @@ from budgetline.runtime.clock import Estimate
 X0, Y0, X = data()
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("cooperative", [False, True], ids=["beside", "cooperative"])
 @pytest.mark.parametrize("block", range(4))
 def test_runs_agree_with_the_simulation(block, cooperative):

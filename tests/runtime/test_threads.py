@@ -238,6 +238,7 @@ def test_closing_while_sixteen_threads_ask():
         assert runner.n_running == 0
 
 
+@pytest.mark.slow
 def test_interrupts_while_threads_ask():
     with AnytimeRunner(regression(), {**mixed(), "b": Compute("b")}, workers=2) as runner:
         wrong, stop = [], threading.Event()

@@ -68,6 +68,7 @@ def test_orders_are_those_of_corrected_scores(seed, rule):
     assert found.margin < DECIDED or order == found.order
 
 
+@pytest.mark.quick_cases(12)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("rule", ["fr", "score", "omp"])
 @pytest.mark.parametrize("family", ["logistic", "softmax", "poisson"])

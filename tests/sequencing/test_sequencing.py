@@ -50,6 +50,7 @@ def check_against_reference(seed, rule, cost_sensitive, schedule, alpha, *, ties
     np.testing.assert_allclose(model.intercept_path_, truth["intercepts"], rtol=1e-8, atol=1e-8 * scale)
 
 
+@pytest.mark.quick_cases(16)
 @pytest.mark.parametrize("alpha", [0.0, 1e-5, 1e-2, 1.0])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("rule", RULES)

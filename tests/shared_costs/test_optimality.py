@@ -68,6 +68,7 @@ def sizes(seed):
     return (4, 5, 4, 6, 4, 5, 4, 7, 4, 5, 4, 6, 4, 5, 4, 6, 4, 5, 4, 8)[seed]
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("portion", seeds(10, 20))
 def test_no_set_is_better_than_the_bound(case, portion):
@@ -200,6 +201,7 @@ def check_best(problem, moments, found, budget, allowed):
     found.certificate.verify(moments)
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("case", CASES)
 def test_no_other_set_is_better(case):
     for seed in range(10):

@@ -70,6 +70,7 @@ def assert_complete(shop, order):
 RULES = ["fr", "omp", "no-whiten", "single"]
 
 
+@pytest.mark.quick_cases(14)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("block", range(10))
 def test_the_order_is_that_of_brute_force(rule, block):
@@ -298,6 +299,7 @@ def glm_problem(seed, family):
     return X, y, targets, groups, random_shop(rng, J, most_shared=3), weight
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("rule", ["score", "fr", "omp", "no-whiten", "single"])
 @pytest.mark.parametrize(("family", "seeds"), [("logistic", range(12)), ("softmax", range(5))])
 def test_classifiers(rule, family, seeds):

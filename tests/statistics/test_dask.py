@@ -240,6 +240,7 @@ def test_generalised_models_on_dask(kind):
 # -- a cluster --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_are_read_inside_the_tasks(client, tmp_path):
     frame = make_frame()
     paths = write_files(tmp_path, frame, 4)
@@ -404,6 +405,7 @@ class FatalMoments(ChunkMoments):
         return True
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_changes_nothing(client, tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()

@@ -85,6 +85,7 @@ def test_every_engine_answers_as_the_formulas_do(family, kind):
     check(near.gradient(None), wanted.gradient(None))
 
 
+@pytest.mark.quick_cases(12)
 @pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize("rule", ["fr", "score", "omp", "no-whiten", "single", "static"])
 @pytest.mark.parametrize("family", FAMILIES)

@@ -15,7 +15,7 @@ from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.next_groups import next_groups
-from budgetline.persistence import load
+from budgetline.persistence.model_file import load_linear
 from budgetline.report.formatting import amount
 
 
@@ -49,7 +49,7 @@ def next_(
     budgetline next heart.budgetline patient.csv --have age,cp --sample heart.csv
     """
     printer = Printer(as_json, quiet)
-    found = load(model).model_
+    found = load_linear(model).model_
     at_hand = options.names_of(have, found.groups.names)
     if row is not None and data is None:
         raise Refused("--row is for DATA")

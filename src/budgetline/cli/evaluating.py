@@ -22,7 +22,7 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.rules import RULES
-from budgetline.persistence import load
+from budgetline.persistence.model_file import load_linear
 from budgetline.report import make_report
 from budgetline.report.formatting import amount, count, number, with_error
 from budgetline.sequencing.schedules import SCHEDULES
@@ -60,7 +60,7 @@ def curve(
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
-    found = load(model)
+    found = load_linear(model)
     source = source_for(found.model_, files, target, printer, weight, qid)
     measure, folds = _metric(metric, positive), None
     if cv is None:
@@ -166,7 +166,7 @@ def report(
     place = Path("report.html") if output is None and not as_json else output
     files = None if data is None else Files(data, file_format, zero_based, delimiter, na)
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
-    found, given = load(model), dict[str, Any]()
+    found, given = load_linear(model), dict[str, Any]()
     if files is not None:
         source = source_for(found.model_, files, target, printer, weight)
         table = files.read_all(source, printer, "a report", found.model_.source.read)

@@ -18,7 +18,7 @@ from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import SUFFIX, Session, read_session, start_session
 from budgetline.explore.table import Data
 from budgetline.model.anytime import AnytimeModel
-from budgetline.persistence import load
+from budgetline.persistence.model_file import load_linear
 
 
 def explore(
@@ -65,14 +65,12 @@ def explore(
         address = Address.checked(host, port, consent)
     model = _model(data, learned_from, groups)
     opened = _session(data if learned_from is None else learned_from, session, new, (delimiter, na), printer)
-    if opened.history.revision:
-        printer.note(f"continuing {opened.path}; --new starts anew")
-        given = {"MODEL": model, "--target": target, "--groups": groups, "--unit": unit}
-        if left := [name for name, value in given.items() if value is not None]:
-            printer.warn(f"not used, because the session continues: {', '.join(left)}")
-    else:
+    begin = {"MODEL": model, "--target": target, "--groups": groups, "--unit": unit}
+    if not opened.history.revision:
         with refusing():
             _begin(opened, model, target, groups, unit)
+    elif left := [name for name, value in begin.items() if value is not None]:
+        printer.warn(f"not used, because {opened.path} continues (--new starts anew): {', '.join(left)}")
 
     def ready(url: str) -> None:
         print(url, flush=True)
@@ -118,7 +116,7 @@ def _model(place: str, data: str | None, groups: Path | None) -> AnytimeModel | 
     if groups is not None:
         raise Refused("give one of MODEL and --groups: a model has groups")
     with refusing(place):
-        return load(Path(place)).model_
+        return load_linear(Path(place)).model_
 
 
 def _begin(

@@ -27,7 +27,8 @@ from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import LinearModel
 from budgetline.optimality.certificate import SHOWN
-from budgetline.persistence import load, to_onnx
+from budgetline.persistence import to_onnx
+from budgetline.persistence.model_file import load_linear
 from budgetline.report.formatting import amount, at_least, listed, share
 
 LONGEST_SETTING = 1000
@@ -42,7 +43,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     budgetline show heart.budgetline --json
     """
     printer = Printer(as_json, quiet)
-    found = load(model).model_
+    found = load_linear(model).model_
     curve, record = BudgetCurve.of(found), model_record(found)
     labels = in_line(map(str, () if found.classes is None else found.classes.tolist()))
     task = f"{record['task']} ({labels})" if 0 < len(labels) < 40 else record["task"]
@@ -84,7 +85,7 @@ def certify(
     budgetline certify heart.budgetline --time-limit 60 --budget 20 --budget 100
     """
     printer = Printer(as_json, quiet)
-    found = load(model)
+    found = load_linear(model)
     with refusing():
         certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
     scale = certificate.null_value if certificate.null_value > 0 else 1.0
@@ -182,7 +183,7 @@ def predict(
     files = Files(data, file_format, zero_based, delimiter, na)
     if output is not None:
         check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
-    fitted = load(model)
+    fitted = load_linear(model)
     found, total = fitted.model_, float(fitted.model_.sequence.costs.sum())
     if proba and found.classes is None:
         raise Refused(f"--proba is for classification, and {model} is a regression")
@@ -222,7 +223,7 @@ def export(
     """
     printer = Printer(as_json, quiet)
     check_output(output, ".onnx", inputs=[model])
-    found = load(model)
+    found = load_linear(model)
     with refusing(), writing(output):
         graph = to_onnx(found, output).graph
     names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}

@@ -12,7 +12,8 @@ from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.evaluating import source_for
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.optimality import Plan
-from budgetline.persistence import load, save
+from budgetline.persistence import save
+from budgetline.persistence.model_file import load_linear
 from budgetline.report.formatting import amount, share
 from budgetline.report.plans import proven
 
@@ -60,7 +61,7 @@ def plan(
     check_output(output, inputs=[model, *(files.paths if files else ())])
     if output is not None and len(budget) > 1:
         raise Refused("a file holds one plan: give one --budget, or no --output")
-    found, X, y, sample_weight = load(model), None, None, None
+    found, X, y, sample_weight = load_linear(model), None, None, None
     if files is not None:
         source = source_for(found.model_, files, target, printer, weight)
         table = files.read_all(source, printer, "a plan", found.model_.source.read)

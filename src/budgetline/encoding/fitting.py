@@ -25,6 +25,8 @@ FEW, ROWS_PER_VALUE = 32, 200
 
 So many rows determine the effect of a value: more of them draw no more knots to it.
 """
+PLENTY = 400
+"""If every value is a knot and has more rows than this, the ridge holds their effects less to a smooth curve."""
 
 
 def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
@@ -63,7 +65,8 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     knots = _knots(body, warp, settings) if smooth else t[:0]
     if knots.size > 2:
         curve, roughness = smooth_curves(knots, t, body.weights)
-        penalties = np.append(1.0, np.minimum(roughness[1:] / roughness[1], STEEPEST))
+        rarest = body.weights.min() if np.array_equal(knots, t) else 0.0
+        penalties = _curve_weights(roughness, float(rarest))
     else:  # two values are coded like levels
         scale = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
         curve, penalties = line(mean, scale), np.array([(scale / spread) ** 2])
@@ -84,6 +87,16 @@ def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
         return LevelEncoder((kept[1][0],), weights, reference=kept[0][0])
     masses = [weight for _, weight in kept] + [others] * rare + [found.missing] * missing
     return LevelEncoder(tuple(level for level, _ in kept), _flag_weights(np.array(masses), total), rare, missing)
+
+
+def _curve_weights(roughness: Float, rarest: float) -> Float:
+    """Return penalty weights (m,) of curves, by their roughness relative to that of the first that bends.
+
+    What they exceed 1 by shrinks as the rows of the rarest value grow beyond ``PLENTY``: the numbers may be codes,
+    whose effects jump, and so many rows show it.
+    """
+    steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1], STEEPEST))
+    return np.asarray(steep - (steep - 1.0) * (1.0 - PLENTY / max(rarest, PLENTY)))
 
 
 def _flag_weights(masses: Float, total: float) -> Float:

@@ -39,7 +39,7 @@ from budgetline.model.interactions import with_pairs
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.ridge_choice import warn_if_overfitted
-from budgetline.model.stages import Available
+from budgetline.model.staged import Available
 from budgetline.model.training import Fitted, RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, NextGroups, certify

@@ -22,7 +22,7 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
-from budgetline.model.stages import Available
+from budgetline.model.staged import Available
 from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress

@@ -22,7 +22,7 @@ from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
-from budgetline.model.stages import Available
+from budgetline.model.staged import Available
 from budgetline.model.training import MomentsTraining, RowsTraining, SourceTraining, no_empty_fold, source_moments
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress

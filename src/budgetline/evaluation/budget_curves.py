@@ -21,6 +21,7 @@ from budgetline.evaluation.metrics import LOSSES, METRICS, NDCG, Metric, RowMetr
 from budgetline.inputs import check_finite, raise_missing
 from budgetline.messages import shown, warn
 from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.staged import Staged
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import not_empty, sum_over
 from budgetline.statistics.sums import RowSums
@@ -82,20 +83,18 @@ def budget_curve(
     """
     measure = as_metric(metric)
     if isinstance(X, Moments | Source):
-        judged, values = _judged_alone(model, X, measure, y, sample_weight, qid)
-    else:
-        held = HeldOut.of(model, X, y, sample_weight, qid)
-        judged, values = held.model, measure.values(held)
-    return _curve(judged, values, measure)
+        return _curve(*_judged_alone(model, X, measure, y, sample_weight, qid), measure)
+    held = HeldOut.of(model, X, y, sample_weight, qid)
+    return _curve(held.model, measure.values(held), measure)
 
 
-def curve_of_sets(judged: AnytimeModel, held: HeldOut, metric: object) -> BudgetCurve:
+def curve_of_sets(judged: Staged, held: HeldOut, metric: object) -> BudgetCurve:
     """Return the curve of a model whose stages are sets of groups of the model that is held with the data."""
     measure = as_metric(metric)
     return _curve(judged, measure.values(replace(held, model=judged)), measure)
 
 
-def _curve(judged: AnytimeModel, values: Float, measure: Metric) -> BudgetCurve:
+def _curve(judged: Staged, values: Float, measure: Metric) -> BudgetCurve:
     costs = np.concatenate([[0.0], judged.sequence.cumulative_costs])
     return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *judged.sequence.groups))
 

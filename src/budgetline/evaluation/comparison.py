@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import _num_samples, column_or_1d
+from sklearn.utils.validation import _num_samples, column_or_1d, has_fit_parameter
 
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
@@ -27,7 +27,7 @@ from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, tim
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of, raise_missing
 from budgetline.messages import shown, some
-from budgetline.model.anytime import as_model
+from budgetline.model.anytime import as_staged
 from budgetline.progress import Progress, counted
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
@@ -135,6 +135,8 @@ def _rows(table: object, index: Positions) -> object:
 
 def _last_step(estimator: object) -> str:
     """Return the prefix of the parameters of ``fit`` that go to the last step of pipelines."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return ""
     if hasattr(estimator, "steps"):
         name, last = estimator.steps[-1]
         return f"{name}__{_last_step(last)}"
@@ -320,7 +322,7 @@ class _Fold:
         fitted, seconds = self._fitted(estimator)
         if watch is not None:
             watch(name, fitted, self.samples.take(self.test))
-        loss = type(as_model(fitted).family).__name__
+        loss = type(as_staged(fitted).family).__name__
         return _Fit(self.number, name, loss, BudgetCurve.of(fitted), self._curve(fitted, metric), seconds)
 
     def _fitted(self, estimator: object) -> tuple[object, float]:

@@ -14,7 +14,7 @@ from budgetline.arrays import Float
 from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation, check_number, floats_of
 from budgetline.evaluation.pictures import steps
 from budgetline.messages import shown
-from budgetline.model.anytime import as_model
+from budgetline.model.anytime import as_staged
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import Tabular, html_table, text_table
 
@@ -77,11 +77,14 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def of(cls, source: object) -> BudgetCurve:
-        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is."""
+        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
+
+        Of :class:`StagedEstimators` it is that of the model from which the order comes, NaN if there is none.
+        """
         if isinstance(source, BudgetCurve):
             return source
         try:
-            sequence = source if isinstance(source, GroupSequence) else as_model(source).sequence
+            sequence = source if isinstance(source, GroupSequence) else as_staged(source).sequence
         except (TypeError, NotFittedError) as error:
             what = type(source).__name__
             raise TypeError(f"a BudgetCurve, a GroupSequence or a fitted model is needed, got {what}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from budgetline.arrays import Array, Float, Table
 from budgetline.inputs import check_weight, raise_missing
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, model_and_table
-from budgetline.model.stages import RowFunction
+from budgetline.model.staged import Respond, RowFunction, Staged
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class HeldOut:
     model, or an estimator, pipeline or search that holds it. ``scores`` (n, 1 + stages, P) are known already, or None.
     """
 
-    model: AnytimeModel
+    model: Staged
     X: object
     y: object
     table: Table
@@ -68,35 +68,42 @@ class HeldOut:
         Y = Y - Y[0]
         return np.asarray(np.average((Y - np.average(Y, 0, weight)) ** 2, 0, weight))
 
-    def mean_over_rows(self, rows_of: RowFunction) -> Float:
-        """Return the weighted mean over rows of what ``rows_of(scores (m, K, P), rows)`` returns, shape (K, …)."""
+    def mean_over_rows(self, rows_of: RowFunction, method: str) -> Float:
+        """Return the weighted mean over rows of what ``rows_of(answers (m, K, P), rows)`` returns, shape (K, …)."""
         if self.scores is None:
-            return self.model.stages.mean_over_rows(self.table, self.weight, rows_of)
-        return np.asarray(np.average(rows_of(self.scores, slice(None)), axis=0, weights=self.weight))
+            return self.model.mean_over_rows(self.table, self.weight, rows_of, method)
+        assert isinstance(self.model, AnytimeModel)
+        answers = self.model.answers(self.scores, method)
+        return np.asarray(np.average(rows_of(answers, slice(None)), axis=0, weights=self.weight))
 
     def views(self) -> Iterator[StageView]:
         """Yield the model held at each stage, from stage 0 on."""
-        found = self.model.stages.stage_scores(self.table) if self.scores is None else np.moveaxis(self.scores, 1, 0)
         view = RegressorView if self.model.classes is None else ClassifierView
-        yield from (view(self, stage, scores) for stage, scores in enumerate(found))
+        yield from (view(self, stage, respond) for stage, respond in enumerate(self._answers()))
+
+    def _answers(self) -> Iterator[Respond]:
+        if self.scores is None:
+            return self.model.stage_answers(self.table)
+        assert isinstance(self.model, AnytimeModel)
+        return (partial(self.model.respond, scores) for scores in np.moveaxis(self.scores, 1, 0))
 
 
 class StageView:
     """A fitted model held at one stage, as scikit-learn's scorers expect an estimator.
 
-    Responses to the held-out X come from scores that are known already; any other X is predicted. Attributes that are
+    Responses to the held-out X are known already; any other X is predicted. Attributes that are
     not defined here are those of what the user gave.
     """
 
-    def __init__(self, held: HeldOut, stage: int, scores: Float) -> None:
-        self.held, self.stage, self.scores = held, stage, scores
+    def __init__(self, held: HeldOut, stage: int, known: Respond) -> None:
+        self.held, self.stage, self.known = held, stage, known
 
     def respond(self, method: str, X: object = None) -> Array:
         """Return what a method of the model answers at this stage; None is the held-out X."""
         if X is None or X is self.held.X:
-            return self.held.model.respond(self.scores, method)
-        model, (_, seen) = self.held.model, model_and_table(self.held.fitted, X)
-        return model.respond(model.scores(seen, stage=self.stage), method)
+            return self.known(method)
+        _, seen = model_and_table(self.held.fitted, X)
+        return self.held.model.answer(seen, method, stage=self.stage)
 
     def predict(self, X: object) -> Array:
         """Return predictions, or labels."""
@@ -151,7 +158,7 @@ class PositiveView(ClassifierView):
             raise ValueError(f"the positive class must be one of two: {shown(label)} is not, {known}")
         self.view, self.place, self.label = view, place, classes[place]
         truth = (column_or_1d(view.held.y) == self.label).astype(np.intp)
-        super().__init__(replace(view.held, y=truth), view.stage, view.scores)
+        super().__init__(replace(view.held, y=truth), view.stage, view.known)
 
     @property
     def classes_(self) -> Array:

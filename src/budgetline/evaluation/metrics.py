@@ -19,7 +19,7 @@ from budgetline.budgets import check_integer, check_number
 from budgetline.evaluation.curve import explained_share
 from budgetline.evaluation.held_out import HeldOut, PositiveView, StageView
 from budgetline.messages import cut, shown
-from budgetline.model.stages import RowFunction
+from budgetline.model.staged import SCORE, RowFunction
 from budgetline.sequencing.candidates import TIE
 
 
@@ -52,7 +52,9 @@ class RowMetric:
 
     name: str
     rows_of: Callable[[HeldOut], RowFunction]
-    """Returns, for a model and held-out data, the function of rows whose mean is taken."""
+    """Returns, for a model and held-out data, the function of answers (m, K, P) and rows whose mean is taken."""
+    method: str
+    """Which answers of the model it is about."""
     finish: Callable[[Float], Float] = np.asarray
     """Turns the means over all rows, shape (K,) or (K, P), into the metric (K,)."""
     greater_is_better: bool = True
@@ -71,7 +73,7 @@ class RowMetric:
         """Return means over rows for every stage, shape (K,) or (K, P)."""
         if self.only not in ("", "regressors" if held.model.classes is None else "classifiers"):
             raise ValueError(f"metric {shown(self.name)} is for {self.only}, not for {held.model.estimator}")
-        return held.mean_over_rows(self.rows_of(held))
+        return held.mean_over_rows(self.rows_of(held), self.method)
 
     def finished(self, means: Float, variance: Float | None) -> Float:
         """Return the metric from the means over all rows and, if it needs them, the variances of the targets."""
@@ -135,22 +137,16 @@ def _losses(held: HeldOut) -> RowFunction:
 
 def _errors(held: HeldOut) -> RowFunction:
     """Return squared errors, shape (m, K, P)."""
-    return lambda scores, rows: (_predicted(held, scores) - held.targets[rows][:, None]) ** 2
+    return lambda predicted, rows: (predicted - held.targets[rows][:, None]) ** 2
 
 
 def _hits(held: HeldOut) -> RowFunction:
     """Return which labels are right; those of a regressor are the two values of y, told apart halfway."""
     if held.model.classes is None:
         upper, threshold = _two_values(held)
-        return lambda scores, rows: (_predicted(held, scores)[..., 0] > threshold) == upper[rows][:, None]
+        return lambda predicted, rows: (predicted[..., 0] > threshold) == upper[rows][:, None]
     labels = column_or_1d(held.y)  # a label that the model does not know is never predicted
-    return lambda scores, rows: _predicted(held, scores)[..., 0] == labels[rows][:, None]
-
-
-def _predicted(held: HeldOut, scores: Float) -> Array:
-    """Return predictions or labels, shape (m, K, 1 or P), from scores (m, K, P)."""
-    m, K, P = scores.shape
-    return held.model.respond(scores.reshape(m * K, P), "predict").reshape(m, K, -1)
+    return lambda predicted, rows: predicted[..., 0] == labels[rows][:, None]
 
 
 def _area(view: StageView) -> float:
@@ -188,12 +184,12 @@ def _ranks(scores: Float) -> Float:
 
 
 _OWN: tuple[RowMetric | StageMetric, ...] = (
-    RowMetric("explained", _losses, explained_share, of_errors=lambda errors: errors.sum(axis=1) / 2),
-    RowMetric("F", _losses, lambda risks: risks[0] - risks, of_errors=lambda errors: errors.sum(axis=1) / 2),
-    RowMetric("mse", _errors, lambda errors: errors.mean(axis=1), False, "regressors", of_errors=np.asarray),
-    RowMetric("r2", _errors, lambda shares: (1 - shares).mean(axis=1), True, "regressors", True, np.asarray),
-    RowMetric("accuracy", _hits),
-    RowMetric("log_loss", _losses, greater_is_better=False, only="classifiers"),
+    RowMetric("explained", _losses, SCORE, explained_share, of_errors=lambda errors: errors.sum(axis=1) / 2),
+    RowMetric("F", _losses, SCORE, lambda risks: risks[0] - risks, of_errors=lambda errors: errors.sum(axis=1) / 2),
+    RowMetric("mse", _errors, "predict", lambda errors: errors.mean(axis=1), False, "regressors", of_errors=np.asarray),
+    RowMetric("r2", _errors, "predict", lambda shares: (1 - shares).mean(axis=1), True, "regressors", True, np.asarray),
+    RowMetric("accuracy", _hits, "predict"),
+    RowMetric("log_loss", _losses, SCORE, greater_is_better=False, only="classifiers"),
     StageMetric("roc_auc", _area),
 )
 METRICS = {metric.name: metric for metric in _OWN}

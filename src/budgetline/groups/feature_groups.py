@@ -18,6 +18,7 @@ from budgetline.groups import parsing
 from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import content_of, read_groups, write_yaml
+from budgetline.inputs import KnownColumns
 from budgetline.messages import name_of, shown, some, warn
 from budgetline.tables import html_table
 
@@ -62,6 +63,13 @@ class Layout:
     def names_read(self) -> tuple[str, ...] | None:
         """Names of the columns that are read."""
         return None if self.names is None else tuple(self.names[d] for d in self.read)
+
+    def known(self, estimator: str) -> KnownColumns:
+        """Return the columns of the table, with which an estimator of this name compares others."""
+        names = self.names or ()
+        owners = zip(self.groups.names, self.columns, strict=True)
+        group_of = {names[d]: group for group, columns in owners for d in columns if names}
+        return KnownColumns(estimator, self.names, self.n_features, group_of)
 
     def labels(self, columns: Positions) -> tuple[str, ...]:
         """Return the names of columns, or their positions as text."""

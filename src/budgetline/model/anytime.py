@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -14,9 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups import FeatureGroups, Layout
-from budgetline.inputs import KnownColumns, check_known, check_target, prediction_table
+from budgetline.inputs import KnownColumns, prediction_table
 from budgetline.model.gaps import groups_there
-from budgetline.model.stages import Available, LinearModel, StagedModel
+from budgetline.model.prefixes import PrefixModels
+from budgetline.model.staged import SCORE, Available, Respond, RowFunction, Staged
+from budgetline.model.stages import LinearModel, StagedModel
+from budgetline.model.targets import encoded_target
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -112,10 +115,7 @@ class AnytimeModel:
     @cached_property
     def columns(self) -> KnownColumns:
         """The columns of the table that the model was fitted on."""
-        source, names = self.source, self.source.names or ()
-        owners = zip(self.groups.names, source.columns, strict=True)
-        group_of = {names[d]: group for group, columns in owners for d in columns if names}
-        return KnownColumns(self.estimator, source.names, source.n_features, group_of)
+        return self.source.known(self.estimator)
 
     @property
     def source(self) -> Layout:
@@ -140,6 +140,39 @@ class AnytimeModel:
         table = self._table(X, model.columns)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
 
+    def answer(
+        self,
+        X: object,
+        method: str,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> Array:
+        """Return the result of the estimator's method of this name; keywords as in :meth:`scores`."""
+        return self.respond(self.scores(X, budget=budget, stage=stage, available=available), method)
+
+    def null_answer(self, method: str) -> Array:
+        """Return the result of a method for one row at stage 0."""
+        return self.respond(self.stages.null_intercept[None], method)
+
+    def stage_answers(self, table: Table) -> Iterator[Respond]:
+        """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table."""
+        return (partial(self.respond, scores) for scores in self.stages.stage_scores(table))
+
+    def mean_over_rows(self, table: Table, weight: Float | None, rows_of: RowFunction, method: str) -> Float:
+        """Return the weighted mean over rows of what ``rows_of(answers (m, K, P), rows)`` returns for all K stages."""
+        return self.stages.mean_over_rows(
+            table, weight, lambda scores, rows: rows_of(self.answers(scores, method), rows)
+        )
+
+    def answers(self, scores: Float, method: str) -> Array:
+        """Turn scores (m, K, P) of K stages into the results of a method, shape (m, K, …)."""
+        if method == SCORE:
+            return scores
+        m, K, P = scores.shape
+        return self.respond(scores.reshape(m * K, P), method).reshape(m, K, -1)
+
     def staged_scores(self, X: object) -> Iterator[Float]:
         """Yield the scores (n, P) after each group."""
         return islice(self.stages.stage_scores(self.table(X)), 1, None)
@@ -155,6 +188,8 @@ class AnytimeModel:
 
     def respond(self, scores: Float, method: str) -> Array:
         """Turn scores (n, P) into the result of the estimator's method of this name."""
+        if method == SCORE:
+            return scores
         if self.classes is None:
             return self._shaped(self.family.prediction(scores))
         answers: dict[str, Callable[[Float], Array]] = {
@@ -167,13 +202,7 @@ class AnytimeModel:
 
     def encode_target(self, y: object, n_samples: int) -> Float:
         """Return y as the targets (n, P) of the model: numbers, or indicators of classes."""
-        if self.classes is not None:
-            labels = check_known(y, n_samples, self.classes)
-            return labels[:, None].astype(np.float64) if self.classes.size == 2 else np.eye(self.classes.size)[labels]
-        Y, _ = check_target(y, n_samples)
-        if Y.shape[1] != self.n_targets:
-            raise ValueError(f"y has {Y.shape[1]} columns, the model {self.n_targets} targets")
-        return Y
+        return encoded_target(y, n_samples, self.classes, self.n_targets)
 
     def __repr__(self) -> str:
         return f"AnytimeModel({self.estimator}, {self.n_stages} of {len(self.groups)} groups)"
@@ -202,18 +231,29 @@ class AnytimeModel:
 
 def as_model(fitted: object) -> AnytimeModel:
     """Return the model inside a fitted estimator of this library, or inside a pipeline or search that ends in one."""
+    found = as_staged(fitted)
+    if isinstance(found, AnytimeModel):
+        return found
+    raise TypeError(
+        f"{found.estimator} has no linear model, which this needs: it answers with one estimator per prefix. "
+        "Give the model that its order comes from, such as order_"
+    )
+
+
+def as_staged(fitted: object) -> Staged:
+    """Return the same for models whose stages may be estimators of any kind."""
     return _unwrapped(fitted, None)[0]
 
 
-def model_and_table(fitted: object, X: object) -> tuple[AnytimeModel, Any]:
+def model_and_table(fitted: object, X: object) -> tuple[Staged, Any]:
     """Return the model, and X transformed by the steps of the pipelines around the model."""
     return _unwrapped(fitted, X)
 
 
-def _unwrapped(fitted: Any, X: Any) -> tuple[AnytimeModel, Any]:
-    if isinstance(fitted, AnytimeModel):
+def _unwrapped(fitted: Any, X: Any) -> tuple[Staged, Any]:
+    if isinstance(fitted, AnytimeModel | PrefixModels):
         return fitted, X
-    if isinstance(held := getattr(fitted, "model_", None), AnytimeModel):
+    if isinstance(held := getattr(fitted, "model_", None), AnytimeModel | PrefixModels):
         return held, X
     if hasattr(fitted, "fit"):
         check_is_fitted(fitted)

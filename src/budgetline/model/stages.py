@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from budgetline.arrays import Array, Float, Mask, Positions, Table
+from budgetline.arrays import Float, Mask, Positions, Table
 from budgetline.inputs import check_choice
 from budgetline.messages import shown, warn
+from budgetline.model.staged import Available, RowFunction
 from budgetline.model.subsets import Subset
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
-
-RowFunction = Callable[[Float, slice], Array]
-Available = Collection[str] | None
-"""Names of the groups that a prediction may use, or "auto": those that each row has; None: another choice is made."""
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""

@@ -39,6 +39,8 @@ PROGRESS = 0.8
 """A step that shrinks the gradient to this part or less makes progress."""
 SMALL_STEP = 1e-3
 """Steps up to this part of the largest coefficient are taken without a line search, once the gradient is small."""
+CLOSE, MOST_LAST_STEPS = 1e-9, 4
+"""The last steps of a fit end with one of at most this part of the largest coefficient; there are at most so many."""
 SINGLE = 1e7
 """Inverses of blocks with a smaller condition number are kept in single precision."""
 SOUND = 1e-6
@@ -288,20 +290,30 @@ def _rounding(fit: Fit) -> float:
 
 
 def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit | None:
-    """Take one more step if needed, or if it costs little: at the tolerance, Newton's method still gains digits.
+    """Take last steps if needed, or one if it costs little: at the tolerance, Newton's method still gains digits.
 
-    A step that is not small is not taken (None): its optimum is far away, as with separable classes and λ = 0.
+    There is more than one if the metric is out of date: the gradient is small, but where the curvature is small, too,
+    the coefficients may be off. Steps that are not small are not taken (None if there is no other): their optimum is
+    far away, as with separable classes and λ = 0.
     """
     if metric is None or _price(engine, fit) < 1:
         metric, pairs = _metric(engine, fit), []
     elif not needed:
         return replace(fit, metric=metric)
-    step = _solved(metric, pairs, fit, 1e-2)
-    if np.abs(step).max() > SMALL_STEP * np.abs(fit.theta).max():
-        return None
-    theta = fit.theta - step
-    new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
-    return replace(new, risk=min(new.risk, fit.risk)) if new.risk <= fit.risk + _rounding(fit) else None
+    best = None
+    for _ in range(MOST_LAST_STEPS):
+        step = _solved(metric, pairs, fit, 1e-2)
+        size, largest = float(np.abs(step).max()), float(np.abs(fit.theta).max())
+        if size > SMALL_STEP * largest:
+            break
+        theta = fit.theta - step
+        new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
+        if new.risk > fit.risk + _rounding(fit):
+            break
+        best = fit = replace(new, risk=min(new.risk, fit.risk))
+        if size <= CLOSE * largest or engine.eager:
+            break
+    return best
 
 
 def _metric(engine: Engine, fit: Fit) -> Metric:

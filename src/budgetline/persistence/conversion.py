@@ -56,7 +56,7 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
     encoding, arrays = parts_of(model.encoding)
     record = ModelRecord(
         estimator=model.estimator,
-        version=_version(),
+        version=library_version(),
         settings=settings,
         left_out=left_out,
         feature_groups=model.groups,
@@ -135,7 +135,8 @@ def _learned_parts(model: AnytimeModel) -> dict[str, Any]:
     return parts | {"moments": raw[0], "fold_moments": tuple(raw[1:])}
 
 
-def _version() -> str:
+def library_version() -> str:
+    """Return the version of this library, for files."""
     try:
         return version("budgetline")
     except PackageNotFoundError:  # run from a folder

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of
-from budgetline.files import PathName, encode, read, write_atomically
+from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of, to_bytes
+from budgetline.estimators import StagedEstimators
+from budgetline.files import PathName, encode, kind_of, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.sets import as_ordered
 from budgetline.optimality import Plan
-from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, record_of_model
+from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, library_version, record_of_model
 from budgetline.persistence.model_record import ModelRecord
+from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
 
-KIND = "model"
+KIND, STAGED = "model", "staged estimators"
 
 
 def check_model(model: Any, purpose: str) -> AnytimeModel:
@@ -35,9 +39,11 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
 
     Parameters
     ----------
-    model : AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV or GroupLassoPath
-        Fitted. A setting that has no plain form and that predictions do not need, such as a splitter or a schedule of
-        your own, is left out with a warning. A :class:`ConvexLoss` is refused: predictions need its functions.
+    model : AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath
+        Or :class:`StagedEstimators`, whose clones skops writes, if it is installed; their file holds the order that was
+        found, not the setting ``order``. Fitted. A setting that has no plain form and that predictions do not need,
+        such as a splitter or a schedule of your own, is left out with a warning. A :class:`ConvexLoss` is refused:
+        predictions need its functions.
     path : path
         If it cannot be written, what was there before is still there.
     rows : bool
@@ -55,6 +61,12 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
     >>> budgetline.load("heart.budgetline").predict(heart.data[:2], budget=20).tolist()
     [0, 1]
     """
+    if isinstance(model, StagedEstimators):
+        as_ordered(model)  # a file holds an order of the groups
+        if rows:
+            raise ValueError("rows is for classifiers of this library: StagedEstimators keep no training rows")
+        write_atomically(path, to_bytes(STAGED, record_of_staged(model, library_version()).checked()))
+        return
     fitted = check_model(model, "save")
     record = record_of_model(fitted)
     record = record if rows else replace(record, rows=None, row_weight=None)
@@ -73,12 +85,19 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
     write_atomically(path, encode(KIND, arrays, fields))
 
 
-def load(path: PathName) -> Model:
-    """Read a model from a file; loading never runs code.
+def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEstimators:
+    """Read a model from a file; loading never runs code that you have not declared to be trusted.
+
+    Parameters
+    ----------
+    path : path
+    trusted : names of types
+        For :class:`StagedEstimators`: the types in the file that skops does not know to be safe, such as those of
+        LightGBM. An error lists them. Name them only if you trust where the file comes from.
 
     Returns
     -------
-    AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV or GroupLassoPath
+    AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath or StagedEstimators
         Of the class that was saved, fitted. Its predictions are those of the model that was saved, to the last bit on
         the same machine.
 
@@ -96,4 +115,17 @@ def load(path: PathName) -> Model:
     >>> budgetline.load("model.budgetline").sequence_.groups
     ('2', '0', '1')
     """
-    return from_bytes(KIND, ModelRecord, read(path), str(path), estimator_of)
+    data, where = read(path), str(path)
+    if kind_of(data, where) == STAGED:
+        return staged_of(from_bytes(STAGED, StagedRecord, data, where, StagedRecord.checked), trusted, where)
+    if trusted:
+        raise ValueError(f"trusted is for files of StagedEstimators, {where} is none")
+    return from_bytes(KIND, ModelRecord, data, where, estimator_of)
+
+
+def load_linear(path: PathName) -> Model:
+    """Read a model whose stages are linear, as :func:`load` does; a file of other estimators is an error."""
+    data, where = read(path), str(path)
+    if kind_of(data, where) == STAGED:
+        raise ValueError(f"{where} holds StagedEstimators, the command line needs a linear model: load it in Python")
+    return from_bytes(KIND, ModelRecord, data, where, estimator_of)

@@ -40,7 +40,7 @@ def effects_in_report(model: AnytimeModel, budget: float | None = None) -> tuple
 def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[Effect, ...]:
     """Replace the knots of numbers by quantiles of the data."""
     model, X = model_and_table(fitted, X)
-    if sparse.issparse(X):
+    if not effects or sparse.issparse(X):
         return effects
     source = model.source
     table = known_table(X, source.names, source.n_features, source.read.tolist())

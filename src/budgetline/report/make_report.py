@@ -17,14 +17,19 @@ from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable, check_number
 from budgetline.data import Source
-from budgetline.estimators import AnytimeRegressor
+from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, StagedEstimators
+from budgetline.estimators.base import AnytimeEstimator
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
 from budgetline.evaluation.comparison import Samples, compared
 from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
 from budgetline.inputs import check_weight
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.anytime import AnytimeModel, as_model, as_staged
+from budgetline.model.prefixes import PrefixModels
+from budgetline.model.sets import as_ordered
+from budgetline.model.staged import Staged
+from budgetline.objectives.families import SquaredError
 from budgetline.optimality import Certificate
 from budgetline.optimality.certificate import SHOWN
 from budgetline.optimality.quadratic import design_groups
@@ -73,7 +78,7 @@ def make_report(
     model : fitted estimator of this library, or a pipeline or search that ends in one
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and a comparison with other orders; every fold learns its own
-        order. Without them, it has the training curve only.
+        order. Without them, it has the training curve only; :class:`StagedEstimators` need them.
     metric : as in :func:`budget_curve`
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
@@ -99,7 +104,7 @@ def make_report(
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
     '16 of 524 points buy 94 % of the improvement from all 22 groups.'
     """
-    found = as_model(model)
+    found = as_ordered(model)
     title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
     _check(model, X, y, metric, sample_weight, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)
@@ -119,10 +124,13 @@ def _check(
     check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(X).__name__}")
-    if X is not None and isinstance(model, AnytimeModel):
-        raise TypeError("with X and y, give the estimator instead of its AnytimeModel: folds are fitted anew")
+    if X is not None and isinstance(model, AnytimeModel | PrefixModels):
+        kind = type(model).__name__
+        raise TypeError(f"with X and y, give the estimator instead of its {kind}: folds are fitted anew")
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or neither")
+    if X is None and not isinstance(as_staged(model), AnytimeModel):
+        raise ValueError("the report of StagedEstimators needs X and y, on which its stages are judged")
     if X is None and weight is not None:
         raise ValueError("sample_weight needs X and y")
     if X is None and metric not in (None, "explained"):
@@ -134,14 +142,17 @@ def _check(
         check_certificate(certificate, as_model(model))
 
 
-def _of_model(model: AnytimeModel, given: str, title: str, unit: str) -> Report:
+def _of_model(model: Staged, given: str, title: str, unit: str) -> Report:
     """Return the report without data."""
     groups, sequence, chosen, training = model.groups, model.sequence, set(model.sequence.groups), BudgetCurve.of(model)
     widths = dict(zip(groups.names, map(len, groups.columns), strict=True))
     kind = "regression" if model.classes is None else "classification"
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
-    rows = None if model.moments is None else model.moments.n_samples
-    effects, n_effects = effects_in_report(model)
+    moments = model.moments if isinstance(model, AnytimeModel) else None
+    rows = None if moments is None else moments.n_samples
+    effects, n_effects = effects_in_report(model) if isinstance(model, AnytimeModel) else ((), 0)
+    if not isinstance(model, AnytimeModel):  # the gains are those of the model that learned the order
+        sequence = replace(sequence, gains=np.full(len(sequence), np.nan))
     return Report(
         title=title,
         version=version("budgetline"),
@@ -169,14 +180,14 @@ def _with_data(
     report: Report, model: Any, orders: Orders, rows: Samples, metric: Any, cv: Any, progress: Progress, seconds: float
 ) -> Report:
     """Add the curves on the data, cross-validated, and other orders and plans on the same folds."""
-    found, X, y, weight = as_model(model), rows.X, rows.y, rows.weight
+    found, X, y, weight = as_staged(model), rows.X, rows.y, rows.weight
     if metric is None:
         metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
     rows = Samples(indexable(X)[0], y, weight)
     splits = rows.splits(cv, found.classes is not None)
     plans = PlansOnFolds(OWN, metric, budgets_between(report.training_curve.costs), seconds / (1 + len(splits)))
-    watch = plans.watch if seconds > 0 and plans.budgets else None
+    watch = plans.watch if seconds > 0 and plans.budgets and isinstance(found, AnytimeModel) else None
     judged = compared(methods, rows, metric, splits, progress, (1.0, OWN, (), "step"), watch)
     training, own = budget_curve(model, X, y, metric=metric, sample_weight=weight), judged.curves[OWN]
     curves = (
@@ -204,44 +215,44 @@ def _plans(found: PlansOnFolds, model: object) -> content.Plans | None:
     return content.Plans(found.budgets, tuple(content.Purchase(*each) for each in sets), mean) if sets else None
 
 
-def _labels(model: AnytimeModel) -> tuple[str, ...]:
+def _labels(model: Staged) -> tuple[str, ...]:
     return () if model.classes is None else tuple(map(str, model.classes.tolist()))
 
 
-def _target(model: AnytimeModel, y: Any, weight: Float | None) -> tuple[content.Amount, ...]:
+def _target(model: Staged, y: Any, weight: Float | None) -> tuple[content.Amount, ...]:
     """Return the means of the targets, or the frequencies of the classes."""
     means = np.average(model.encode_target(y, _num_samples(y)), axis=0, weights=weight)
     return _amounts(model, np.append(1 - means, means) if len(_labels(model)) == 2 else means)
 
 
-def _prior(model: AnytimeModel) -> tuple[content.Amount, ...]:
+def _prior(model: Staged) -> tuple[content.Amount, ...]:
     """Return the same as the model without groups predicts them; weights of classes hide their frequencies."""
     if model.settings.get("class_weight") is not None:
         return ()
     method = "predict" if model.classes is None else "predict_proba"
-    return _amounts(model, np.ravel(model.respond(model.stages.null_intercept[None], method)))
+    return _amounts(model, np.ravel(model.null_answer(method)))
 
 
-def _amounts(model: AnytimeModel, means: Float) -> tuple[content.Amount, ...]:
+def _amounts(model: Staged, means: Float) -> tuple[content.Amount, ...]:
     numbered = ("mean",) if means.size == 1 else tuple(f"{k} mean" for k in range(means.size))
     return tuple(map(content.Amount, _labels(model) or numbered, map(_known, means)))
 
 
-def _settings(model: AnytimeModel, given: str) -> tuple[content.Setting, ...]:
+def _settings(model: Staged, given: str) -> tuple[content.Setting, ...]:
     """Return the settings of the estimator as text; costs are in the sequence."""
-    found = {"feature_groups": None} | dict(model.settings) | {"feature_groups": model.groups}
-    found = {name: shown(value, LONGEST_SETTING) for name, value in found.items() if name != "costs"}
-    if "alpha_" in model.learned:
+    values = {"feature_groups": None} | dict(model.settings) | {"feature_groups": model.groups}
+    found = {name: shown(value, LONGEST_SETTING) for name, value in values.items() if name != "costs"}
+    if isinstance(model, AnytimeModel) and "alpha_" in model.learned:
         found["alpha_ (chosen)"] = f"{model.alpha:g}"
     if given != model.estimator:
         found["given as"] = given
     return tuple(map(content.Setting, found, found.values()))
 
 
-def _measure(model: AnytimeModel, curve: BudgetCurve, folds: int = 0, made: str = "") -> content.Measure:
+def _measure(model: Staged, curve: BudgetCurve, folds: int = 0, made: str = "") -> content.Measure:
     text, style = label_of(curve.metric)
     if curve.metric == "explained":
-        text = f"explained {'variance' if model.squared_error else 'deviance'}"
+        text = f"explained {'variance' if isinstance(model.family, SquaredError) else 'deviance'}"
     return content.Measure(curve.metric, text, style, bool(curve.greater_is_better), folds, made)
 
 
@@ -273,9 +284,16 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def other_orders(model: AnytimeModel, random_state: int) -> Orders:
-    """Return the ways to order groups that differ from a model's own."""
-    greedy = {"rule": model.settings.get("rule", "fr"), "cost_sensitive": True, "schedule": "greedy"}
+def other_orders(model: Staged, random_state: int) -> Orders:
+    """Return the ways to order groups that differ from a model's own; none if its order is given, not learned."""
+    given, squares = model.settings, isinstance(model.family, SquaredError)
+    if "order" in given:  # of any estimators
+        order = given["order"]
+        if not isinstance(order, AnytimeEstimator):
+            return {}
+        given = order.get_params(deep=False)
+        squares = not isinstance(order, AnytimeClassifier) and given.get("loss", "squared_error") == "squared_error"
+    greedy = {"rule": given.get("rule", "fr"), "cost_sensitive": True, "schedule": "greedy"}
     fr, omp, score, static = ({**greedy, "rule": rule} for rule in ("fr", "omp", "score", "static"))
     found = {
         "exact gains (fr)": ("largest exact gain per cost first", fr),
@@ -286,8 +304,8 @@ def other_orders(model: AnytimeModel, random_state: int) -> Orders:
         "cheapest first": ("lowest cost first, whatever the gain", {**greedy, "schedule": "cheapest"}),
         "random order": (f"drawn with seed {random_state}", {**greedy, "schedule": RandomOrder(random_state)}),
     }
-    del found["Newton step (score)" if model.squared_error else "matching pursuit (omp)"]
-    own = {name: model.settings.get(name) for name in greedy}
+    del found["Newton step (score)" if squares else "matching pursuit (omp)"]
+    own = {name: given.get(name) for name in greedy}
     return {name: (note, settings) for name, (note, settings) in found.items() if settings != own}
 
 
@@ -296,6 +314,8 @@ def reordered(estimator: Any, settings: dict[str, Any]) -> Any:
     if hasattr(estimator, "steps"):
         name, last = estimator.steps[-1]
         return clone(estimator).set_params(**{name: reordered(last, settings)})
+    if isinstance(estimator, StagedEstimators):
+        return clone(estimator).set_params(order=reordered(estimator.order, settings))
     if hasattr(estimator, "estimator"):
         return clone(estimator).set_params(estimator=reordered(estimator.estimator, settings))
     if isinstance(estimator, GroupLassoPath):  # it has no rules: compare with a greedy model on the same groups

@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float
 from budgetline.budgets import check_integer, check_number
-from budgetline.model.anytime import AnytimeModel
 from budgetline.model.changes import ScoreChange
+from budgetline.model.staged import SCORE, Staged
 from budgetline.runtime.steps import check_model
 
 Seed = int | np.random.RandomState | None
@@ -73,7 +73,7 @@ class EarlyExit:
             raise TypeError(f"early exit is for classifiers, got {found.estimator}")
         check_number("below", below, gt=0, lt=1)
         check_integer("n_samples", n_samples, ge=1)
-        scores = np.stack(list(found.staged_scores(X)))
+        scores = np.stack([respond(SCORE) for respond in found.stage_answers(found.table(X))][1:])
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
@@ -92,7 +92,7 @@ class EarlyExit:
         """Return whether the remaining groups would hardly change any decision from scores (n, P)."""
         return bool((self.chance(stage, scores) < self.below).all())
 
-    def check(self, model: AnytimeModel) -> None:
+    def check(self, model: Staged) -> None:
         """Raise an error unless this was learned from a model of the same shape."""
         if model.classes is None or self.intercept.shape != (model.n_stages, model.n_targets):
             raise ValueError("early_exit was learned from another model")

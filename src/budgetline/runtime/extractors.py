@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from budgetline.arrays import Float
+from budgetline.arrays import Array, Float
 from budgetline.budgets import check_integer, check_number
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.values import Reader
+from budgetline.runtime.values import KeptReader, Reader
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -212,6 +212,8 @@ def checked(reader: Reader, value: object, n: int | None) -> Result | Fault:
         return _raised_or_pressed(error)
     if isinstance(values, Fault):
         return values
+    if isinstance(reader, KeptReader):
+        return _without_gaps(reader, values, n)
     if _all_finite(values):
         return Result(values, {})
     faults = {}
@@ -223,6 +225,17 @@ def checked(reader: Reader, value: object, n: int | None) -> Result | Fault:
     values = values.copy()
     values[list(faults)] = 0.0
     return Result(values, faults)
+
+
+def _without_gaps(reader: KeptReader, values: Array, n: int | None) -> Result | Fault:
+    """Return values as they are, with a fault for every row that lacks one, unless it may be missing."""
+    allowed = [gaps for _, gaps in reader.kinds]
+    gaps = np.array([[entry is None for entry in row] for row in values.tolist()]) & ~np.array(allowed)
+    faults = {
+        i: Fault("not finite", f"column {reader.label(int(np.argmax(gaps[i])))} is missing")
+        for i in np.flatnonzero(gaps.any(axis=1)).tolist()
+    }
+    return faults[0] if faults and n is None else Result(values, faults)
 
 
 def _all_finite(values: Float) -> bool:
@@ -238,7 +251,8 @@ def _stacked(rows: Sequence[Result | Fault], width: int) -> Result | Fault:
     if len(rows) == 1:
         # a copy: a function may use its array again before this one is read
         return rows[0] if isinstance(rows[0], Fault) else Result(rows[0].values.copy(), {})
-    values = np.zeros((len(rows), width))
+    kept = any(isinstance(row, Result) and row.values.dtype == object for row in rows)
+    values = np.zeros((len(rows), width), dtype=object if kept else np.float64)
     for i, row in enumerate(rows):
         if isinstance(row, Result):
             values[i] = row.values

@@ -18,13 +18,14 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.budgets import SLACK
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.staged import Staged
 from budgetline.runtime.answer import Answer, Fault, Reason
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
 from budgetline.runtime.lanes import Call, Lane
-from budgetline.runtime.scoring import ManyRows, OneRow, SubsetModel, SubsetModels, leading
+from budgetline.runtime.prefixes import PrefixSets
+from budgetline.runtime.scoring import SubsetModel, SubsetModels, leading
 from budgetline.runtime.steps import Derived, Step
 
 log = logging.getLogger("budgetline.runtime")
@@ -39,9 +40,9 @@ ALREADY = -inf
 class Setup:
     """What all runs of a runner share."""
 
-    model: AnytimeModel
+    model: Staged
     steps: tuple[Step, ...]
-    models: SubsetModels
+    models: SubsetModels | PrefixSets
     workers: int
     early_exit: EarlyExit | None
     clock: Clock
@@ -59,7 +60,7 @@ class Request:
         self._start = self._clock.now()
         self._deadline = self._start + deadline
         self._budget = budget * (1 + SLACK)
-        self._features = OneRow(self._models.ends) if single else ManyRows(self._models.ends, len(raws))
+        self._features = self._models.features(None if single else len(raws))
         self._next = 0  # the steps before it are started, passed over or known
         self._running: dict[int, Call] = {}
         self._have = self._ready = self._known = 0
@@ -177,7 +178,8 @@ class Request:
 
     def _lacks(self, step: Step) -> bool:
         """Return whether a group that the step requires will not come; if so, record the fault of the step."""
-        lost = [j for j in step.requires if not self._have >> j & 1 and j not in self._running]
+        needed = range(self._next) if step.follows else step.requires
+        lost = [j for j in needed if not self._have >> j & 1 and j not in self._running]
         if not lost:
             return False
         names = [self._setup.steps[j].name for j in lost]
@@ -297,16 +299,10 @@ class Request:
         """Return the prediction from what is there; with ``path``, also those after every group, for many inputs."""
         used = self._model(self._have).groups
         begun = self._clock.now()
-        setup, along = self._setup, None
-        if path and isinstance(self._features, ManyRows):
-            every = self._features.path(used, self._models.solve)
-            values = setup.model.respond(every.reshape(-1, every.shape[-1]), "predict")
-            along = values.reshape(*every.shape[:2], *values.shape[1:])
-            scores = every[-1]
-        else:
-            scores = self._features.scores(used, self._model)
-        value: Any = setup.model.respond(scores, "predict")
-        probabilities = None if setup.model.classes is None else setup.model.respond(scores, "predict_proba")
+        setup = self._setup
+        respond, along = self._features.answers(used, self._models.solve if path else self._model, path)
+        value: Any = respond("predict")
+        probabilities = respond("predict_proba") if self._models.has_probabilities else None
         if self._single:
             value = value.tolist()[0] if value.ndim == 1 else value[0]
             probabilities = None if probabilities is None else probabilities[0]

@@ -11,11 +11,14 @@ from typing import Self
 from weakref import ref
 
 from budgetline.budgets import check_integer, check_number
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.prefixes import PrefixModels
 from budgetline.runtime.answer import Answer
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
 from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
+from budgetline.runtime.prefixes import PrefixSets
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Setup
 from budgetline.runtime.scoring import SubsetModels
@@ -31,6 +34,7 @@ class AnytimeRunner:
     Parameters
     ----------
     model : fitted AnytimeRegressor, AnytimeClassifier, their CV versions, GroupLassoPath, or an AnytimeModel
+        Or :class:`StagedEstimators`: a group that is missing ends the run, because only prefixes have an answer.
     extractors : mapping group -> function or Extractor
         One for every group of the sequence: ``function(raw)`` returns the values of the group's columns. Functions may
         be async and, in an :class:`Extractor`, take many inputs. None for a group that cannot be computed and is used
@@ -93,7 +97,12 @@ class AnytimeRunner:
         found = check_model(model)
         workers = check_integer("workers", workers, ge=1)
         steps = steps_of(found, extractors, mode, seconds)
-        models = SubsetModels(found.stages, [step.reader.positions for step in steps], self._clock)
+        if isinstance(found, AnytimeModel):
+            columns = [step.reader.positions for step in steps]
+            models: SubsetModels | PrefixSets = SubsetModels(found, columns, self._clock)
+        else:
+            assert isinstance(found, PrefixModels)
+            models = PrefixSets(found)
         if early_exit is not None:
             early_exit.check(found)
         self._setup = Setup(found, steps, models, workers, early_exit, self._clock, Estimate())

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock, Thread
 
 import numpy as np
 
-from budgetline.arrays import Float, Positions
-from budgetline.model.stages import StagedModel
+from budgetline.arrays import Array, Float, Positions
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.staged import Respond
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.threads import in_threads, one_blas_thread
 
@@ -53,8 +55,10 @@ class SubsetModels:
     ``columns`` are the columns of X of every group in the sequence, in the order in which its values come.
     """
 
-    def __init__(self, staged: StagedModel, columns: Sequence[Positions], clock: Clock) -> None:
-        self._staged, self._clock = staged, clock
+    def __init__(self, model: AnytimeModel, columns: Sequence[Positions], clock: Clock) -> None:
+        self._model, self._clock = model, clock
+        self._staged = staged = model.stages
+        self.has_probabilities = model.classes is not None
         self._columns = np.concatenate([np.empty(0, dtype=np.intp), *columns])
         self.ends: list[int] = np.cumsum([0, *(c.size for c in columns)]).tolist()
         path = np.ascontiguousarray(staged.coef_path[..., self._columns])
@@ -75,6 +79,10 @@ class SubsetModels:
             else:
                 self._solving = Estimate(math.inf)
                 self.solve_in_thread(example)
+
+    def features(self, n: int | None) -> OneRow | ManyRows:
+        """Return what takes the values of n inputs; None: of a single one."""
+        return OneRow(self.ends, self._model) if n is None else ManyRows(self.ends, n, self._model)
 
     def at_hand(self, groups: int) -> SubsetModel | None:
         """Return the model of a set if that takes no time."""
@@ -124,8 +132,8 @@ class SubsetModels:
 class OneRow:
     """The values for one input, side by side in sequence order; zero where nothing has arrived."""
 
-    def __init__(self, ends: list[int]) -> None:
-        self._ends = ends
+    def __init__(self, ends: list[int], model: AnytimeModel) -> None:
+        self._ends, self._model = ends, model
         self._x = np.zeros((1, ends[-1]))
         self.lacking: dict[int, list[int]] = {}  # none: a group that has arrived is there for the only row
 
@@ -142,12 +150,16 @@ class OneRow:
         model = choose(groups)
         return self._x[:, : model.coef.shape[1]] @ model.coef.T + model.intercept
 
+    def answers(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, None]:
+        """Return the results of methods; one input has no path."""
+        return partial(self._model.respond, self.scores(groups, choose)), None
+
 
 class ManyRows:
     """The tables for many inputs as they arrived, not copied, and which rows lack which group."""
 
-    def __init__(self, ends: list[int], n: int) -> None:
-        self._ends, self._n = ends, n
+    def __init__(self, ends: list[int], n: int, model: AnytimeModel) -> None:
+        self._ends, self._n, self._model = ends, n, model
         self._tables: dict[int, Float] = {}
         self.lacking: dict[int, list[int]] = {}
 
@@ -171,6 +183,14 @@ class ManyRows:
                 part += self._tables[j][rows] @ model.coef[:, self._ends[j] : self._ends[j + 1]].T
             found[rows] = part
         return found
+
+    def answers(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, Array | None]:
+        """Return the results of methods and, with ``path``, the predictions after 0, 1, … groups."""
+        if not path:
+            return partial(self._model.respond, self.scores(groups, choose)), None
+        every = self.path(groups, choose)
+        values = self._model.respond(every.reshape(-1, every.shape[-1]), "predict")
+        return partial(self._model.respond, every[-1]), values.reshape(*every.shape[:2], *values.shape[1:])
 
     def path(self, groups: int, choose: Choose) -> Float:
         """Return the scores (1 + stages, n, P) from the first 0, 1, … groups of the sequence that each row has."""
@@ -203,15 +223,19 @@ class ManyRows:
         in_threads(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
 
     def _patterns(self, groups: int) -> Iterator[tuple[int, Rows]]:
-        """Yield sets of groups and the rows that have exactly these."""
-        partial = [j for j in self.lacking if groups >> j & 1]
-        if not partial:
-            yield groups, slice(None)
-            return
-        lacks = np.zeros((self._n, len(partial)), dtype=bool)
-        for k, j in enumerate(partial):
-            lacks[self.lacking[j], k] = True
-        patterns, which = np.unique(lacks, axis=0, return_inverse=True)
-        for k, pattern in enumerate(patterns):
-            without = sum(1 << j for j, lacking in zip(partial, pattern, strict=True) if lacking)
-            yield groups & ~without, np.flatnonzero(which.ravel() == k)
+        return patterns_of(self.lacking, self._n, groups)
+
+
+def patterns_of(lacking: Mapping[int, Sequence[int]], n: int, groups: int) -> Iterator[tuple[int, Rows]]:
+    """Yield sets of groups and the rows, of n, that have exactly these; some rows lack some groups."""
+    incomplete = [j for j in lacking if groups >> j & 1]
+    if not incomplete:
+        yield groups, slice(None)
+        return
+    lacks = np.zeros((n, len(incomplete)), dtype=bool)
+    for k, j in enumerate(incomplete):
+        lacks[lacking[j], k] = True
+    patterns, which = np.unique(lacks, axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        without = sum(1 << j for j, absent in zip(incomplete, pattern, strict=True) if absent)
+        yield groups & ~without, np.flatnonzero(which.ravel() == k)

@@ -13,10 +13,13 @@ from budgetline.arrays import Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
 from budgetline.messages import shown, some
-from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.prefixes import PrefixModels
+from budgetline.model.sets import as_ordered
+from budgetline.model.staged import Staged
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
-from budgetline.runtime.values import ColumnReader, RawReader, Reader
+from budgetline.runtime.values import ColumnReader, KeptReader, RawReader, Reader
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Step:
     """Earlier steps that must have been answered before this one is started."""
     derived: Derived | None = None
     """How the values follow from those of other steps, so that nothing is computed."""
+    follows: bool = False
+    """Whether it is of use only after all steps before it, as where prefixes alone have a model."""
 
     def known(self, values: object, n: int | None) -> Float:
         """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
@@ -69,7 +74,7 @@ class Step:
 
 
 def steps_of(
-    model: AnytimeModel, extractors: Extractors, mode: Mode, seconds: Mapping[str, float] | None
+    model: Staged, extractors: Extractors, mode: Mode, seconds: Mapping[str, float] | None
 ) -> tuple[Step, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     check_mode(mode)
@@ -95,13 +100,18 @@ def steps_of(
             tuple((k, item.cost) for k, item in enumerate(prices.shared) if g in item.members),
             tuple(order.index(h) for h in prices.requires[g]) if prices.requires else (),
             derived,
+            isinstance(model, PrefixModels),
         )
         steps.append(step)
     return tuple(steps)
 
 
-def _reader(model: AnytimeModel, g: int) -> Reader:
+def _reader(model: Staged, g: int) -> Reader:
     """Return what reads the values of a group."""
+    if isinstance(model, PrefixModels):
+        labels = model.layout.labels(model.layout.columns[g])
+        return KeptReader(model.layout.columns[g], labels, model.layout.names is not None, (), model.kinds(g))
+    assert isinstance(model, AnytimeModel)
     own, names = model.layout.columns[g], model.layout.names
     if model.encoding is None:
         return ColumnReader(own, None if names is None else tuple(str(names[d]) for d in own))
@@ -111,9 +121,9 @@ def _reader(model: AnytimeModel, g: int) -> Reader:
     return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw))
 
 
-def _derived(model: AnytimeModel, g: int) -> Derived | None:
+def _derived(model: Staged, g: int) -> Derived | None:
     """Return how the values of a group follow from those of others, None if it has columns of its own."""
-    if model.encoding is None or model.source.columns[g].size:
+    if not isinstance(model, AnytimeModel) or model.encoding is None or model.source.columns[g].size:
         return None
     encoding, order = model.encoding, model.sequence.order.tolist()
     pair = encoding.pairs[g - (len(model.groups) - len(encoding.pairs))]
@@ -127,14 +137,14 @@ def _derived(model: AnytimeModel, g: int) -> Derived | None:
     return Derived(pair, (steps[0], steps[1]), (places[0], places[1]))
 
 
-def check_model(fitted: object) -> AnytimeModel:
+def check_model(fitted: object) -> Staged:
     """Return the model of a fitted estimator; a pipeline is refused, because extractors return what comes after it."""
     if hasattr(fitted, "steps") or hasattr(fitted, "best_estimator_"):
         raise TypeError(
             f"a fitted estimator of budgetline is needed, got {type(fitted).__name__}; "
             "fit it on what the extractors return, without a pipeline before it"
         )
-    return as_model(fitted)
+    return as_ordered(fitted)
 
 
 def check_raws(raws: Any, name: str = "raws") -> list[object]:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
+from budgetline.budgets import number_of
 from budgetline.encoding.encoders import Encoder
 from budgetline.encoding.raw import object_column
-from budgetline.inputs import column_names
+from budgetline.inputs import column_names, is_missing
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 
@@ -163,6 +164,37 @@ class RawReader:
             expected = f"{k} values" if n is None else f"a table of shape {(n, k)}"
             return Fault("shape", f"expected {expected}, got {shown(value, 40)}")
         return [list(column) for column in zip(*rows, strict=True)]
+
+
+@dataclass(frozen=True)
+class KeptReader(RawReader):
+    """Reads returned values as the raw columns of one group, and keeps them as they are.
+
+    Attributes
+    ----------
+    kinds : tuple of (bool, bool)
+        Which columns hold numbers, and in which a missing value is a value.
+    """
+
+    kinds: tuple[tuple[bool, bool], ...]
+
+    def read(self, value: object, n: int | None) -> Array | Fault:
+        """Return the entries (n, width) of n inputs (None: of a single one), as objects."""
+        single = type(value) in SINGLE and n is None and len(self.names) == 1
+        columns = [[value]] if single else self._columns(value, n)
+        if isinstance(columns, Fault):
+            return columns
+        found = np.empty((n or 1, self.width), dtype=object)
+        for d, (entries, (number, _)) in enumerate(zip(columns, self.kinds, strict=True)):
+            found[:, d] = [None if is_missing(entry) else entry for entry in entries]
+            for entry in found[:, d] if number else ():
+                if entry is not None and not np.isfinite(number_of(entry)):
+                    return Fault("type", f"column {self.label(d)} holds {shown(entry, 40)}, not a finite number")
+        return found
+
+    def label(self, d: int) -> str:
+        """Return what errors call the column ``d`` of the group."""
+        return shown(self.names[d])
 
 
 Reader = ColumnReader | RawReader

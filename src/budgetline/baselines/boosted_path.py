@@ -1,0 +1,84 @@
+"""What the paths of LightGBM and CatBoost share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import ClassVar, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.utils._param_validation import Interval
+
+from budgetline.arrays import Array, Float
+from budgetline.baselines.set_estimators import SetEstimators, Stage, TrainingRows
+from budgetline.baselines.trade_offs import Bought, Columns, Padded, PaddedClassifier, dense, start_of, trade_off_path
+from budgetline.estimators.base import Constraints
+from budgetline.progress import Progress, counted
+
+
+class BoostedPath(SetEstimators):
+    """Boosted trees with a penalty for the groups that they use, one model per trade-off."""
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SetEstimators._parameter_constraints,
+        "n_models": [Interval(Integral, 1, None, closed="left")],
+    }
+    as_numbers = True
+    library: ClassVar[str]
+    """The package that the estimator must come from."""
+    power: ClassVar[float]
+    """Gains of splits are in units of n times the loss, to this power."""
+
+    def __init__(
+        self, estimator: object, feature_groups: object = None, costs: object = None, *, n_models: int = 20
+    ) -> None:
+        self.estimator = estimator
+        self.feature_groups = feature_groups
+        self.costs = costs
+        self.n_models = n_models
+
+    def fit(self, X: object, y: object, sample_weight: object = None, *, progress: Progress = None) -> Self:
+        """Fit the models; parameters as in :meth:`budgetline.StagedEstimators.fit`."""
+        super().fit(X, y, sample_weight, progress=progress)
+        self.trade_offs_ = np.array([each.trade_off for each in self.estimators_ if isinstance(each, Padded)])
+        return self
+
+    def _sets(self, rows: TrainingRows, progress: Progress) -> Sequence[Stage]:
+        if type(self.estimator).__module__.split(".")[0] != self.library:
+            kind = type(self.estimator).__name__
+            raise TypeError(
+                f"estimator must be one of {self.library}, got {kind}: pip install 'budgetline[{self.library}]'"
+            )
+        columns, prices = Columns.of(rows.layout), rows.layout.groups.prices
+        X = dense(rows.table.take(rows.layout.read))
+        steps = iter(counted(range(self.n_models), progress, "models"))
+
+        def fit(trade_off: float) -> Bought:
+            next(steps, None)
+            return self._bought(X, rows, columns, trade_off)
+
+        start = start_of(rows.target, self.power, prices)
+        found = trade_off_path(fit, prices, start, self.n_models)
+        return [self._stage(X, rows, each) for each in [each for each in found if each.mask.any()] or found[:1]]
+
+    def _stage(self, X: Float, rows: TrainingRows, bought: Bought) -> Stage:
+        kind = PaddedClassifier if is_classifier(self.estimator) else Padded
+        chosen = [rows.layout.position[g] for g in np.flatnonzero(bought.mask).tolist()]
+        places = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
+        padded = kind(bought.fitted, places, X.shape[1], bought.trade_off)
+        return Stage(bought.mask, padded, -_risk(bought.fitted, X, rows))
+
+    def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
+        """Fit one model."""
+        raise NotImplementedError
+
+
+def _risk(fitted: object, X: Float, rows: TrainingRows) -> float:
+    """Return the mean loss on the training rows."""
+    if is_classifier(fitted):
+        labels: Array = fitted.classes_  # type: ignore[attr-defined]
+        proba = fitted.predict_proba(X)  # type: ignore[attr-defined]
+        return float(log_loss(rows.target, proba, sample_weight=rows.weight, labels=labels))
+    return float(mean_squared_error(rows.target, fitted.predict(X), sample_weight=rows.weight))  # type: ignore[attr-defined]

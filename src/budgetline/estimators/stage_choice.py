@@ -1,0 +1,141 @@
+"""Which prefixes of an order get an estimator of their own, and where the order comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from budgetline.arrays import Positions
+from budgetline.budgets import affordable, check_integer, check_number
+from budgetline.groups import FeatureGroups, as_feature_groups
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.sequencing.schedules import FixedOrder
+from budgetline.sequencing.sequence import GroupSequence
+
+AUTO_SHARE = 0.01
+"""With "auto", a prefix is kept if it explains this share of the total more than the last that was kept."""
+Names = tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Order:
+    """Groups and their sequence; ``learned`` is the estimator that was fitted to find it, None if none was."""
+
+    groups: FeatureGroups
+    sequence: GroupSequence
+    learned: object = None
+
+
+def is_fitted(order: object) -> bool:
+    """Return whether an order is a model that need not be fitted."""
+    try:
+        as_model(order)
+    except NotFittedError:
+        return False
+    return True
+
+
+def learned_order(order: object, X: object, y: object, weight: dict[str, object]) -> Order:
+    """Return the order of a model, or of an estimator that is cloned and fitted first."""
+    inner = getattr(order, "best_estimator_", getattr(order, "estimator", order))
+    if hasattr(order, "steps") or hasattr(inner, "steps"):
+        raise TypeError("order is a pipeline, whose groups are not raw columns: give an estimator with encoding=")
+    if is_fitted(order):
+        return _of_model(as_model(order), None)
+    fitted = clone(order).fit(X, y, **weight)
+    return _of_model(as_model(fitted), fitted)
+
+
+def given_order(order: object, feature_groups: object, costs: object, names: Names, n_features: int) -> Order:
+    """Return an order that a user lists: names of groups, a FixedOrder, or a sequence with its gains."""
+    groups = as_feature_groups(feature_groups, costs, names, n_features)
+    listed = FixedOrder(order.groups if isinstance(order, GroupSequence | FixedOrder) else order)  # type: ignore[arg-type]
+    found = np.array(listed.positions(groups.names, groups.prices), dtype=np.intp)
+    if not found.size:
+        raise ValueError("order has no groups")
+    gains, null_value = np.full(found.size, np.nan), 1.0
+    if isinstance(order, GroupSequence):
+        gains, null_value = order.gains, order.null_value
+    return Order(groups, _sequence(groups, found, gains, null_value))
+
+
+def is_listed(order: object) -> bool:
+    """Return whether an order is a list of groups instead of a model."""
+    listed = isinstance(order, Sequence | np.ndarray | GroupSequence | FixedOrder)
+    return listed and not hasattr(order, "fit")
+
+
+def _of_model(model: AnytimeModel, learned: object) -> Order:
+    """Return the order of a model, without pairs of columns: what a pair gains counts for the group before it."""
+    groups, keep = model.source.groups, np.array([own.size > 0 for own in model.source.columns])
+    if not len(model.sequence):
+        raise ValueError("order has no groups: the model that it comes from has bought none")
+    if not keep.all():
+        given = zip(groups.names, groups.columns, groups.costs.tolist(), strict=True)
+        own = {name: (columns, cost) for (name, columns, cost), kept in zip(given, keep, strict=True) if kept}
+        groups = FeatureGroups(
+            {name: columns for name, (columns, _) in own.items()},
+            [cost for _, cost in own.values()],
+            remainder=groups.remainder,
+            shared=groups.shared,
+            requires={name: required for name, required in groups.requires.items() if name in own},
+        )
+    order, gains = model.sequence.order, model.sequence.gains
+    steps = np.flatnonzero(keep[order])
+    gains = np.add.reduceat(gains, steps) if steps.size < order.size else gains
+    place = np.cumsum(keep) - 1
+    return Order(groups, _sequence(groups, place[order[steps]], gains, model.sequence.null_value), learned)
+
+
+def _sequence(groups: FeatureGroups, order: Positions, gains: np.ndarray, null_value: float) -> GroupSequence:
+    names = tuple(groups.names[g] for g in order.tolist())
+    return GroupSequence(order, names, groups.prices.steps(order), gains, null_value)
+
+
+def chosen_stages(stages: object, sequence: GroupSequence) -> tuple[int, ...]:
+    """Return how many groups each prefix that gets an estimator has, ascending."""
+    costs = sequence.cumulative_costs
+    if stages is None:
+        return tuple(range(1, len(sequence) + 1))
+    if isinstance(stages, str):
+        return _that_differ(stages, sequence)
+    if isinstance(stages, Integral):
+        return _spread(check_integer("stages", stages, ge=1), costs)
+    if not isinstance(stages, Iterable):
+        raise TypeError(f"stages must be None, a number, budgets or 'auto', got {shown(stages)}")
+    budgets = [check_number("a budget in stages", budget, "cost", ge=0) for budget in stages]
+    found = sorted({int(affordable(costs, budget)) for budget in budgets} - {0})
+    if not found:
+        raise ValueError(f"no budget in stages buys a group: the first costs {costs[0]:g}, got {shown(stages)}")
+    return tuple(found)
+
+
+def _that_differ(stages: str, sequence: GroupSequence) -> tuple[int, ...]:
+    if stages != "auto":
+        raise ValueError(f"stages must be None, a number, budgets or 'auto', got {shown(stages)}")
+    explained = np.cumsum(sequence.gains)
+    if not np.isfinite(explained).all():
+        raise ValueError("stages='auto' needs the gains of groups, which a list does not have: give a model as order")
+    found, last = [], 0.0
+    for stage, value in enumerate(explained.tolist(), start=1):
+        if stage == len(sequence) or value - last >= AUTO_SHARE * abs(explained[-1]) > 0:
+            found.append(stage)
+            last = value
+    return tuple(found)
+
+
+def _spread(count: int, costs: np.ndarray) -> tuple[int, ...]:
+    """Return so many prefixes, whose costs have square roots that are spread as evenly as the groups allow."""
+    last = np.flatnonzero(np.append(np.diff(costs) > 0, True)) + 1  # of prefixes of equal cost, the longest
+    roots, found = np.sqrt(costs[last - 1]), list[int]()
+    count = min(count, last.size)
+    for k in range(1, count + 1):
+        first, end = (found[-1] + 1 if found else 0), last.size - (count - k)
+        found.append(first + int(np.argmin(np.abs(roots[first:end] - roots[-1] * k / count))))
+    return tuple(last[found].tolist())

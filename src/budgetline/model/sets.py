@@ -1,0 +1,77 @@
+"""SetModels: one fitted estimator of any kind per set of groups, where the sets need not contain one another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.groups import FeatureGroups, Layout
+from budgetline.model.anytime import as_staged
+from budgetline.model.prefixes import PrefixModels, PrefixTable
+from budgetline.model.staged import Available, Staged
+from budgetline.sequencing.sequence import GroupSequence
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SetModels(PrefixModels):
+    """A fitted model whose stages are estimators of sets of groups, at increasing costs.
+
+    Stage k has bought the set k − 1 and nothing else, whatever earlier stages had. The "groups" of the sequence are the
+    names of a whole set; its ``order`` counts the sets.
+
+    Attributes
+    ----------
+    masks : tuple of masks of shape (J,)
+        The groups of each stage, with all that they require.
+    """
+
+    masks: tuple[Mask, ...] = ()
+
+    def columns_at(self, stage: int) -> Positions:
+        """Return the columns of X, ascending, that the estimator of a stage reads."""
+        return columns_of(self.layout, self.masks[stage - 1]) if stage else np.empty(0, dtype=np.intp)
+
+    def last_stage(self, budget: float | None, stage: int | None, available: Available) -> int:
+        """Check the keywords of ``predict`` and return the stage that answers; without any, the last."""
+        if isinstance(available, Iterator):
+            available = list(available)  # an iterator can be read only once
+        found = super().last_stage(budget, stage, available)
+        return found if available is None else self._inside(available)
+
+    def table(self, X: object) -> PrefixTable:
+        """Return X, checked to have the columns that any stage reads."""
+        return self._table(X, columns_of(self.layout, np.any(self.masks, axis=0)))
+
+    def __repr__(self) -> str:
+        return f"SetModels({self.estimator}, {len(self.masks)} sets of {len(self.groups)} groups)"
+
+    def _inside(self, available: Collection[str]) -> int:
+        """Return the last stage whose groups are all available."""
+        there = np.isin(self.groups.names, [str(name) for name in available])
+        return max((k for k, mask in enumerate(self.masks, start=1) if there[mask].all()), default=0)
+
+
+def as_ordered(fitted: object) -> Staged:
+    """Return the model inside a fitted estimator, as ``as_staged`` does, if its stages follow an order of groups."""
+    found = as_staged(fitted)
+    if isinstance(found, SetModels):
+        raise TypeError(
+            f"an order of the groups is needed, which {found.estimator} has not: its sets need not contain one another"
+        )
+    return found
+
+
+def columns_of(layout: Layout, mask: Mask) -> Positions:
+    """Return the columns of the groups of a mask (J,), ascending."""
+    own = [layout.columns[g] for g in np.flatnonzero(mask).tolist()]
+    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
+
+
+def sequence_of_sets(groups: FeatureGroups, masks: tuple[Mask, ...], risks: Float) -> GroupSequence:
+    """Return the record of sets at increasing costs; ``risks`` (1 + sets,) are on the training rows, R(∅) first."""
+    names = tuple(", ".join(groups.names[g] for g in np.flatnonzero(mask).tolist()) for mask in masks)
+    costs = np.array([groups.prices.cost(mask) for mask in masks])
+    return GroupSequence(np.arange(len(masks)), names, np.diff(costs, prepend=0.0), -np.diff(risks), float(risks[0]))

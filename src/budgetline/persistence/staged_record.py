@@ -1,0 +1,128 @@
+"""What a file holds of StagedEstimators: groups and order as every model, and the bytes of skops for every clone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated
+
+import numpy as np
+from sklearn.base import clone
+
+from budgetline.arrays import Float, Positions
+from budgetline.codec import AtLeast, Shape
+from budgetline.estimators import StagedEstimators
+from budgetline.groups.record import StoredGroups, check_order
+from budgetline.messages import cut, some
+from budgetline.model.prefixes import PrefixModels
+from budgetline.persistence.frame_record import FrameRecord, empty_frame, frame_record
+from budgetline.persistence.model_record import Bytes
+from budgetline.persistence.settings import Setting, from_plain, to_plain
+from budgetline.sequencing.sequence import GroupSequence
+
+NOT_STORED = (AttributeError, ImportError, KeyError, NotImplementedError, RecursionError, TypeError, ValueError)
+"""What skops raises for objects that it cannot store or restore."""
+
+
+@dataclass(frozen=True, eq=False)
+class StagedRecord:
+    """Fitted StagedEstimators as a file holds them; ``ends`` are the numbers of groups of the clones."""
+
+    version: str
+    stages_given: Setting
+    n_jobs: int | None
+    feature_groups: StoredGroups
+    n_features: Annotated[int, AtLeast(1)]
+    feature_names: tuple[str, ...] | None
+    target_shape: tuple[int, ...]
+    classes: Setting
+    null_value: float
+    frame: FrameRecord | None
+    order: Annotated[Positions, Shape("stages")]
+    gains: Annotated[Float, Shape("stages", finite=False)]
+    ends: Annotated[Positions, Shape("clones"), AtLeast(1)]
+    estimator: Annotated[Bytes, Shape("*")]
+    null: Annotated[Bytes, Shape("*")]
+    fitted: Annotated[tuple[Bytes, ...], Shape("*")]
+
+    def checked(self) -> StagedRecord:
+        """Return the record; raise a ValueError if its parts do not fit together."""
+        names, D, ends = self.feature_names, self.n_features, self.ends
+        if names is not None and len(names) != D:
+            raise ValueError(f"feature_names has {len(names)} entries, n_features is {D}")
+        check_order(self.order, self.feature_groups)
+        self.feature_groups.resolve(names, D)
+        if not ends.size or ends[-1] != self.order.size or np.any(np.diff(ends) <= 0) or ends.size != len(self.fitted):
+            raise ValueError("ends must ascend to the length of the order, one for each of fitted")
+        if self.frame is not None and (names is None or len(self.frame.columns) != D):
+            raise ValueError(f"frame must have {D} columns with names")
+        return self
+
+
+def record_of_staged(model: StagedEstimators, version: str) -> StagedRecord:
+    """Return the record of fitted StagedEstimators; what could not be read back is an error."""
+    found = model.model_
+    try:
+        stages = from_plain(to_plain(model.stages), "stages")
+    except (TypeError, ValueError, RecursionError):
+        stages = found.sequence.cumulative_costs[np.array(found.ends) - 1].tolist()
+    return StagedRecord(
+        version,
+        stages,
+        None if model.n_jobs is None else int(model.n_jobs),
+        found.groups,
+        found.layout.n_features,
+        found.layout.names,
+        found.target_shape,
+        found.classes,
+        found.sequence.null_value,
+        None if found.empty is None or found.layout.names is None else frame_record(found.empty, found.layout),
+        found.sequence.order,
+        found.sequence.gains,
+        np.array(found.ends, dtype=np.intp),
+        _dumped(clone(model.estimator)),
+        _dumped(found.null),
+        tuple(map(_dumped, found.fitted)),
+    )
+
+
+def staged_of(record: StagedRecord, trusted: Collection[str], where: str) -> StagedEstimators:
+    """Return the fitted estimator; types that skops does not know to be safe must be among the trusted ones."""
+    io = _skops()
+    parts = [part.tobytes() for part in (record.estimator, record.null, *record.fitted)]
+    unknown = sorted({kind for part in parts for kind in io.get_untrusted_types(data=part)} - set(trusted))
+    if unknown:
+        raise TypeError(
+            f"{where} holds objects of types that may run code: {some(unknown, 20)}. "
+            "If you trust where it comes from, name them all: load(path, trusted=[…])"
+        )
+    estimator, null, *fitted = (io.loads(part, trusted=list(trusted)) for part in parts)
+    groups, order = record.feature_groups, record.order.copy()
+    names = tuple(groups.names[g] for g in order.tolist())
+    sequence = GroupSequence(order, names, groups.prices.steps(order), record.gains.copy(), record.null_value)
+    given = {"stages": record.stages_given, "feature_groups": groups, "costs": None, "n_jobs": record.n_jobs}
+    settings = {"estimator": estimator, "order": sequence, **given}
+    empty = None if record.frame is None else empty_frame(record.frame, record.feature_names or ())
+    layout, ends = groups.resolve(record.feature_names, record.n_features), tuple(record.ends.tolist())
+    about = (record.target_shape, record.classes, empty, StagedEstimators.__name__, settings)
+    return StagedEstimators.from_model(PrefixModels(layout, sequence, ends, tuple(fitted), null, *about))
+
+
+def _skops() -> ModuleType:
+    try:
+        return import_module("skops.io")
+    except ImportError as error:
+        raise ImportError("files of StagedEstimators need skops: pip install 'budgetline[skops]'") from error
+
+
+def _dumped(fitted: object) -> Bytes:
+    io = _skops()
+    try:
+        data = io.dumps(fitted)
+        io.loads(data, trusted=io.get_untrusted_types(data=data))
+    except NOT_STORED as error:
+        kind = type(fitted).__name__
+        raise TypeError(f"this {kind} cannot be saved, skops does not know a part of it: {cut(str(error))}") from error
+    return np.frombuffer(data, dtype=np.uint8)
