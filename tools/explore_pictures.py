@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pandas as pd
 from PIL import Image
 
@@ -19,8 +20,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from explore_browser import Explorer, chromium, served
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explore"
-COLOURS = 128
-"""Colours of a picture: enough for a page, and small files."""
+EXACT = 64
+"""Colours of a picture that are kept as they are."""
 NAMES = {
     "age": "age",
     "trestbps": "blood pressure",
@@ -65,12 +66,23 @@ def raw_heart() -> pd.DataFrame:
     return table[[*order, *(name for name in table if name not in order)]]
 
 
+def with_few_colours(picture: Image.Image) -> Image.Image:
+    """Return a picture of 256 colours: the most frequent ones as they are, and others that cover the rest."""
+    pixels = np.asarray(picture)
+    found, which, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    others = picture.quantize(256 - EXACT, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = np.concatenate([found[np.argsort(-counts)[:EXACT]], np.reshape(others, (-1, 3))]).astype(int)
+    distance = ((found[:, None].astype(int) - palette) ** 2).sum(axis=2)
+    small = Image.fromarray(distance.argmin(axis=1).astype(np.uint8)[which].reshape(pixels.shape[:2]), "P")
+    small.putpalette(palette.astype(np.uint8).tobytes())
+    return small
+
+
 def keep(explorer: Explorer, name: str) -> None:
-    """Save what is on the screen with few colours."""
+    """Save what is on the screen, in a small file."""
     explorer.page.evaluate("document.activeElement?.blur()")
-    shot = Image.open(BytesIO(explorer.page.screenshot()))
-    small = shot.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    small.save(FOLDER / f"{name}.png", optimize=True)
+    shot = Image.open(BytesIO(explorer.page.screenshot())).convert("RGB")
+    with_few_colours(shot).save(FOLDER / f"{name}.png", optimize=True)
 
 
 def main() -> None:
