@@ -102,13 +102,14 @@ class DeviceTable:
 
     @property
     def chunk_bytes(self) -> int:
-        """Size of what is computed at once."""
-        return CHUNK_BYTES
+        """Size of what is computed at once: small beside the table, too."""
+        n, D = self.shape
+        return min(CHUNK_BYTES, max(1 << 20, n * D))
 
     @property
     def chunk_rows(self) -> int:
         """Number of rows of a chunk."""
-        return max(LEAST_ROWS, CHUNK_BYTES // (8 * max(self.shape[1], 1)))
+        return max(LEAST_ROWS, self.chunk_bytes // (8 * max(self.shape[1], 1)))
 
     def summed(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
         """Return the sum of what ``work`` returns for chunks of rows, on the device.

@@ -69,6 +69,7 @@ class ForwardRegression(_Whitened):
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
         self.schur = [c.blocks.copy() for c in classes]
+        self.spare = [np.empty_like(schur) for schur in self.schur]  # fresh memory takes longer than the products
         # Replaced blocks are scored in units of their own columns, even if little is left of them.
         self.unit = [np.ones(c.columns.shape) for c in classes]
         self.replaced = [False for _ in classes]
@@ -78,11 +79,11 @@ class ForwardRegression(_Whitened):
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block."""
         columns = np.ascontiguousarray(rows.T)
-        for c, schur, adjacent in zip(self.classes, self.schur, self.adjacent, strict=True):
+        for c, schur, spare, adjacent in zip(self.classes, self.schur, self.spare, self.adjacent, strict=True):
             first, count = c.columns[0, 0], c.columns.size
             own = columns[first : first + count] if adjacent else columns[c.columns]
             new = own.reshape(*c.columns.shape, -1)
-            schur -= new @ new.transpose(0, 2, 1)
+            schur -= np.matmul(new, new.transpose(0, 2, 1), out=spare)
 
     def faded(self, share: float) -> Positions:
         """Return the groups with a column that has shrunk below ``share`` of its variance."""
