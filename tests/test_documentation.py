@@ -56,7 +56,7 @@ def test_doctests_are_found():
 # -- pages ---------------------------------------------------------------------------------------------------
 
 
-LONG_PAGES = {"optimality.md", "sharing.md"}
+LONG_PAGES = {"guide.md", "optimality.md", "sharing.md"}
 
 
 def blocks_of(page):

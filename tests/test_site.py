@@ -13,6 +13,10 @@ import budgetline.datasets
 
 ROOT = Path(__file__).parents[1]
 SPECIAL = (
+    "baselines.CatBoostPath",
+    "baselines.ForwardSelection",
+    "baselines.ImportanceKnapsack",
+    "baselines.LightGBMPath",
     "data.Source",
     "evaluation.Effects",
     "evaluation.effects.Effect",

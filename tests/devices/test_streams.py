@@ -24,6 +24,7 @@ def data():
     return X, score + rng.normal(size=900), (rng.uniform(size=900) < 1 / (1 + np.exp(-score))).astype(int)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("settings", [{}, {"alpha": "auto"}, {"encoding": "spline"}])
 def test_files_are_streamed_through_the_device(device, settings, tmp_path):

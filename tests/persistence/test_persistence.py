@@ -393,6 +393,7 @@ print(ascii((model, model.classes_.tolist(), model.predict(X).tolist(), scores))
 """
 
 
+@pytest.mark.slow
 def test_another_process_reads_the_same(tmp_path):
     np.save(tmp_path / "model.npy", data()[0])
     said = []
