@@ -30,6 +30,8 @@ from budgetline.inputs import NamedArray
 from budgetline.objectives import ConvexLoss
 from budgetline.sequencing import Doubling
 
+pytestmark = pytest.mark.quick_cases(12)
+
 NAMES = ["a", "b", "c", "d"]
 POSITIONS = FeatureGroups({"cheap": [1], "mid": [0, 2], "big": [3]}, {"cheap": 1, "mid": 2, "big": 10})
 BY_NAME = FeatureGroups({"cheap": ["b"], "mid": ["a", "c"], "big": ["d"]}, {"cheap": 1, "mid": 2, "big": 10})

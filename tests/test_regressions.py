@@ -13,6 +13,7 @@ from fuzz import KINDS, trials  # noqa: E402
 FILES = sorted((ROOT / "tests" / "regressions").glob("*.json"))
 
 
+@pytest.mark.quick_cases(10)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_case_that_was_kept_passes(path):
     trials.check(*trials.read(path))

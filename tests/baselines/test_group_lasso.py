@@ -13,6 +13,8 @@ from budgetline.baselines.lasso_path import lambda_grid, lasso_path
 from budgetline.datasets import make_agricultural
 from budgetline.objectives.gram import Gram
 
+pytestmark = pytest.mark.quick_cases(5)
+
 SIZES = [3, 1, 4, 2, 1, 5]
 COSTS = np.array([2.0, 0.5, 3.0, 1.0, 0.7, 4.0])
 

@@ -9,6 +9,8 @@ from scipy import sparse
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, load, save
 from budgetline.baselines import group_lasso, working_groups
 
+pytestmark = pytest.mark.quick_cases(3)
+
 SIZES = [3, 1, 7, 2, 1, 5, 4, 1, 6, 2] * 4
 
 

@@ -15,6 +15,8 @@ from budgetline import AnytimeClassifier
 from budgetline.cli.data import Files
 from budgetline.cli.printing import Printer
 
+pytestmark = pytest.mark.quick_cases(2)
+
 
 def people(n=300, seed=0):
     rng = np.random.default_rng(seed)

@@ -16,6 +16,8 @@ from budgetline.data.sources import ArrayPartition
 from budgetline.data.tabular import FragmentPartition, LazyFramePartition
 from budgetline.data.text_files import CsvPartition, SvmlightPartition
 
+pytestmark = pytest.mark.quick_cases(6)
+
 NAMES = ["a", "b", "c"]
 
 

@@ -25,6 +25,8 @@ from budgetline.data.sources import SOURCE_BYTES, ahead
 from budgetline.statistics import sums
 from budgetline.statistics.passes import ChunkMoments, sum_over
 
+pytestmark = pytest.mark.quick_cases(12)
+
 COLUMNS = [f"x{k}" for k in range(6)]
 GROUPS = {"a": [3, 0], "b": [1], "c": [2, 5], "d": [4]}
 COSTS = {"a": 2.0, "b": 1.0, "c": 3.0, "d": 0.5}

@@ -8,6 +8,8 @@ import pytest
 from budgetline.datasets import make_agricultural, make_yahoo
 from budgetline.datasets.generators import CHUNK
 
+pytestmark = pytest.mark.quick_cases(1)
+
 GENERATORS = [make_agricultural, make_yahoo]
 SEEDS = [0, 1, 2]
 

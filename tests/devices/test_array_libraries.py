@@ -23,7 +23,7 @@ from budgetline import (
 from budgetline.device_tables import DeviceTable
 from budgetline.objectives import ConvexLoss
 
-pytestmark = every_library
+pytestmark = [every_library, pytest.mark.quick_cases(6)]
 N, D = 1500, 24
 GROUPS = [list(range(s, s + 3)) for s in range(0, D, 3)]
 

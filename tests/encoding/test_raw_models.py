@@ -29,6 +29,8 @@ from budgetline.encoding import design
 from budgetline.encoding.table import TableEncoding
 from budgetline.model import interactions, linear
 
+pytestmark = pytest.mark.quick_cases(5)
+
 SEED = 0
 GROUPS = FeatureGroups({"who": ["age", "job"], "money": ["income"], "visit": ["day", "new"]}, costs=[1, 3, 2])
 

@@ -17,6 +17,8 @@ from budgetline import (
 from budgetline.data.sources import Chunk
 from budgetline.statistics.passes import InFold
 
+pytestmark = pytest.mark.quick_cases(1)
+
 GROUPS, COSTS = [[0, 1], [2], [3, 4]], [1.0, 2.0, 0.5]
 ALPHAS = [1e-3, 1e-1, 1.0]
 

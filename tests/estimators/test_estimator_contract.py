@@ -91,7 +91,7 @@ FULL = [
 # -- scikit-learn's own checks -------------------------------------------------------------------------------
 
 
-@pytest.mark.quick_cases(350)
+@pytest.mark.quick_cases(220)
 @parametrize_with_checks(ESTIMATORS + GENERALISED)
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -27,6 +27,8 @@ from budgetline import (
     open_source,
 )
 
+pytestmark = pytest.mark.quick_cases(3)
+
 COLUMNS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5], "e": [6, 7]}
 COSTS = {"a": 1.0, "b": 2.0, "c": 0.5, "d": 1.5, "e": 3.0}
 GROUPS = FeatureGroups(COLUMNS, COSTS, shared={"draw": (1.0, ["b", "d"])}, requires={"e": ["c"]})

@@ -13,6 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, StagedEstimators
 
+pytestmark = pytest.mark.quick_cases(40)
+
 ESTIMATORS = [
     StagedEstimators(Ridge(), AnytimeRegressor()),
     StagedEstimators(DecisionTreeRegressor(random_state=0), AnytimeRegressor(), stages=2),

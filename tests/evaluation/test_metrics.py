@@ -33,6 +33,8 @@ from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score, with_p
 from budgetline.evaluation.metrics import LABELS, METRICS, label_of
 from budgetline.model import stages
 
+pytestmark = pytest.mark.quick_cases(10)
+
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.0, "c": 2.0, "d": 3.0}
 NAMES = ["u", "v", "w", "x", "y", "z"]

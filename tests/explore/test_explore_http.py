@@ -20,6 +20,8 @@ from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import start_session
 from budgetline.explore.table import Data
 
+pytestmark = pytest.mark.quick_cases(10)
+
 TOKEN_NAME = TOKEN_HEADER.decode()
 
 

@@ -85,6 +85,7 @@ def command_line(*arguments, folder):
 # -- one session, from the file to the prediction ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_from_the_file_to_the_prediction(small, visit, tmp_path):
     frame = pd.read_csv(small / "small.csv")
     with visit(small, "small.csv") as explorer:

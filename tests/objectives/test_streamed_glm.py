@@ -13,6 +13,8 @@ from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, open_
 from budgetline.data.sources import ArrayPartition
 from budgetline.objectives import ConvexLoss
 
+pytestmark = pytest.mark.quick_cases(4)
+
 RULES = ["score", "omp", "no-whiten", "single", "static"]
 LOSSES = ["logistic", "softmax", "poisson", "convex"]
 GROUPS, COSTS = [[0, 3], [1], [2, 4], [5]], [2.0, 1.0, 3.0, 0.5]

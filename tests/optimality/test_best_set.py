@@ -11,7 +11,7 @@ KINDS = ("plain", "targets", "weights", "equal costs", "wide costs", "free", "hu
 LONG = 60.0
 
 # Where columns are dependent and alpha is 0, certify warns that digits are lost.
-pytestmark = pytest.mark.filterwarnings("ignore:the moments are ill conditioned")
+pytestmark = [pytest.mark.filterwarnings("ignore:the moments are ill conditioned"), pytest.mark.quick_cases(4)]
 
 
 def found_for(problem, budget, **settings):
@@ -51,6 +51,7 @@ def test_no_other_set_is_better(kind):
         found.certificate.verify(moments)
 
 
+@pytest.mark.slow
 def test_several_budgets_are_answered_as_one_after_another():
     problem = make(51, "suppressors", J=6, alpha=1e-3)
     budgets = [0.6 * problem.set_costs[-1], 0.0, 0.2 * problem.set_costs[-1], 0.6 * problem.set_costs[-1]]

@@ -13,7 +13,7 @@ ROUNDING = 1e-13  # of R(∅): what the reference itself is off by
 PER_KIND = 38
 
 # Where columns are dependent and alpha is 0, certify warns that digits are lost.
-pytestmark = pytest.mark.filterwarnings("ignore:the moments are ill conditioned")
+pytestmark = [pytest.mark.filterwarnings("ignore:the moments are ill conditioned"), pytest.mark.quick_cases(4)]
 
 
 def certificate_of(problem, time_limit, **settings):

@@ -12,6 +12,8 @@ from budgetline.groups.prices import Prices, SharedCost
 from budgetline.optimality.exact import best_values
 from budgetline.optimality.knapsack import Knapsack
 
+pytestmark = pytest.mark.quick_cases(2)
+
 SEED = 0
 FACTORS = (2.0**900, 2.0**-900)
 UNITS = [(cost, 2.0**power) for cost in FACTORS for power in (-400, 0, 400)]

@@ -9,6 +9,8 @@ from truth import SINGULAR, Problem, check_verified, make
 
 from budgetline import AnytimeRegressor, FeatureGroups
 
+pytestmark = pytest.mark.quick_cases(2)
+
 LONG = 120.0
 KINDS = ("plain", "targets", "weights", "equal costs", "wide costs", "free", "huge", "tiny", "unrelated", "explained",
          "suppressors", "correlated", "xor")  # fmt: skip

@@ -22,6 +22,8 @@ from budgetline.optimality.search import Search
 from budgetline.optimality.sets import best_sets
 from budgetline.statistics.columns import scale_of
 
+pytestmark = pytest.mark.quick_cases(4)
+
 PROBLEM = make(16, "correlated", J=5, alpha=1e-2)
 MOMENTS = Moments.of(PROBLEM.X, PROBLEM.Y)
 MORE = Moments.of(np.hstack([PROBLEM.X, PROBLEM.X[:, :1] ** 2]), PROBLEM.Y)  # a column that is in no group

@@ -43,6 +43,8 @@ from budgetline.objectives import ConvexLoss
 from budgetline.persistence.settings import Setting
 from budgetline.sequencing import Doubling, RandomOrder
 
+pytestmark = pytest.mark.quick_cases(4)
+
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [3]}, [2.0, 1.0, 3.5, 0.5])
 SHARING = FeatureGroups(
     dict(zip(GROUPS.names, GROUPS.columns, strict=True)),

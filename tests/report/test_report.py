@@ -39,6 +39,8 @@ from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 from budgetline.optimality.known_budgets import known_sets
 from budgetline.sequencing import RandomOrder
 
+pytestmark = pytest.mark.quick_cases(2)
+
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
 EVIL = "</script><script>alert(1)</script>"
@@ -276,6 +278,7 @@ def test_the_headline_is_computed(heart_report):
     assert share == round(100 * shares[first])
 
 
+@pytest.mark.slow
 def test_the_report_says_when_more_is_not_better():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 30))

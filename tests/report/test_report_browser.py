@@ -21,7 +21,7 @@ from budgetline import (
 )
 from budgetline.datasets import load_heart, load_nhanes
 
-pytestmark = NEEDS_BROWSER
+pytestmark = [NEEDS_BROWSER, pytest.mark.quick_cases(2)]
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
 SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 WIDTHS = {"desktop": (1280, 900), "tablet": (720, 900), "phone": (360, 740)}

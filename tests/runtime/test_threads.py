@@ -174,6 +174,7 @@ class Client:
             self.wrong.append(error)
 
 
+@pytest.mark.slow
 def test_sixteen_threads_and_one_runner():
     before = own_threads()
     runner = AnytimeRunner(regression(), mixed(), workers=3, processes=2, max_abandoned=1000).start()

@@ -36,6 +36,8 @@ from budgetline.groups.prices import Prices, SharedCost
 from budgetline.optimality.exact import best_values, complete_subsets, subset_costs
 from budgetline.sequencing import greedy_sequence
 
+pytestmark = pytest.mark.quick_cases(5)
+
 NAMES = ["TSH", "T3", "TT4", "T4U", "FTI"]
 DRAW = {"blood draw": (2.10, ["TSH", "T3", "TT4", "T4U"])}
 INDEX = {"FTI": ["TT4", "T4U"]}

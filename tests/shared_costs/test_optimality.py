@@ -13,6 +13,8 @@ from truth import best_by_programming
 from budgetline import FeatureGroups, Moments, best_sequence, best_set, certify
 from budgetline.datasets import load_heart, load_thyroid
 
+pytestmark = pytest.mark.quick_cases(3)
+
 LONG = 60.0  # every search ends by itself long before
 ROUNDING = 1e-13  # of R(∅): what the reference itself is off by
 

@@ -29,6 +29,8 @@ from budgetline import (
 from budgetline.datasets import load_heart
 from budgetline.sequencing import Doubling, RandomOrder, greedy_sequence
 
+pytestmark = pytest.mark.quick_cases(6)
+
 DECIDED = 1e-6  # decisions that were closer than this are left to rounding
 
 

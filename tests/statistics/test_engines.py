@@ -18,6 +18,8 @@ from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.passes import ChunkMoments, Passes
 from budgetline.statistics.source_engine import SourceEngine
 
+pytestmark = pytest.mark.quick_cases(6)
+
 ORDER = np.array([3, 0, 5, 1, 2, 4])
 FAMILIES = {"logistic": Logistic(), "softmax": Softmax(3), "poisson": Poisson()}
 

@@ -8,6 +8,8 @@ import pytest
 import reference
 import theory_instances as ti
 
+pytestmark = pytest.mark.quick_cases(1)
+
 RANDOM = 150
 CLIMBERS = 48
 STEPS = 150

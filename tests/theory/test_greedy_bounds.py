@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import theory_instances as ti
 
+pytestmark = pytest.mark.quick_cases(1)
+
 RANDOM = 250  # problems per group structure and number of targets
 CLIMBERS = 64
 STEPS = 250

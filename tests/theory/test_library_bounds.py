@@ -7,6 +7,8 @@ import theory_instances as ti
 from budgetline import AnytimeRegressor
 from budgetline.sequencing import Doubling
 
+pytestmark = pytest.mark.quick_cases(2)
+
 INSTANCES = 40
 
 
