@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from array_libraries import every_library
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
 
 from budgetline import (
     AnytimeClassifier,
@@ -12,6 +14,7 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
     Moments,
+    StagedEstimators,
     budget_curve,
     compare,
     cross_val_budget_curve,
@@ -114,6 +117,18 @@ def test_answers_are_arrays_of_the_same_kind(library):
     assert isinstance(model.predict(X), np.ndarray)
     text = AnytimeClassifier(GROUPS, rule="omp").fit(XL, np.array(["no", "yes", "well"])[y])
     assert text.predict(XL).tolist() == np.array(["no", "yes", "well"])[model.predict(X)].tolist()
+
+
+def test_any_estimator_sees_numpy_arrays_and_answers_in_kind(library):
+    X, y, weight = data("softmax")
+    tree = StagedEstimators(DecisionTreeClassifier(max_depth=3, random_state=0), AnytimeClassifier(GROUPS), stages=3)
+    model, XL = tree.fit(library.put(X), library.put(y), library.put(weight)), library.put(X)
+    expected = clone(tree).fit(X, y, weight)
+    assert model.sequence_.groups == expected.sequence_.groups
+    assert library.holds(model.predict_proba(XL))
+    assert_allclose(library.host(model.predict_proba(XL)), expected.predict_proba(X), rtol=1e-12)
+    assert all(map(library.holds, model.staged_predict(XL)))
+    assert model.score(XL, library.put(y), library.put(weight)) == expected.score(X, y, weight)
 
 
 def test_gaps_and_columns_that_are_not_read(library):

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from budgetline.arrays import Array, Float
 from budgetline.data.sources import Source
+from budgetline.devices import given_on_host, like
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_listed, learned_order
 from budgetline.groups import FeatureGroups
@@ -241,17 +242,18 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Return R², or the share of labels predicted correctly; keywords as in :meth:`predict`."""
         measure = accuracy_score if is_classifier(self) else r2_score
-        return float(measure(y, self._answer("predict", X, budget, stage, available), sample_weight=sample_weight))
+        answer = given_on_host(self._answer("predict", X, budget, stage, available))
+        return float(measure(given_on_host(y), answer, sample_weight=given_on_host(sample_weight)))
 
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         check_is_fitted(self)
-        return self.model_.answer(X, method, budget=budget, stage=stage, available=available)
+        return like(X, self.model_.answer(X, method, budget=budget, stage=stage, available=available))
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
         check_is_fitted(self)
         answers = self.model_.stage_answers(self.model_.table(X))
         next(answers)  # stage 0
-        yield from (respond(method) for respond in answers)
+        yield from (like(X, respond(method)) for respond in answers)
 
     def _target(self, y: object, n: int) -> tuple[Array, Array | None, tuple[int, ...]]:
         """Return y as the clones see it, the classes, and the shape of one target."""
