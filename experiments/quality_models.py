@@ -181,10 +181,9 @@ What people would run instead, at 10, 25 and 50 % of the cost of all groups, on 
 
 Prefixes are for budgets that are not known in advance. Plans, importance and paths know the budget.
 
-Settings are fixed, not tuned: paths of 12 models (LightGBM) and 6 (CatBoost); LightGBM 100 trees of 15 leaves, learning rate
-0.05; CatBoost 50 trees of depth 4,
-learning rate 0.1; EBM main effects, one bag, at most 1,000 rounds, which is less than its default. Linear models are
-those of the page on choices, with no curves: `encoding="spline"` would be the fair opponent of trees on numbers.
+Settings are fixed, not tuned: paths of 12 models (LightGBM) and 6 (CatBoost); LightGBM 100 trees of 15 leaves,
+learning rate 0.05; CatBoost 50 trees of depth 4, learning rate 0.1; EBM main effects, one bag, at most
+1,000 rounds, which is less than its default. Linear models are those of the page on choices, with no curves: `encoding="spline"` would be the fair opponent of trees on numbers.
 
 Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio). Seconds are of one processor, for one fold.
