@@ -183,7 +183,8 @@ Prefixes are for budgets that are not known in advance. Plans, importance and pa
 
 Settings are fixed, not tuned: paths of 12 models (LightGBM) and 6 (CatBoost); LightGBM 100 trees of 15 leaves,
 learning rate 0.05; CatBoost 50 trees of depth 4, learning rate 0.1; EBM main effects, one bag, at most
-1,000 rounds, which is less than its default. Linear models are those of the page on choices, with no curves: `encoding="spline"` would be the fair opponent of trees on numbers.
+1,000 rounds, which is less than its default. Linear models are those of the page on choices, with no
+curves: `encoding="spline"` would be the fair opponent of trees on numbers.
 
 Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio). Seconds are of one processor, for one fold.
