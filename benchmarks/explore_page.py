@@ -24,7 +24,8 @@ from budgetline import FeatureGroups
 from budgetline.datasets import load_nhanes
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-from explore_browser import Explorer, chromium, served
+from browser import chromium
+from explore_browser import Explorer, served
 
 BAR = 300.0
 """Milliseconds that 95 of 100 edits may take."""

@@ -17,7 +17,8 @@ from PIL import Image
 from budgetline.datasets import load_heart
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-from explore_browser import Explorer, chromium, served
+from browser import chromium
+from explore_browser import Explorer, served
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explore"
 EXACT = 64

@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from explore_browser import CHROMIUM, Explorer, chromium, served
+from browser import NEEDS_BROWSER, chromium
+from explore_browser import Explorer, served
 
 from budgetline import AnytimeClassifier, AnytimeRegressor
 from budgetline.datasets import load_bank
 
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
+    NEEDS_BROWSER,
     *(
         pytest.mark.skipif(find_spec(name) is None, reason=f"no {name} here: pip install {name}")
-        for name in ("playwright", "starlette", "uvicorn", "yaml")
+        for name in ("starlette", "uvicorn", "yaml")
     ),
 ]
 EVIL = "<img src=x onerror=\"document.title='broken'\">"

@@ -1,22 +1,11 @@
 """``budgetline explore`` in a real browser: a server of its own, and what a user sees and does on the page."""
 
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-quic",
-]
 PATIENCE = 240_000
 """Milliseconds after which a state that is waited for is taken as lost; only a failing test waits so long."""
 RESULTS = {
@@ -47,17 +36,6 @@ def served(folder, *arguments):
         finally:
             process.terminate()
             process.wait(timeout=30)
-
-
-@contextmanager
-def chromium():
-    """Run a browser."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 class Explorer:

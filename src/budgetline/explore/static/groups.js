@@ -189,10 +189,10 @@ export function setUpGroups(session, complain) {
   }
   $("add-shared").addEventListener("click", () => editShared(null));
   $("import").addEventListener("click", () => $("import-file").click());
-  $("import-file").addEventListener("change", async () => {
+  $("import-file").addEventListener("change", () => {
     const [file] = $("import-file").files;
     $("import-file").value = "";
-    if (file) session.edit({ kind: "import_groups", yaml: await file.text() });
+    if (file) session.edit(async () => ({ kind: "import_groups", yaml: await file.text() }));
   });
   $("export").addEventListener("click", async () => {
     try {

@@ -34,18 +34,18 @@ export class Session {
     this.#listen();
   }
 
-  // Queue an edit: an object, a list of objects (one step of undo), or a function of the newest state that returns one
-  // (null: nothing to do). An edit with `instead` replaces a waiting one of the same kind.
+  // Queue an edit: an object, a list of objects (one step of undo), or a function of the newest state that returns one,
+  // now or later (null: nothing to do). An edit with `instead` replaces a waiting one of the same kind.
   edit(what, instead = "") {
-    return this.#push("/api/edit", instead, () => {
-      const found = typeof what === "function" ? what(this.state) : what;
+    return this.#push("/api/edit", instead, async () => {
+      const found = typeof what === "function" ? await what(this.state) : what;
       if (!found || (Array.isArray(found) && !found.length)) return null;
       return Array.isArray(found) ? { edits: found } : { edit: found };
     });
   }
   undo() { return this.#push("/api/undo", "", () => (this.snapshot.can_undo ? {} : null)); }
   redo() { return this.#push("/api/redo", "", () => (this.snapshot.can_redo ? {} : null)); }
-  openFile(content) { return this.#push("/api/session", "", () => ({ content })); }
+  openFile(file) { return this.#push("/api/session", "", async () => ({ content: await file.text() })); }
 
   // End the server; nothing is asked of it any more.
   async stop() {
@@ -71,7 +71,7 @@ export class Session {
       const job = this.#queue[0], before = this.snapshot.revision;
       let applied = false, error = null;
       try {
-        const body = job.body();
+        const body = await job.body();
         if (body) this.snapshot = await call(job.path, body);
         applied = body !== null;
       } catch (found) {
@@ -80,7 +80,7 @@ export class Session {
           // A new revision: the edit arrived though its answer did not.
           if (this.snapshot.revision === before) continue;
           applied = true;
-        } else if (found instanceof Refused) error = found;
+        } else if (found instanceof Refused || found instanceof DOMException) error = found; // refused, or a file that cannot be read
         else throw found;
       }
       this.#queue.shift();

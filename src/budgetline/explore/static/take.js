@@ -41,10 +41,10 @@ export function setUpTake(session, complain) {
   $("copy-shell").addEventListener("click", () => copy($("copy-shell"), $("shell").textContent));
   $("copy-python").addEventListener("click", () => copy($("copy-python"), $("python").textContent));
   $("open-session").addEventListener("click", () => $("session-file").click());
-  $("session-file").addEventListener("change", async () => {
+  $("session-file").addEventListener("change", () => {
     const [file] = $("session-file").files;
     $("session-file").value = "";
-    if (file) session.openFile(await file.text());
+    if (file) session.openFile(file);
   });
   $("quit").addEventListener("click", async () => {
     try {
