@@ -6,7 +6,8 @@ DEMO := .venv/.demo
 READY := .venv/.ready
 MINIMUM := .venv-minimum
 ADELIE := .venv-adelie
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+# Many tests start processes: they find the modules compiled, even where the environment asks Python to keep nothing.
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
 NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation model objectives optimality sequencing shared_costs statistics theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)

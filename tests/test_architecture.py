@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def module_name(path):
 MODULES = {module_name(path): path for path in FILES}
 
 
+@cache
 def tree_of(name):
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
@@ -306,7 +308,7 @@ def test_functions_stay_small(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_have_a_docstring_and_ignore_types_by_code(name):
     text = MODULES[name].read_text(encoding="utf-8")
-    assert ast.get_docstring(ast.parse(text))
+    assert ast.get_docstring(tree_of(name))
     assert not re.findall(r"#\s*type:\s*ignore(?!\[[a-z-]+(?:,\s*[a-z-]+)*\])", text)
     assert not re.findall(r"#\s*noqa(?!:)", text)
 

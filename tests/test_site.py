@@ -100,6 +100,7 @@ def cut_off(site):
 
 
 @NEEDS_BROWSER
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [LAPTOP, PHONE])
 @pytest.mark.parametrize("name", ["index.html", "tutorial.html", "raw_tables.html", "cli.html"])
 def test_nothing_is_cut_off(cut_off, name, width):
@@ -107,6 +108,7 @@ def test_nothing_is_cut_off(cut_off, name, width):
 
 
 @NEEDS_BROWSER
+@pytest.mark.slow
 def test_what_is_cut_off_is_seen(cut_off):
     assert cut_off("tutorial.html", PHONE, ".md-typeset pre > code { white-space: pre !important }")
     assert "the page" in cut_off("tutorial.html", PHONE, ".md-content { min-width: 500px }")

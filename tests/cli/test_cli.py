@@ -742,7 +742,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.quick_cases(40)
+@pytest.mark.quick_cases(25)
 @pytest.mark.usefixtures("mistakes")
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("more", [[], pytest.param(["--json"], marks=pytest.mark.slow)])

@@ -129,7 +129,7 @@ def truth(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 def test_the_slider_by_filling_it(truth, visit, tmp_path):
     page = visit(truth.summary, tmp_path)
     for share in (0, 0.003, 0.011, 0.2, 0.37, 0.61, 0.83, 1):

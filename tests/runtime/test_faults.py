@@ -59,6 +59,7 @@ def slow_to_recover(mode, how, fault):
     return mode == "process" and fault in DEADLY and (how, fault) != ("predict", "kills itself")
 
 
+@pytest.mark.quick_cases(120)
 @pytest.mark.parametrize(
     ("mode", "how", "fault"),
     [

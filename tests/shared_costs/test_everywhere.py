@@ -283,7 +283,7 @@ def test_the_best_sequence_is_that_of_enumeration(seed, interpolation):
     np.testing.assert_allclose(again.sequence_.gains, best.gains, atol=1e-9)
 
 
-@pytest.mark.quick_cases(8)
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("seed", range(25))
 def test_the_best_sets_are_those_of_enumeration(seed):
     rng = np.random.default_rng(seed)

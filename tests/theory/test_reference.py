@@ -121,6 +121,7 @@ def test_omp_on_a_singular_block_is_the_pseudo_inverse():
     np.testing.assert_allclose(reference.scores(s.Xs, s.Yc, s.w, groups, [1], "omp", 0)[0], expected)
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("schedule", ["greedy", "doubling"])
 @pytest.mark.parametrize("rule", RULES)
 def test_table_orders_are_the_reference_orders(rule, schedule):
