@@ -200,8 +200,9 @@ def demo(
     groups = FeatureGroups(columns, nhanes.feature_groups.costs)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
     table = NamedArray(X, tuple(names))
-    alpha = AnytimeRegressorCV(groups).fit(table, y).alpha_
-    model = AnytimeRegressor(groups, alpha=alpha).fit(table, y)
+    searched = AnytimeRegressorCV(groups).fit(table, y)
+    # The folds of the report learn with what was chosen here.
+    model = AnytimeRegressor(groups, alpha=searched.alpha_, correction=searched.correction_).fit(table, y)
     curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
@@ -216,17 +217,15 @@ def demo(
         report.write(files["report.html"])
     write_text(files["groups.yaml"], groups.to_yaml())
     write_text(files["people.csv"], people.getvalue())
-    _print_demo(model.model_, curve, report, len(y_test), files, printer)
+    printer.say("The order in which to ask and measure, to predict long-term blood sugar (HbA1c):\n")
+    printer.sequence(model.sequence_, groups.names)
+    printer.say(f"\n{how_chosen(searched.model_)}")
+    _print_demo(curve, report, len(y_test), files, printer)
     paths = {name: str(path) for name, path in files.items()}
     printer.document({**model_record(model.model_), "held_out_r2": bought_at(curve), "written": paths})
 
 
-def _print_demo(
-    model: AnytimeModel, curve: BudgetCurve, report: Report, held_out: int, files: dict[str, Path], printer: Printer
-) -> None:
-    printer.say("The order in which to ask and measure, to predict long-term blood sugar (HbA1c):\n")
-    printer.sequence(model.sequence, model.groups.names)
-    printer.say(f"\nalpha {model.alpha:g} was chosen by cross-validation")
+def _print_demo(curve: BudgetCurve, report: Report, held_out: int, files: dict[str, Path], printer: Printer) -> None:
     printer.say(f"\nWhat each budget buys: R² on {held_out:,} people who were held out\n")
     printer.budgets(curve)
     printer.say()
