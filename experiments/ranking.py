@@ -1,6 +1,6 @@
 """Ranking data for the experiments: generated in the shape of Yahoo's, or the user's own files.
 
-The Yahoo! Learning to Rank Challenge data need a licence of their own and are not here. Who has them gives
+The Yahoo! Learning to Rank Challenge data need a licence of their own and are not here. If you have them, give
 ``--data set1.train.txt set1.valid.txt … --costs costs.txt``: svmlight lines ``label qid:Q index:value …`` with indices
 from 1 on, and a text file of costs, either one number per line, the k-th for feature k, or lines ``feature cost``
 (also with a comma). Features that are constant, or that the file of costs does not name, are left out. The data must

@@ -131,8 +131,8 @@ def write_atomically(path: PathName, data: bytes) -> None:
 def replacing(path: PathName) -> Iterator[BinaryIO]:
     """Open a file to write to, beside ``path``; it replaces ``path`` at the end, unless there was an error.
 
-    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. Who may not
-    read the old file cannot read the unfinished one. Pipes and character devices are written to directly.
+    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. Users
+    who may not read the old file cannot read the unfinished one. Pipes and character devices are written to directly.
     """
     target = target_of(path)
     if target is None:  # a pipe, a device, or what is open already: nothing is truncated or created
