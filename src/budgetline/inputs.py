@@ -32,7 +32,7 @@ AUTO = "auto"
 
 
 class RowError(ValueError):
-    """What is wrong with a table, and in which row first. Callers that read the rows from a file name its line instead."""
+    """What is wrong with a table, and in which row first. Readers of files name the line instead."""
 
     def __init__(self, text: str, row: int) -> None:
         super().__init__(text, row)
