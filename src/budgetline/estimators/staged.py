@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array, Float, Positions
 from budgetline.data.sources import Source
 from budgetline.devices import given_on_host, like
 from budgetline.estimators.base import Constraints
@@ -159,7 +159,7 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         seen = PrefixTable(table, np.arange(D), names, empty)
         weights = self._weights(weight)
         fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fitted)(clone(self.estimator), seen.take(prefix_columns(layout, sequence, end)), target, weights)
+            delayed(_fitted)(clone(self.estimator), seen, prefix_columns(layout, sequence, end), target, weights)
             for end in counted(ends, progress, "clones")
         )
         null = DummyRegressor() if classes is None else DummyClassifier()
@@ -319,9 +319,9 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return {kind: text + order * (kind == "text/html") for kind, text in bundle.items()}
 
 
-def _fitted(estimator: object, X: object, y: Array, weights: dict[str, Float]) -> object:
+def _fitted(estimator: object, X: PrefixTable, columns: Positions, y: Array, weights: dict[str, Float]) -> object:
     """Fit a clone; at the top of the module, so that other processes find it."""
-    found: object = estimator.fit(X, y, **weights)  # type: ignore[attr-defined]
+    found: object = estimator.fit(X.take(columns), y, **weights)  # type: ignore[attr-defined]
     return found
 
 
