@@ -65,8 +65,7 @@ class BoostedPath(SetEstimators):
 
     def _stage(self, X: Float, rows: TrainingRows, bought: Bought) -> Stage:
         kind = PaddedClassifier if is_classifier(self.estimator) else Padded
-        chosen = [rows.layout.position[g] for g in np.flatnonzero(bought.mask).tolist()]
-        places = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
+        places = np.searchsorted(rows.layout.read, rows.layout.columns_of(np.flatnonzero(bought.mask)))
         padded = kind(bought.fitted, places, X.shape[1], bought.trade_off)
         return Stage(bought.mask, padded, -_risk(bought.fitted, X, rows))
 

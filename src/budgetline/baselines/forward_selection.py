@@ -19,7 +19,6 @@ from budgetline.groups import as_feature_groups
 from budgetline.groups.prices import Prices
 from budgetline.inputs import check_table
 from budgetline.model.prefixes import PrefixTable
-from budgetline.model.sets import columns_of
 
 
 class ForwardSelection(StagedEstimators):
@@ -108,7 +107,7 @@ class ForwardSelection(StagedEstimators):
         params, chosen = self._weights(weight), np.zeros(len(groups), dtype=bool)
 
         def mean_score(step: list[int]) -> float:
-            taken = table.take(columns_of(layout, chosen | np.isin(np.arange(len(groups)), step)))
+            taken = table.take(layout.columns_of(np.append(np.flatnonzero(chosen), step)))
             how = {"cv": splits, "scoring": self.scoring, "n_jobs": self.n_jobs, "error_score": "raise"}
             return float(np.mean(cross_val_score(clone(self.estimator), taken, y, params=params, **how)))
 

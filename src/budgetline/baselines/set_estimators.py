@@ -19,7 +19,7 @@ from budgetline.evaluation import budget_curve
 from budgetline.groups import Layout, as_feature_groups
 from budgetline.inputs import check_table, check_weight, column_names
 from budgetline.model.prefixes import PrefixTable
-from budgetline.model.sets import SetModels, columns_of, sequence_of_sets
+from budgetline.model.sets import SetModels, sequence_of_sets
 from budgetline.optimality.known_budgets import undominated
 from budgetline.progress import Progress
 
@@ -36,7 +36,7 @@ class TrainingRows:
 
     def of(self, mask: Mask) -> object:
         """Return the columns of the groups of a mask (J,), as the user's kind of table."""
-        return self.table.take(columns_of(self.layout, mask))
+        return self.table.take(self.layout.columns_of(np.flatnonzero(mask)))
 
 
 class Stage(NamedTuple):

@@ -26,7 +26,7 @@ from budgetline.estimators.stage_choice import Order, chosen_stages, given_order
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_labels, check_table, check_target, check_weight, column_names
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.prefixes import PrefixModels, PrefixTable, prefix_columns
+from budgetline.model.prefixes import PrefixModels, PrefixTable
 from budgetline.model.staged import Available
 from budgetline.progress import Progress, counted
 from budgetline.sequencing.sequence import GroupSequence
@@ -159,7 +159,7 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         seen = PrefixTable(table, np.arange(D), names, empty)
         weights = self._weights(weight)
         fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fitted)(clone(self.estimator), seen, prefix_columns(layout, sequence, end), target, weights)
+            delayed(_fitted)(clone(self.estimator), seen, layout.columns_of(sequence.order[:end]), target, weights)
             for end in counted(ends, progress, "clones")
         )
         null = DummyRegressor() if classes is None else DummyClassifier()

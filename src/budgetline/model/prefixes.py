@@ -144,7 +144,7 @@ class PrefixModels:
 
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""
-        return prefix_columns(self.layout, self.sequence, self.end_at(stage))
+        return self.layout.columns_of(self.sequence.order[: self.end_at(stage)])
 
     def end_at(self, stage: int) -> int:
         """Return how many groups the estimator that answers for a stage has bought."""
@@ -249,12 +249,6 @@ class PrefixModels:
         proba = np.clip(given.astype(np.float64), eps, 1 - eps)
         log_proba: Float = np.log(proba / proba.sum(axis=1, keepdims=True))
         return log_proba[:, 1:] - log_proba[:, :1] if proba.shape[1] == 2 else log_proba
-
-
-def prefix_columns(layout: Layout, sequence: GroupSequence, stage: int) -> Positions:
-    """Return the columns of the first groups, ascending."""
-    own = [layout.columns[g] for g in sequence.order[:stage].tolist()]
-    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
 
 
 def checked_table(known: KnownColumns, X: object, needed: Positions, empty: Frame | None) -> PrefixTable:

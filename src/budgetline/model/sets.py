@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.groups import FeatureGroups, Layout
+from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import as_staged
 from budgetline.model.prefixes import PrefixModels, PrefixTable
 from budgetline.model.staged import Available, Staged
@@ -32,7 +32,7 @@ class SetModels(PrefixModels):
 
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""
-        return columns_of(self.layout, self.masks[stage - 1]) if stage else np.empty(0, dtype=np.intp)
+        return self.layout.columns_of(np.flatnonzero(self.masks[stage - 1] if stage else ()))
 
     def last_stage(self, budget: float | None, stage: int | None, available: Available) -> int:
         """Check the keywords of ``predict`` and return the stage that answers; without any, the last."""
@@ -43,7 +43,7 @@ class SetModels(PrefixModels):
 
     def table(self, X: object) -> PrefixTable:
         """Return X, checked to have the columns that any stage reads."""
-        return self._table(X, columns_of(self.layout, np.any(self.masks, axis=0)))
+        return self._table(X, self.layout.columns_of(np.flatnonzero(np.any(self.masks, axis=0))))
 
     def __repr__(self) -> str:
         return f"SetModels({self.estimator}, {len(self.masks)} sets of {len(self.groups)} groups)"
@@ -62,12 +62,6 @@ def as_ordered(fitted: object) -> Staged:
             f"an order of the groups is needed, which {found.estimator} has not: its sets need not contain one another"
         )
     return found
-
-
-def columns_of(layout: Layout, mask: Mask) -> Positions:
-    """Return the columns of the groups of a mask (J,), ascending."""
-    own = [layout.columns[g] for g in np.flatnonzero(mask).tolist()]
-    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
 
 
 def sequence_of_sets(groups: FeatureGroups, masks: tuple[Mask, ...], risks: Float) -> GroupSequence:
