@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -162,11 +162,14 @@ class PrefixModels:
                 "give the names of groups"
             )
         if available is not None:
-            wanted = {str(name) for name in available}
-            return next((j for j, name in enumerate(self.sequence.groups) if name not in wanted), self.n_stages)
+            return self.last_inside({str(name) for name in available})
         if budget is not None:
             return self.sequence.stage_at(float(budget))
         return self.n_stages if stage is None else int(stage)
+
+    def last_inside(self, groups: Collection[str]) -> int:
+        """Return the last stage whose groups are all among these."""
+        return next((j for j, name in enumerate(self.sequence.groups) if name not in groups), self.n_stages)
 
     def answer(
         self,
