@@ -9,10 +9,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.utils._param_validation import Interval
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Float
 from budgetline.baselines.set_estimators import SetEstimators, Stage
 from budgetline.baselines.trade_offs import Bought, Columns, Padded, PaddedClassifier, dense, start_of, trade_off_path
 from budgetline.estimators.base import Constraints
@@ -74,17 +73,8 @@ class BoostedPath(SetEstimators):
         kind = PaddedClassifier if is_classifier(self.estimator) else Padded
         places = np.searchsorted(layout.read, layout.columns_of(np.flatnonzero(bought.mask)))
         padded = kind(bought.fitted, places, X.shape[1], bought.trade_off)
-        return Stage(bought.mask, padded, -_risk(bought.fitted, X, rows))
+        return Stage(bought.mask, padded, -rows.loss(bought.fitted, X))
 
     def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
         """Fit one model."""
         raise NotImplementedError
-
-
-def _risk(fitted: object, X: Float, rows: TrainingRows) -> float:
-    """Return the mean loss on the training rows."""
-    if is_classifier(fitted):
-        labels: Array = fitted.classes_  # type: ignore[attr-defined]
-        proba = fitted.predict_proba(X)  # type: ignore[attr-defined]
-        return float(log_loss(rows.target, proba, sample_weight=rows.weight, labels=labels))
-    return float(mean_squared_error(rows.target, fitted.predict(X), sample_weight=rows.weight))  # type: ignore[attr-defined]

@@ -9,8 +9,6 @@ from typing import cast
 import narwhals as nw
 import numpy as np
 from scipy import sparse
-from sklearn.base import is_classifier
-from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Array, Float, Positions, Table
@@ -30,10 +28,10 @@ def permuted(fitted: object, rows: TrainingRows, layout: Layout, n_repeats: int,
     The loss is squared error or, for classifiers, log loss; where it falls instead the importance is 0.
     """
     rng, read, n = check_random_state(random_state), layout.read, len(rows.target)
-    base, found = _loss(fitted, rows.table.take(read), rows), np.zeros(len(layout.columns))
+    base, found = rows.loss(fitted, rows.table.take(read)), np.zeros(len(layout.columns))
     for g, own in enumerate(layout.columns):
         for _ in range(n_repeats):
-            found[g] += _loss(fitted, shuffled(rows.table, own, rng.permutation(n)).take(read), rows) - base
+            found[g] += rows.loss(fitted, shuffled(rows.table, own, rng.permutation(n)).take(read)) - base
     return np.maximum(found / n_repeats, 0.0)
 
 
@@ -48,14 +46,6 @@ def shuffled(table: PrefixTable, columns: Positions, order: Positions) -> Prefix
         own, others = (sparse.diags_array(mask.astype(np.float64)) for mask in (inside, ~inside))
         return replace(table, values=sparse.csr_array(values[order] @ own + values @ others))
     return replace(table, values=np.where(inside, values[order], values))
-
-
-def _loss(fitted: object, X: object, rows: TrainingRows) -> float:
-    if not is_classifier(fitted):
-        predicted = fitted.predict(X)  # type: ignore[attr-defined]
-        return float(mean_squared_error(rows.target, predicted, sample_weight=rows.weight))
-    proba, labels = fitted.predict_proba(X), fitted.classes_  # type: ignore[attr-defined]
-    return float(log_loss(rows.target, proba, sample_weight=rows.weight, labels=labels))
 
 
 def contributed(fitted: object, rows: TrainingRows, layout: Layout) -> Float:
