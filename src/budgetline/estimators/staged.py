@@ -8,17 +8,17 @@ from numbers import Integral
 from typing import ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import Tags, get_tags, metadata_routing
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float
-from budgetline.devices import given_on_host, like
+from budgetline.devices import like
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows, training_rows
+from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_listed, learned_order
 from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import AnytimeModel
@@ -39,7 +39,7 @@ def _estimator_has(method: str) -> Callable[[StagedEstimators], bool]:
 
 
 @dataclass(eq=False, repr=False)
-class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Estimators of any kind behind a budget: one clone per prefix of an order, on the columns bought so far.
 
     The clones see the raw columns of the groups, in the order of the table: a data frame stays a frame, with its types
@@ -204,21 +204,6 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def staged_predict_proba(self, X: object) -> Iterator[Float]:
         """Yield the probabilities after each group, as :meth:`staged_predict` does."""
         return self._staged("predict_proba", X)
-
-    def score(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object = None,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Available = None,
-    ) -> float:
-        """Return R², or the share of labels predicted correctly; keywords as in :meth:`predict`."""
-        measure = accuracy_score if is_classifier(self) else r2_score
-        answer = given_on_host(self._answer("predict", X, budget, stage, available))
-        return float(measure(given_on_host(y), answer, sample_weight=given_on_host(sample_weight)))
 
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         check_is_fitted(self)
