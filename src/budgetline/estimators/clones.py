@@ -10,12 +10,14 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from budgetline.arrays import Array, Float, Positions
 from budgetline.data.sources import Source
 from budgetline.inputs import check_labels, check_table, check_target, check_weight, column_names
+from budgetline.messages import some
 from budgetline.model.prefixes import PrefixTable
 from budgetline.progress import Progress, counted
 
@@ -91,6 +93,8 @@ def training_rows(estimator: object, X: object, y: object, sample_weight: object
 
 def _target(estimator: object, y: object, n: int) -> tuple[Array, tuple[int, ...], Array | None]:
     """Return y as the clones see it, the shape of one target, and the classes."""
+    if (kind := get_tags(estimator).estimator_type) not in (None, "classifier", "regressor"):
+        raise TypeError(f"estimator must be a classifier or a regressor, {type(estimator).__name__} is a {kind}")
     if is_classifier(estimator):
         classes, codes = check_labels(y, n)
         return classes[codes], () if classes.size == 2 else (classes.size,), classes
@@ -116,5 +120,10 @@ def _fitted(estimator: object, rows: TrainingRows, columns: Positions) -> object
 
     Its columns are taken here: they are in memory only while it is fitted.
     """
-    found: object = estimator.fit(rows.table.take(columns), rows.target, **rows.weights)  # type: ignore[attr-defined]
+    try:
+        found: object = estimator.fit(rows.table.take(columns), rows.target, **rows.weights)  # type: ignore[attr-defined]
+    except Exception as error:
+        names = columns.tolist() if rows.names is None else [rows.names[d] for d in columns.tolist()]
+        error.add_note(f"This is from the clone that is fitted on columns {some(names)}.")
+        raise
     return found

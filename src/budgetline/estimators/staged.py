@@ -19,7 +19,7 @@ from budgetline.devices import like
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows, training_rows
 from budgetline.estimators.scores import ScoresAtBudget
-from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_listed, learned_order
+from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_model, learned_order
 from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
@@ -117,7 +117,7 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
 
     _parameter_constraints: ClassVar[Constraints] = {
         "estimator": [HasMethods(["fit", "predict"])],
-        "order": [HasMethods("fit"), AnytimeModel, GroupSequence, HasMethods("positions"), "array-like"],
+        "order": [HasMethods("fit"), AnytimeModel, PrefixModels, GroupSequence, HasMethods("positions"), "array-like"],
         "stages": [None, Integral, str, "array-like", HasMethods("__iter__")],
         "feature_groups": [FeatureGroups, dict, "array-like", None],
         "costs": [dict, "array-like", None],
@@ -227,12 +227,12 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         return PrefixModels(layout, sequence, ends, fitted, rows.null(), *about), found.learned
 
     def _order(self, X: object, rows: TrainingRows) -> Order:
-        if is_listed(self.order):
+        if not is_model(self.order):
             return given_order(self.order, self.feature_groups, self.costs, rows.names, rows.n_features)
         for name in ("feature_groups", "costs"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} is for an order that is a list of groups: the model of the order has its own")
-        return learned_order(self.order, X, rows.target, {} if rows.weight is None else {"sample_weight": rows.weight})
+        return learned_order(self.order, X, rows)
 
     def _adopt(self, model: PrefixModels, learned: object) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""

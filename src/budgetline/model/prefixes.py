@@ -246,7 +246,7 @@ class PrefixModels:
             return np.asarray(self.respond(stage, table, "predict"), dtype=np.float64).reshape(n, -1)
         if self.fitted and not hasattr(self.fitted[-1], "predict_proba"):
             kind = type(self.fitted[-1]).__name__
-            raise ValueError(f"{kind} has no predict_proba, which this needs: take a metric such as 'accuracy'")
+            raise ValueError(f"{kind} has no predict_proba, which this needs; metrics such as 'accuracy' do not")
         given = self.respond(stage, table, "predict_proba")
         eps = np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps
         proba = np.clip(given.astype(np.float64), eps, 1 - eps)
