@@ -27,6 +27,9 @@ def permuted(fitted: object, rows: TrainingRows, layout: Layout, n_repeats: int,
 
     The loss is squared error or, for classifiers, log loss; where it falls instead the importance is 0.
     """
+    if rows.classes is not None and not hasattr(fitted, "predict_proba"):
+        kind = type(fitted).__name__
+        raise TypeError(f"{kind} has no predict_proba: take importance='contributions', or a function")
     rng, read, n = check_random_state(random_state), layout.read, len(rows.target)
     base, found = rows.loss(fitted, rows.table.take(read)), np.zeros(len(layout.columns))
     for g, own in enumerate(layout.columns):

@@ -17,6 +17,7 @@ from budgetline.budgets import check_number
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import Layout
+from budgetline.messages import shown
 from budgetline.optimality.knapsack import most_valuable
 from budgetline.progress import Progress
 
@@ -117,7 +118,10 @@ class ImportanceKnapsack(SetEstimators):
         self.importances_ = values = self._importances(full, rows, layout)
         prices = layout.groups.prices
         found = [most_valuable(values, prices, budget) for budget in self._budgets(prices.total)]
-        masks = _different(found) or [np.ones(len(layout.groups), dtype=bool)]
+        masks = _different(found)
+        if values.any() and not masks:
+            raise ValueError(f"no budget in budgets buys a group of any importance, got {shown(self.budgets)}")
+        masks = masks or [np.ones(len(layout.groups), dtype=bool)]  # nothing is of importance: one model of everything
         columns = [layout.columns_of(np.flatnonzero(mask)) for mask in masks]
         fitted = rows.clones(self.estimator, columns, self.n_jobs, progress)
         worth = [float(values[mask].sum()) for mask in masks]
