@@ -49,9 +49,10 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
     ----------
     estimator : estimator
         A classifier or a regressor: gradient boosting, a pipeline, an estimator of this library, …. It is cloned.
-    order : estimator, AnytimeModel, GroupSequence, FixedOrder, or list of group names
-        What to buy in which order. A fitted estimator of this library is used as it is; one that is not fitted is
-        cloned and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
+    order : estimator, fitted model (``model_``), GroupSequence, FixedOrder, or list of group names
+        What to buy in which order. A fitted estimator of this library is used as it is, also another
+        ``StagedEstimators``, but not one of sets that need not contain one another; one that is not fitted is cloned
+        and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
         learns its own order; ``order.model_`` is the same in all folds.
     stages : None, int, "auto" or iterable of budgets
         Which prefixes get a clone; the others are answered by the longest of these inside them.
@@ -87,8 +88,8 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
 
     Notes
     -----
-    A linear model answers for any set of groups, comes with certificates, and in microseconds; this one answers for
-    prefixes. ``available`` is answered by the longest prefix inside it.
+    A linear model answers for any set of groups and comes with certificates; this one answers for prefixes.
+    ``available`` is answered by the longest prefix inside it.
 
     Examples
     --------
