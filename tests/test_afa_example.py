@@ -1,6 +1,5 @@
 """The adapter to the AFA benchmark: the order is the model's, and so is every answer, row by row."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_modules import example_module
 
 from budgetline import AnytimeClassifier, Encoding, FeatureGroups
 from budgetline.datasets import load_heart
@@ -18,12 +18,7 @@ SCRIPT = ROOT / "examples" / "afa.py"
 
 @pytest.fixture(scope="module")
 def afa():
-    spec = importlib.util.spec_from_file_location("afa_example", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    yield from example_module("afa")
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ SERVER = ("starlette", "uvicorn")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
     "budgetline.runtime.extractors",  # users' functions, whose failures are results
+    "budgetline.estimators.clones",  # users' estimators, whose errors get a note and are raised again
     "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
 }

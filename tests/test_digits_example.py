@@ -1,6 +1,5 @@
 """The digits example runs from start to end, its features are what they say, and its words follow from its numbers."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_modules import example_module
 from sklearn.datasets import load_digits
 
 ROOT = Path(__file__).parents[1]
@@ -16,12 +16,7 @@ SCRIPT = ROOT / "examples" / "digits.py"
 
 @pytest.fixture(scope="module")
 def digits():
-    spec = importlib.util.spec_from_file_location("digits_example", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    yield from example_module("digits")
 
 
 @pytest.mark.slow

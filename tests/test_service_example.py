@@ -1,7 +1,6 @@
 """The example service: right answers, clear refusals, and no work for a client that has hung up."""
 
 import asyncio
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from example_modules import example_module
 
 from budgetline import AnytimeClassifier, AnytimeRunner
 from budgetline.datasets import load_heart
@@ -26,13 +26,11 @@ SCOPE = {
 
 @pytest.fixture(scope="module")
 def service():
-    spec = importlib.util.spec_from_file_location("budgetline_example_service", ROOT / "examples" / "service.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    # the same sources without their delays; the real ones run in test_quick_load
-    slow = {group: module.ask(group, 0.0) for group in ("blood", "ecg", "thallium", "fluoroscopy")}
-    module.EXTRACTORS |= slow | {"exercise": module.at_hand("exercise")}
-    return module
+    for module in example_module("service"):
+        # the same sources without their delays; the real ones run in test_quick_load
+        slow = {group: module.ask(group, 0.0) for group in ("blood", "ecg", "thallium", "fluoroscopy")}
+        module.EXTRACTORS |= slow | {"exercise": module.at_hand("exercise")}
+        yield module
 
 
 @pytest.fixture(scope="module")

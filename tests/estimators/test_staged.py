@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from joblib import parallel_backend
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
@@ -184,14 +185,16 @@ def test_orders_of_every_kind_are_the_same():
     names = list(fitted.sequence_.groups)
     listed = {"feature_groups": GROUPS}
     orders = [(fitted, {}), (fitted.model_, {}), (AnytimeRegressor(GROUPS), {}), (FrozenEstimator(fitted), {})]
-    orders += [(names, listed), (FixedOrder(names), listed), (fitted.sequence_, listed)]
+    orders += [(names, listed), (FixedOrder(names), listed), (fitted.sequence_, listed), (pd.Series(names), listed)]
+    staged = StagedEstimators(TREE, names, feature_groups=GROUPS).fit(X, y)
+    orders += [(staged, {}), (staged.model_, {})]
     search = GridSearchCV(AnytimeRegressor(GROUPS), {"alpha": [1e-5]}, cv=2)
     orders += [(search, {}), (clone(search).fit(X, y), {})]
     for order, more in orders:
         model = StagedEstimators(Ridge(), order, **more).fit(X, y)
         assert model.sequence_.groups == fitted.sequence_.groups
         assert np.array_equal(model.sequence_.costs, fitted.sequence_.costs)
-        assert hasattr(model, "order_") == (hasattr(order, "fit") and order in (orders[2][0], search))
+        assert hasattr(model, "order_") == any(order is unfitted for unfitted in (orders[2][0], search))
         copied = clone(model).fit(X, y)
         assert np.array_equal(copied.predict(X), model.predict(X))
 
@@ -257,6 +260,13 @@ def test_auto_keeps_prefixes_that_differ():
         ({"order": make_pipeline(StandardScaler(), AnytimeRegressor()), "feature_groups": None}, TypeError, "pipeline"),
         ({"order": Ridge(), "feature_groups": None}, TypeError, "Ridge has no stages"),
         ({"order": 3}, ValueError, "order"),
+        ({"order": {"p", "q"}}, TypeError, "order must be a model or a list of groups, got {"),
+        (
+            {"order": AnytimeClassifier(), "feature_groups": None},
+            TypeError,
+            "order is the classifier AnytimeClassifier",
+        ),
+        ({"estimator": KMeans()}, TypeError, "must be a classifier or a regressor, KMeans is a clusterer"),
         ({"estimator": StandardScaler()}, ValueError, "estimator"),
     ],
 )
@@ -285,16 +295,29 @@ def test_weights_reach_the_clones_and_the_order():
         StagedEstimators(KNeighborsRegressor(), AnytimeRegressor(GROUPS)).fit(X, y, sample_weight=weight)
 
 
+def test_labels_that_are_text_need_an_order_of_classes():
+    with pytest.raises(TypeError, match="order is the regressor AnytimeRegressor, but y holds labels"):
+        StagedEstimators(CLASSIFIER, AnytimeRegressor(GROUPS)).fit(X, labels)
+
+
+@pytest.mark.parametrize("table", [X, pd.DataFrame(X, columns=list("abcdef"))], ids=["array", "frame"])
+def test_an_error_of_a_clone_says_which(table):
+    order, gaps = list("prqs"), table.copy()
+    gaps["c" if table is not X else (slice(None), 2)] = np.nan
+    with pytest.raises(ValueError, match="contains NaN") as error:
+        StagedEstimators(Ridge(), order, feature_groups=GROUPS).fit(gaps, y)
+    names = "0, 1, 2, 3, 4" if table is X else "'a', 'b', 'c', 'd', 'e'"
+    assert error.value.__notes__ == [f"This is from the clone that is fitted on columns {names}."]
+
+
 def test_parameters_are_nested_and_searched():
-    model = StagedEstimators(TREE, AnytimeRegressor(GROUPS))
+    model = StagedEstimators(clone(TREE), AnytimeRegressor(GROUPS))
     assert model.get_params()["estimator__max_depth"] == 4
     model.set_params(estimator__max_depth=2, order__alpha=0.1)
     assert (model.estimator.max_depth, model.order.alpha) == (2, 0.1)
-    model.set_params(estimator=clone(TREE))
     search = GridSearchCV(model, {"estimator__max_depth": [1, 4], "order__rule": ["fr", "omp"]}, cv=2).fit(X, y)
     assert search.best_params_["estimator__max_depth"] == 4
     assert np.isfinite(budget_curve(search, X, y).values).all()
-    assert TREE.max_depth in (2, 4)
 
 
 def test_methods_are_those_of_the_estimator():

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.utils._param_validation import Interval
 
-from budgetline.arrays import Array, Float
-from budgetline.baselines.set_estimators import SetEstimators, Stage, TrainingRows
+from budgetline.arrays import Float
+from budgetline.baselines.set_estimators import SetEstimators, Stage
 from budgetline.baselines.trade_offs import Bought, Columns, Padded, PaddedClassifier, dense, start_of, trade_off_path
 from budgetline.estimators.base import Constraints
+from budgetline.estimators.clones import TrainingRows
+from budgetline.groups import Layout
+from budgetline.model.prefixes import PrefixModels
 from budgetline.progress import Progress, counted
 
 
@@ -25,7 +28,6 @@ class BoostedPath(SetEstimators):
         **SetEstimators._parameter_constraints,
         "n_models": [Interval(Integral, 1, None, closed="left")],
     }
-    as_numbers = True
     library: ClassVar[str]
     """The package that the estimator must come from."""
     power: ClassVar[float]
@@ -45,14 +47,18 @@ class BoostedPath(SetEstimators):
         self.trade_offs_ = np.array([each.trade_off for each in self.estimators_ if isinstance(each, Padded)])
         return self
 
-    def _sets(self, rows: TrainingRows, progress: Progress) -> Sequence[Stage]:
+    def _learned(self, X: object, y: object, rows: TrainingRows, progress: Progress) -> tuple[PrefixModels, object]:
+        as_arrays = replace(rows, table=replace(rows.table, empty=None))  # penalties are of columns of numbers
+        return super()._learned(X, y, as_arrays, progress)
+
+    def _sets(self, rows: TrainingRows, layout: Layout, progress: Progress) -> Sequence[Stage]:
         if type(self.estimator).__module__.split(".")[0] != self.library:
             kind = type(self.estimator).__name__
             raise TypeError(
                 f"estimator must be one of {self.library}, got {kind}: pip install 'budgetline[{self.library}]'"
             )
-        columns, prices = Columns.of(rows.layout), rows.layout.groups.prices
-        X = dense(rows.table.take(rows.layout.read))
+        columns, prices = Columns.of(layout), layout.groups.prices
+        X = dense(rows.table.take(layout.read))
         steps = iter(counted(range(self.n_models), progress, "models"))
 
         def fit(trade_off: float) -> Bought:
@@ -61,24 +67,14 @@ class BoostedPath(SetEstimators):
 
         start = start_of(rows.target, self.power, prices)
         found = trade_off_path(fit, prices, start, self.n_models)
-        return [self._stage(X, rows, each) for each in [each for each in found if each.mask.any()] or found[:1]]
+        return [self._stage(X, rows, layout, each) for each in [each for each in found if each.mask.any()] or found[:1]]
 
-    def _stage(self, X: Float, rows: TrainingRows, bought: Bought) -> Stage:
+    def _stage(self, X: Float, rows: TrainingRows, layout: Layout, bought: Bought) -> Stage:
         kind = PaddedClassifier if is_classifier(self.estimator) else Padded
-        chosen = [rows.layout.position[g] for g in np.flatnonzero(bought.mask).tolist()]
-        places = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
+        places = np.searchsorted(layout.read, layout.columns_of(np.flatnonzero(bought.mask)))
         padded = kind(bought.fitted, places, X.shape[1], bought.trade_off)
-        return Stage(bought.mask, padded, -_risk(bought.fitted, X, rows))
+        return Stage(bought.mask, padded, -rows.loss(bought.fitted, X))
 
     def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
         """Fit one model."""
         raise NotImplementedError
-
-
-def _risk(fitted: object, X: Float, rows: TrainingRows) -> float:
-    """Return the mean loss on the training rows."""
-    if is_classifier(fitted):
-        labels: Array = fitted.classes_  # type: ignore[attr-defined]
-        proba = fitted.predict_proba(X)  # type: ignore[attr-defined]
-        return float(log_loss(rows.target, proba, sample_weight=rows.weight, labels=labels))
-    return float(mean_squared_error(rows.target, fitted.predict(X), sample_weight=rows.weight))  # type: ignore[attr-defined]

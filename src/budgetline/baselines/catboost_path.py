@@ -11,8 +11,8 @@ import numpy as np
 
 from budgetline.arrays import Array, Float
 from budgetline.baselines.boosted_path import BoostedPath
-from budgetline.baselines.set_estimators import TrainingRows
 from budgetline.baselines.trade_offs import Bought, Columns
+from budgetline.estimators.clones import TrainingRows
 from budgetline.messages import shown
 
 TREES = "iterations"
@@ -70,7 +70,7 @@ class CatBoostPath(BoostedPath):
             raise ValueError(f"CatBoost goes on from trees of grow_policy={shown(SYMMETRIC)} only, got {shown(policy)}")
         trees = next((given[name] for name in (TREES, *ALSO_TREES) if given.get(name)), DEFAULT_TREES)
         settings = {name: value for name, value in given.items() if name not in (TREES, *ALSO_TREES)}
-        bought, done = np.zeros(len(rows.layout.groups), dtype=bool), 0
+        bought, done = np.zeros(len(columns.layout.groups), dtype=bool), 0
         before: dict[str, _Model] = {}
         while True:
             if trade_off:

@@ -5,21 +5,18 @@ from __future__ import annotations
 from numbers import Integral
 from typing import ClassVar
 
-import narwhals as nw
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from budgetline.arrays import Array, Float, Mask
+from budgetline.arrays import Mask
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import Constraints
+from budgetline.estimators.clones import TrainingRows
 from budgetline.estimators.stage_choice import Order, given_order
 from budgetline.groups import as_feature_groups
 from budgetline.groups.prices import Prices
-from budgetline.inputs import check_table
-from budgetline.model.prefixes import PrefixTable
-from budgetline.model.sets import columns_of
 
 
 class ForwardSelection(StagedEstimators):
@@ -100,17 +97,16 @@ class ForwardSelection(StagedEstimators):
         self.cv = cv
         self.n_jobs = n_jobs
 
-    def _order(self, X: object, y: Array, weight: Float | None, names: tuple[str, ...] | None, D: int) -> Order:
-        groups = as_feature_groups(self.feature_groups, self.costs, names, D)
-        layout, values = groups.resolve(names, D), check_table(X)
-        table = PrefixTable(values, np.arange(D), names, values.head(0) if isinstance(values, nw.DataFrame) else None)
+    def _order(self, X: object, rows: TrainingRows) -> Order:
+        groups = as_feature_groups(self.feature_groups, self.costs, rows.names, rows.n_features)
+        layout, y = groups.resolve(rows.names, rows.n_features), rows.target
         splits = list(check_cv(self.cv, y, classifier=is_classifier(self.estimator)).split(np.zeros((len(y), 1)), y))
-        params, chosen = self._weights(weight), np.zeros(len(groups), dtype=bool)
+        chosen = np.zeros(len(groups), dtype=bool)
 
         def mean_score(step: list[int]) -> float:
-            taken = table.take(columns_of(layout, chosen | np.isin(np.arange(len(groups)), step)))
+            taken = rows.table.take(layout.columns_of(np.append(np.flatnonzero(chosen), step)))
             how = {"cv": splits, "scoring": self.scoring, "n_jobs": self.n_jobs, "error_score": "raise"}
-            return float(np.mean(cross_val_score(clone(self.estimator), taken, y, params=params, **how)))
+            return float(np.mean(cross_val_score(clone(self.estimator), taken, y, params=rows.weights, **how)))
 
         order, scores = list[int](), list[float]()
         most = len(groups) if self.max_groups is None else self.max_groups
@@ -121,7 +117,7 @@ class ForwardSelection(StagedEstimators):
             scores += [means[best]] * len(steps[best])
             chosen[steps[best]] = True
         self.scores_ = np.array(scores)
-        return given_order([groups.names[g] for g in order], groups, None, names, D)
+        return given_order([groups.names[g] for g in order], groups, None, rows.names, rows.n_features)
 
 
 def _steps(prices: Prices, chosen: Mask, most: int) -> list[list[int]]:

@@ -9,13 +9,12 @@ from typing import cast
 import narwhals as nw
 import numpy as np
 from scipy import sparse
-from sklearn.base import is_classifier
-from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.baselines.set_estimators import TrainingRows
 from budgetline.baselines.trade_offs import dense
+from budgetline.estimators.clones import TrainingRows
+from budgetline.groups import Layout
 from budgetline.messages import shown
 from budgetline.model.prefixes import PrefixTable
 
@@ -23,16 +22,19 @@ Importance = Callable[[object, object, Array], object]
 """Returns one number ≥ 0 per column that is in a group, for a fitted model, its table and its target."""
 
 
-def permuted(fitted: object, rows: TrainingRows, n_repeats: int, random_state: object) -> Float:
+def permuted(fitted: object, rows: TrainingRows, layout: Layout, n_repeats: int, random_state: object) -> Float:
     """Return by how much the loss on the training rows grows if the columns of a group are shuffled together, (J,).
 
     The loss is squared error or, for classifiers, log loss; where it falls instead the importance is 0.
     """
-    rng, read, n = check_random_state(random_state), rows.layout.read, len(rows.target)
-    base, found = _loss(fitted, rows.table.take(read), rows), np.zeros(len(rows.layout.columns))
-    for g, own in enumerate(rows.layout.columns):
+    if rows.classes is not None and not hasattr(fitted, "predict_proba"):
+        kind = type(fitted).__name__
+        raise TypeError(f"{kind} has no predict_proba: take importance='contributions', or a function")
+    rng, read, n = check_random_state(random_state), layout.read, len(rows.target)
+    base, found = rows.loss(fitted, rows.table.take(read)), np.zeros(len(layout.columns))
+    for g, own in enumerate(layout.columns):
         for _ in range(n_repeats):
-            found[g] += _loss(fitted, shuffled(rows.table, own, rng.permutation(n)).take(read), rows) - base
+            found[g] += rows.loss(fitted, shuffled(rows.table, own, rng.permutation(n)).take(read)) - base
     return np.maximum(found / n_repeats, 0.0)
 
 
@@ -49,22 +51,14 @@ def shuffled(table: PrefixTable, columns: Positions, order: Positions) -> Prefix
     return replace(table, values=np.where(inside, values[order], values))
 
 
-def _loss(fitted: object, X: object, rows: TrainingRows) -> float:
-    if not is_classifier(fitted):
-        predicted = fitted.predict(X)  # type: ignore[attr-defined]
-        return float(mean_squared_error(rows.target, predicted, sample_weight=rows.weight))
-    proba, labels = fitted.predict_proba(X), fitted.classes_  # type: ignore[attr-defined]
-    return float(log_loss(rows.target, proba, sample_weight=rows.weight, labels=labels))
-
-
-def contributed(fitted: object, rows: TrainingRows) -> Float:
+def contributed(fitted: object, rows: TrainingRows, layout: Layout) -> Float:
     """Return the mean absolute contribution of every group to the score, (J,).
 
     The contribution of a group is the sum of those of its columns: exact SHAP values of trees, which LightGBM and
     CatBoost compute themselves, the terms of an EBM (half of a pair each), or x·coef less its mean of a linear model.
     """
-    each = _of_columns(fitted, rows.table.take(rows.layout.read), rows.layout.read.size)
-    grouped = np.stack([each[:, own].sum(axis=1) for own in rows.layout.position], axis=1)
+    each = _of_columns(fitted, rows.table.take(layout.read), layout.read.size)
+    grouped = np.stack([each[:, own].sum(axis=1) for own in layout.position], axis=1)
     return np.asarray(np.average(np.abs(grouped).sum(axis=2), axis=0, weights=rows.weight))
 
 
@@ -106,12 +100,12 @@ def _of_terms(terms: Float, features: list[tuple[int, ...]], width: int) -> Floa
     return found
 
 
-def given(function: Importance, fitted: object, rows: TrainingRows) -> Float:
+def given(function: Importance, fitted: object, rows: TrainingRows, layout: Layout) -> Float:
     """Return the sums over groups of what a user's function says of columns, (J,)."""
-    values = np.asarray(function(fitted, rows.table.take(rows.layout.read), rows.target), dtype=np.float64)
-    read = rows.layout.read.size
+    values = np.asarray(function(fitted, rows.table.take(layout.read), rows.target), dtype=np.float64)
+    read = layout.read.size
     if values.shape != (read,) or not np.isfinite(values).all() or np.any(values < 0):
         raise ValueError(
             f"importance must return one finite number ≥ 0 for each of the {read} columns, got {shown(values)}"
         )
-    return np.array([values[own].sum() for own in rows.layout.position])
+    return np.array([values[own].sum() for own in layout.position])

@@ -8,17 +8,18 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.parallel import Parallel, delayed
 
-from budgetline.arrays import Array, Float, Mask
+from budgetline.arrays import Float, Mask
 from budgetline.baselines.importance import Importance, contributed, given, permuted
-from budgetline.baselines.set_estimators import SetEstimators, Stage, TrainingRows
+from budgetline.baselines.set_estimators import SetEstimators, Stage
 from budgetline.budgets import check_number
 from budgetline.estimators.base import Constraints
+from budgetline.estimators.clones import TrainingRows
+from budgetline.groups import Layout
+from budgetline.messages import shown
 from budgetline.optimality.knapsack import most_valuable
-from budgetline.progress import Progress, counted
+from budgetline.progress import Progress
 
 
 class ImportanceKnapsack(SetEstimators):
@@ -112,26 +113,26 @@ class ImportanceKnapsack(SetEstimators):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _sets(self, rows: TrainingRows, progress: Progress) -> Sequence[Stage]:
-        everything = np.ones(len(rows.layout.groups), dtype=bool)
-        full = _fitted(clone(self.estimator), rows.of(everything), rows.target, rows.weights)
-        self.importances_ = values = self._importances(full, rows)
-        prices = rows.layout.groups.prices
+    def _sets(self, rows: TrainingRows, layout: Layout, progress: Progress) -> Sequence[Stage]:
+        (full,) = rows.clones(self.estimator, [layout.read])
+        self.importances_ = values = self._importances(full, rows, layout)
+        prices = layout.groups.prices
         found = [most_valuable(values, prices, budget) for budget in self._budgets(prices.total)]
-        masks = _different(found) or [everything]
-        fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fitted)(clone(self.estimator), rows.of(mask), rows.target, rows.weights)
-            for mask in counted(masks, progress, "clones")
-        )
+        masks = _different(found)
+        if values.any() and not masks:
+            raise ValueError(f"no budget in budgets buys a group of any importance, got {shown(self.budgets)}")
+        masks = masks or [np.ones(len(layout.groups), dtype=bool)]  # nothing is of importance: one model of everything
+        columns = [layout.columns_of(np.flatnonzero(mask)) for mask in masks]
+        fitted = rows.clones(self.estimator, columns, self.n_jobs, progress)
         worth = [float(values[mask].sum()) for mask in masks]
         return [Stage(*each) for each in zip(masks, fitted, worth, strict=True)]
 
-    def _importances(self, full: object, rows: TrainingRows) -> Float:
+    def _importances(self, full: object, rows: TrainingRows, layout: Layout) -> Float:
         if callable(self.importance):
-            return given(self.importance, full, rows)
+            return given(self.importance, full, rows, layout)
         if self.importance == "contributions":
-            return contributed(full, rows)
-        return permuted(full, rows, self.n_repeats, self.random_state)
+            return contributed(full, rows, layout)
+        return permuted(full, rows, layout, self.n_repeats, self.random_state)
 
     def _budgets(self, total: float) -> list[float]:
         if isinstance(self.budgets, Integral):
@@ -146,9 +147,3 @@ class ImportanceKnapsack(SetEstimators):
 def _different(masks: list[Mask]) -> list[Mask]:
     """Return the sets that are not empty, each once."""
     return list({mask.tobytes(): mask for mask in masks if mask.any()}.values())
-
-
-def _fitted(estimator: object, X: object, y: Array, weights: dict[str, Float]) -> object:
-    """Fit a clone; at the top of the module, so that other processes find it."""
-    found: object = estimator.fit(X, y, **weights)  # type: ignore[attr-defined]
-    return found

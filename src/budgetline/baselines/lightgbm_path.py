@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from budgetline.arrays import Array, Float, Mask
 from budgetline.baselines.boosted_path import BoostedPath
-from budgetline.baselines.set_estimators import TrainingRows
 from budgetline.baselines.trade_offs import Bought, Columns
+from budgetline.estimators.clones import TrainingRows
 
 
 class LightGBMPath(BoostedPath):
@@ -69,7 +69,7 @@ class LightGBMPath(BoostedPath):
     power: ClassVar[float] = 1.0
 
     def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
-        nothing = np.zeros(len(rows.layout.groups), dtype=bool)
+        nothing = np.zeros(len(columns.layout.groups), dtype=bool)
         penalties = {"cegb_tradeoff": trade_off, "cegb_penalty_feature_coupled": columns.penalties(nothing)}
         keeper = _FreesGroups(columns, nothing)
         fitted = clone(self.estimator).set_params(**penalties)

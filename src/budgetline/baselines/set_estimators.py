@@ -1,42 +1,24 @@
-"""What paths of sets share: checks, stages in the order of their costs, and the record that holds them."""
+"""What paths of sets share: stages in the order of their costs, and the record that holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
-import narwhals as nw
 import numpy as np
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils._param_validation import HasMethods
 
-from budgetline.arrays import Array, Float, Mask
-from budgetline.data.sources import Source
+from budgetline.arrays import Float, Mask
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import Constraints
+from budgetline.estimators.clones import TrainingRows
 from budgetline.evaluation import budget_curve
 from budgetline.groups import Layout, as_feature_groups
-from budgetline.inputs import check_table, check_weight, column_names
-from budgetline.model.prefixes import PrefixTable
-from budgetline.model.sets import SetModels, columns_of, sequence_of_sets
+from budgetline.model.prefixes import PrefixModels
+from budgetline.model.sets import SetModels, sequence_of_sets
 from budgetline.optimality.known_budgets import undominated
 from budgetline.progress import Progress
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """Training rows as estimators take them: the table, the target, and the arguments of ``fit`` for weights."""
-
-    layout: Layout
-    table: PrefixTable
-    target: Array
-    weights: dict[str, Float]
-    weight: Float | None = None
-
-    def of(self, mask: Mask) -> object:
-        """Return the columns of the groups of a mask (J,), as the user's kind of table."""
-        return self.table.take(columns_of(self.layout, mask))
 
 
 class Stage(NamedTuple):
@@ -62,36 +44,19 @@ class SetEstimators(StagedEstimators):
         "feature_groups": AnytimeRegressor._parameter_constraints["feature_groups"],
         "costs": AnytimeRegressor._parameter_constraints["costs"],
     }
-    as_numbers: ClassVar[bool] = False
-    """Whether the estimators are fitted on arrays of numbers, whatever the table is."""
 
-    def fit(self, X: object, y: object, sample_weight: object = None, *, progress: Progress = None) -> Self:
-        """Find the sets and fit their estimators; parameters as in :meth:`StagedEstimators.fit`."""
-        self._validate_params()
-        if isinstance(X, Source):
-            raise TypeError("X must be a table in memory, not a Source")
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        table, names = check_table(X, estimator=self), column_names(X)
-        n, D = table.shape
-        weight = check_weight(sample_weight, n)
-        target, classes, shape = self._target(y, n)
-        layout = as_feature_groups(self.feature_groups, self.costs, names, D).resolve(names, D)
-        empty = table.head(0) if isinstance(table, nw.DataFrame) and not self.as_numbers else None
-        seen = PrefixTable(table, np.arange(D), names, empty)
-        null = DummyRegressor() if classes is None else DummyClassifier()
-        null.fit(np.zeros((n, 1)), target, sample_weight=weight)
-        rows = TrainingRows(layout, seen, target, self._weights(weight), weight)
-        found = _by_cost(self._sets(rows, progress), layout)
+    def _learned(self, X: object, y: object, rows: TrainingRows, progress: Progress) -> tuple[PrefixModels, object]:
+        groups = as_feature_groups(self.feature_groups, self.costs, rows.names, rows.n_features)
+        layout = groups.resolve(rows.names, rows.n_features)
+        found = _by_cost(self._sets(rows, layout, progress), layout)
         masks, ends = tuple(stage.mask for stage in found), tuple(range(1, len(found) + 1))
         unknown = sequence_of_sets(layout.groups, masks, np.full(len(found) + 1, np.nan))
-        about = (shape, classes, empty, type(self).__name__, self.get_params(deep=False))
-        model = SetModels(layout, unknown, ends, tuple(stage.fitted for stage in found), null, *about, masks)
-        judged = sequence_of_sets(layout.groups, masks, _risks(model, X, y, weight))
-        self._adopt(replace(model, sequence=judged), None)
-        return self
+        about = (rows.target_shape, rows.classes, rows.table.empty, type(self).__name__, self.get_params(deep=False))
+        model = SetModels(layout, unknown, ends, tuple(stage.fitted for stage in found), rows.null(), *about, masks)
+        judged = sequence_of_sets(layout.groups, masks, _risks(model, X, y, rows.weight))
+        return replace(model, sequence=judged), None
 
-    def _sets(self, rows: TrainingRows, progress: Progress) -> Sequence[Stage]:
+    def _sets(self, rows: TrainingRows, layout: Layout, progress: Progress) -> Sequence[Stage]:
         """Return at least one set with its estimator."""
         raise NotImplementedError
 

@@ -20,7 +20,7 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
-from budgetline.devices import like, on_host
+from budgetline.devices import like
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
 from budgetline.encoding.fitting import encoding_from, summary_of
@@ -159,12 +159,6 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         scores = self.model_.scores(X, budget=budget, stage=stage, available=available)
         return like(X, self.model_.respond(scores, method))
-
-    def _predicted(self, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
-        """Return the result of ``predict``, without keywords that are not given: subclasses may not have them."""
-        choice = {"budget": budget, "stage": stage, "available": available}
-        found = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
-        return np.asarray(on_host(found))
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
         """Yield the result of a method after each group."""

@@ -10,16 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.data.rows import Rows
-from budgetline.devices import given_on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.inputs import check_labels
 from budgetline.messages import shown
 from budgetline.model.recipe import Recipe
@@ -31,7 +30,7 @@ from budgetline.statistics.passes import ChunkLabels, Passes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
+class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
     """Classification with feature groups that are computed one after another, best value for money first.
 
     Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
@@ -166,20 +165,6 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     def staged_predict(self, X: object) -> Iterator[Array]:
         """Yield the most probable classes after each group."""
         return self._staged("predict", X)
-
-    def score(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object = None,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Available = None,
-    ) -> float:
-        """Return the share of labels predicted correctly; keywords as in :meth:`decision_function`."""
-        predicted = self._predicted(X, budget, stage, available)
-        return float(accuracy_score(given_on_host(y), predicted, sample_weight=given_on_host(sample_weight)))
 
     def _in_memory(
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None

@@ -9,16 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from budgetline.arrays import Float
 from budgetline.data.rows import Rows
-from budgetline.devices import given_on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.files import PathName
 from budgetline.inputs import check_table
 from budgetline.messages import shown
@@ -33,7 +32,7 @@ from budgetline.statistics.sums import add_up
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # type: ignore[misc]
+class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # type: ignore[misc]
     """Linear regression with feature groups that are computed one after another, best value for money first.
 
     Learns an order of the groups and one ridge model per prefix of it,
@@ -260,20 +259,6 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     def staged_predict(self, X: object) -> Iterator[Float]:
         """Yield the predictions after each group, shape (n,) or (n, P)."""
         return self._staged("predict", X)
-
-    def score(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object = None,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Available = None,
-    ) -> float:
-        """Return R² of the predictions; keywords as in :meth:`predict`."""
-        predicted = self._predicted(X, budget, stage, available)
-        return float(r2_score(given_on_host(y), predicted, sample_weight=given_on_host(sample_weight)))
 
     def _fit_source(self, family: Family, tol: float, passes: Passes, checkpoint: PathName | None) -> Self:
         if not isinstance(family, SquaredError):

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Positions
 from budgetline.budgets import affordable, check_integer, check_number
+from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.prefixes import PrefixModels
+from budgetline.model.sets import as_ordered
+from budgetline.model.staged import Staged
 from budgetline.sequencing.schedules import FixedOrder
 from budgetline.sequencing.sequence import GroupSequence
 
@@ -32,31 +36,51 @@ class Order:
     learned: object = None
 
 
+def is_model(order: object) -> bool:
+    """Return whether an order is a model, fitted or not, instead of a list of groups."""
+    return hasattr(order, "fit") or isinstance(order, AnytimeModel | PrefixModels)
+
+
 def is_fitted(order: object) -> bool:
     """Return whether an order is a model that need not be fitted."""
     try:
-        as_model(order)
+        as_ordered(order)
     except NotFittedError:
         return False
     return True
 
 
-def learned_order(order: object, X: object, y: object, weight: dict[str, object]) -> Order:
+def learned_order(order: object, X: object, rows: TrainingRows) -> Order:
     """Return the order of a model, or of an estimator that is cloned and fitted first."""
     inner = getattr(order, "best_estimator_", getattr(order, "estimator", order))
     if hasattr(order, "steps") or hasattr(inner, "steps"):
         raise TypeError("order is a pipeline, whose groups are not raw columns: give an estimator with encoding=")
     if is_fitted(order):
-        return _of_model(as_model(order), None)
-    fitted = clone(order).fit(X, y, **weight)
-    return _of_model(as_model(fitted), fitted)
+        return _of_model(as_ordered(order), None)
+    _check_kind(order, rows)
+    weight = {} if rows.weight is None else {"sample_weight": rows.weight}
+    fitted = clone(order).fit(X, rows.target, **weight)
+    return _of_model(as_ordered(fitted), fitted)
+
+
+def _check_kind(order: object, rows: TrainingRows) -> None:
+    """Raise an error if an estimator cannot learn the order from the target of the clones."""
+    kind = type(order).__name__
+    if rows.classes is None and is_classifier(order):
+        raise TypeError(f"order is the classifier {kind}, but the estimator is a regressor: give a regressor as order")
+    if rows.target.dtype.kind not in "biuf" and not is_classifier(order):
+        raise TypeError(f"order is the regressor {kind}, but y holds labels: give a classifier as order")
 
 
 def given_order(order: object, feature_groups: object, costs: object, names: Names, n_features: int) -> Order:
     """Return an order that a user lists: names of groups, a FixedOrder, or a sequence with its gains."""
     groups = as_feature_groups(feature_groups, costs, names, n_features)
-    listed = FixedOrder(order.groups if isinstance(order, GroupSequence | FixedOrder) else order)  # type: ignore[arg-type]
-    found = np.array(listed.positions(groups.names, groups.prices), dtype=np.intp)
+    listed: object = order.groups if isinstance(order, GroupSequence | FixedOrder) else order
+    listed = np.asarray(listed) if hasattr(listed, "__array__") else listed  # such as a column of a frame
+    if not isinstance(listed, Sequence | np.ndarray):
+        raise TypeError(f"order must be a model or a list of groups, got {shown(order)}")
+    fixed = FixedOrder(listed)  # type: ignore[arg-type]
+    found = np.array(fixed.positions(groups.names, groups.prices), dtype=np.intp)
     if not found.size:
         raise ValueError("order has no groups")
     gains, null_value = np.full(found.size, np.nan), 1.0
@@ -65,13 +89,7 @@ def given_order(order: object, feature_groups: object, costs: object, names: Nam
     return Order(groups, _sequence(groups, found, gains, null_value))
 
 
-def is_listed(order: object) -> bool:
-    """Return whether an order is a list of groups instead of a model."""
-    listed = isinstance(order, Sequence | np.ndarray | GroupSequence | FixedOrder)
-    return listed and not hasattr(order, "fit")
-
-
-def _of_model(model: AnytimeModel, learned: object) -> Order:
+def _of_model(model: Staged, learned: object) -> Order:
     """Return the order of a model, without pairs of columns: what a pair gains counts for the group before it."""
     groups, keep = model.source.groups, np.array([own.size > 0 for own in model.source.columns])
     if not len(model.sequence):

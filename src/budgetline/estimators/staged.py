@@ -7,28 +7,24 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import ClassVar, Self
 
-import narwhals as nw
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import Tags, get_tags, metadata_routing
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float
-from budgetline.data.sources import Source
-from budgetline.devices import given_on_host, like
+from budgetline.devices import like
 from budgetline.estimators.base import Constraints
-from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_listed, learned_order
+from budgetline.estimators.clones import TrainingRows, training_rows
+from budgetline.estimators.scores import ScoresAtBudget
+from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_model, learned_order
 from budgetline.groups import FeatureGroups
-from budgetline.inputs import check_labels, check_table, check_target, check_weight, column_names
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.prefixes import PrefixModels, PrefixTable, prefix_columns
+from budgetline.model.prefixes import PrefixModels
 from budgetline.model.staged import Available
-from budgetline.progress import Progress, counted
+from budgetline.progress import Progress
 from budgetline.sequencing.sequence import GroupSequence
 
 
@@ -43,7 +39,7 @@ def _estimator_has(method: str) -> Callable[[StagedEstimators], bool]:
 
 
 @dataclass(eq=False, repr=False)
-class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Estimators of any kind behind a budget: one clone per prefix of an order, on the columns bought so far.
 
     The clones see the raw columns of the groups, in the order of the table: a data frame stays a frame, with its types
@@ -53,9 +49,10 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : estimator
         A classifier or a regressor: gradient boosting, a pipeline, an estimator of this library, …. It is cloned.
-    order : estimator, AnytimeModel, GroupSequence, FixedOrder, or list of group names
-        What to buy in which order. A fitted estimator of this library is used as it is; one that is not fitted is
-        cloned and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
+    order : estimator, fitted model (``model_``), GroupSequence, FixedOrder, or list of group names
+        What to buy in which order. A fitted estimator of this library is used as it is, also another
+        ``StagedEstimators``, but not one of sets that need not contain one another; one that is not fitted is cloned
+        and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
         learns its own order; ``order.model_`` is the same in all folds.
     stages : None, int, "auto" or iterable of budgets
         Which prefixes get a clone; the others are answered by the longest of these inside them.
@@ -91,8 +88,8 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    A linear model answers for any set of groups, comes with certificates, and in microseconds; this one answers for
-    prefixes. ``available`` is answered by the longest prefix inside it.
+    A linear model answers for any set of groups and comes with certificates; this one answers for prefixes.
+    ``available`` is answered by the longest prefix inside it.
 
     Examples
     --------
@@ -121,7 +118,7 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[Constraints] = {
         "estimator": [HasMethods(["fit", "predict"])],
-        "order": [HasMethods("fit"), AnytimeModel, GroupSequence, HasMethods("positions"), "array-like"],
+        "order": [HasMethods("fit"), AnytimeModel, PrefixModels, GroupSequence, HasMethods("positions"), "array-like"],
         "stages": [None, Integral, str, "array-like", HasMethods("__iter__")],
         "feature_groups": [FeatureGroups, dict, "array-like", None],
         "costs": [dict, "array-like", None],
@@ -143,29 +140,8 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             As in :func:`cross_val_budget_curve`, counting clones.
         """
         self._validate_params()
-        if isinstance(X, Source):
-            raise TypeError("X must be a table in memory, not a Source")
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        table, names = check_table(X, estimator=self), column_names(X)
-        n, D = table.shape
-        weight = check_weight(sample_weight, n)
-        target, classes, shape = self._target(y, n)
-        found = self._order(X, target, weight, names, D)
-        layout = found.groups.resolve(names, D)
-        ends = chosen_stages(self.stages, found.sequence)
-        sequence = _cut(found.sequence, ends[-1])
-        empty = table.head(0) if isinstance(table, nw.DataFrame) else None
-        seen = PrefixTable(table, np.arange(D), names, empty)
-        weights = self._weights(weight)
-        fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fitted)(clone(self.estimator), seen.take(prefix_columns(layout, sequence, end)), target, weights)
-            for end in counted(ends, progress, "clones")
-        )
-        null = DummyRegressor() if classes is None else DummyClassifier()
-        null.fit(np.zeros((n, 1)), target, sample_weight=weight)
-        about = (shape, classes, empty, type(self).__name__, self.get_params(deep=False))
-        self._adopt(PrefixModels(layout, sequence, ends, tuple(fitted), null, *about), found.learned)
+        rows = training_rows(self.estimator, X, y, sample_weight, owner=self)
+        self._adopt(*self._learned(X, y, rows, progress))
         return self
 
     @classmethod
@@ -230,21 +206,6 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Yield the probabilities after each group, as :meth:`staged_predict` does."""
         return self._staged("predict_proba", X)
 
-    def score(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object = None,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Available = None,
-    ) -> float:
-        """Return R², or the share of labels predicted correctly; keywords as in :meth:`predict`."""
-        measure = accuracy_score if is_classifier(self) else r2_score
-        answer = given_on_host(self._answer("predict", X, budget, stage, available))
-        return float(measure(given_on_host(y), answer, sample_weight=given_on_host(sample_weight)))
-
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         check_is_fitted(self)
         return like(X, self.model_.answer(X, method, budget=budget, stage=stage, available=available))
@@ -255,33 +216,24 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         next(answers)  # stage 0
         yield from (like(X, respond(method)) for respond in answers)
 
-    def _target(self, y: object, n: int) -> tuple[Array, Array | None, tuple[int, ...]]:
-        """Return y as the clones see it, the classes, and the shape of one target."""
-        if is_classifier(self.estimator):
-            classes, codes = check_labels(y, n)
-            return classes[codes], classes, () if classes.size == 2 else (classes.size,)
-        Y, shape = check_target(y, n)
-        return (Y if shape else Y[:, 0]), None, shape
+    def _learned(self, X: object, y: object, rows: TrainingRows, progress: Progress) -> tuple[PrefixModels, object]:
+        """Return the fitted model, and the estimator that learned the order, if one was fitted."""
+        found = self._order(X, rows)
+        layout = found.groups.resolve(rows.names, rows.n_features)
+        ends = chosen_stages(self.stages, found.sequence)
+        sequence = _cut(found.sequence, ends[-1])
+        columns = [layout.columns_of(sequence.order[:end]) for end in ends]
+        fitted = rows.clones(self.estimator, columns, self.n_jobs, progress)
+        about = (rows.target_shape, rows.classes, rows.table.empty, type(self).__name__, self.get_params(deep=False))
+        return PrefixModels(layout, sequence, ends, fitted, rows.null(), *about), found.learned
 
-    def _order(self, X: object, y: Array, weight: Float | None, names: tuple[str, ...] | None, D: int) -> Order:
-        if is_listed(self.order):
-            return given_order(self.order, self.feature_groups, self.costs, names, D)
+    def _order(self, X: object, rows: TrainingRows) -> Order:
+        if not is_model(self.order):
+            return given_order(self.order, self.feature_groups, self.costs, rows.names, rows.n_features)
         for name in ("feature_groups", "costs"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} is for an order that is a list of groups: the model of the order has its own")
-        return learned_order(self.order, X, y, {} if weight is None else {"sample_weight": weight})
-
-    def _weights(self, weight: Float | None) -> dict[str, Float]:
-        """Return the parameters of the clones' ``fit``: weights by the name that the estimator has for them."""
-        if weight is None:
-            return {}
-        prefix, last = "", self.estimator
-        while hasattr(last, "steps"):
-            step, last = last.steps[-1]
-            prefix += f"{step}__"
-        if not has_fit_parameter(last, "sample_weight"):
-            raise ValueError(f"{type(last).__name__} takes no sample_weight: leave it out, or take another estimator")
-        return {f"{prefix}sample_weight": weight}
+        return learned_order(self.order, X, rows)
 
     def _adopt(self, model: PrefixModels, learned: object) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
@@ -317,12 +269,6 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         order = self.sequence_.to_html() if hasattr(self, "model_") else ""
         return {kind: text + order * (kind == "text/html") for kind, text in bundle.items()}
-
-
-def _fitted(estimator: object, X: object, y: Array, weights: dict[str, Float]) -> object:
-    """Fit a clone; at the top of the module, so that other processes find it."""
-    found: object = estimator.fit(X, y, **weights)  # type: ignore[attr-defined]
-    return found
 
 
 def _cut(sequence: GroupSequence, stage: int) -> GroupSequence:

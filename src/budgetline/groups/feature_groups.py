@@ -64,6 +64,11 @@ class Layout:
         """Names of the columns that are read."""
         return None if self.names is None else tuple(self.names[d] for d in self.read)
 
+    def columns_of(self, groups: Positions) -> Positions:
+        """Return the positions in X of the columns of some groups, ascending."""
+        own = [self.columns[g] for g in groups.tolist()]
+        return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
+
     def known(self, estimator: str) -> KnownColumns:
         """Return the columns of the table, with which an estimator of this name compares others."""
         names = self.names or ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -144,7 +144,7 @@ class PrefixModels:
 
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""
-        return prefix_columns(self.layout, self.sequence, self.end_at(stage))
+        return self.layout.columns_of(self.sequence.order[: self.end_at(stage)])
 
     def end_at(self, stage: int) -> int:
         """Return how many groups the estimator that answers for a stage has bought."""
@@ -162,11 +162,14 @@ class PrefixModels:
                 "give the names of groups"
             )
         if available is not None:
-            wanted = {str(name) for name in available}
-            return next((j for j, name in enumerate(self.sequence.groups) if name not in wanted), self.n_stages)
+            return self.last_inside({str(name) for name in available})
         if budget is not None:
             return self.sequence.stage_at(float(budget))
         return self.n_stages if stage is None else int(stage)
+
+    def last_inside(self, groups: Collection[str]) -> int:
+        """Return the last stage whose groups are all among these."""
+        return next((j for j, name in enumerate(self.sequence.groups) if name not in groups), self.n_stages)
 
     def answer(
         self,
@@ -243,18 +246,12 @@ class PrefixModels:
             return np.asarray(self.respond(stage, table, "predict"), dtype=np.float64).reshape(n, -1)
         if self.fitted and not hasattr(self.fitted[-1], "predict_proba"):
             kind = type(self.fitted[-1]).__name__
-            raise ValueError(f"{kind} has no predict_proba, which this needs: take a metric such as 'accuracy'")
+            raise ValueError(f"{kind} has no predict_proba, which this needs; metrics such as 'accuracy' do not")
         given = self.respond(stage, table, "predict_proba")
         eps = np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps
         proba = np.clip(given.astype(np.float64), eps, 1 - eps)
         log_proba: Float = np.log(proba / proba.sum(axis=1, keepdims=True))
         return log_proba[:, 1:] - log_proba[:, :1] if proba.shape[1] == 2 else log_proba
-
-
-def prefix_columns(layout: Layout, sequence: GroupSequence, stage: int) -> Positions:
-    """Return the columns of the first groups, ascending."""
-    own = [layout.columns[g] for g in sequence.order[:stage].tolist()]
-    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
 
 
 def checked_table(known: KnownColumns, X: object, needed: Positions, empty: Frame | None) -> PrefixTable:

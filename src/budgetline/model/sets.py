@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.groups import FeatureGroups, Layout
+from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import as_staged
 from budgetline.model.prefixes import PrefixModels, PrefixTable
-from budgetline.model.staged import Available, Staged
+from budgetline.model.staged import Staged
 from budgetline.sequencing.sequence import GroupSequence
 
 
@@ -32,26 +32,19 @@ class SetModels(PrefixModels):
 
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""
-        return columns_of(self.layout, self.masks[stage - 1]) if stage else np.empty(0, dtype=np.intp)
+        return self.layout.columns_of(np.flatnonzero(self.masks[stage - 1] if stage else ()))
 
-    def last_stage(self, budget: float | None, stage: int | None, available: Available) -> int:
-        """Check the keywords of ``predict`` and return the stage that answers; without any, the last."""
-        if isinstance(available, Iterator):
-            available = list(available)  # an iterator can be read only once
-        found = super().last_stage(budget, stage, available)
-        return found if available is None else self._inside(available)
+    def last_inside(self, groups: Collection[str]) -> int:
+        """Return the last stage whose groups are all among these."""
+        there = np.isin(self.groups.names, list(groups))
+        return max((k for k, mask in enumerate(self.masks, start=1) if there[mask].all()), default=0)
 
     def table(self, X: object) -> PrefixTable:
         """Return X, checked to have the columns that any stage reads."""
-        return self._table(X, columns_of(self.layout, np.any(self.masks, axis=0)))
+        return self._table(X, self.layout.columns_of(np.flatnonzero(np.any(self.masks, axis=0))))
 
     def __repr__(self) -> str:
         return f"SetModels({self.estimator}, {len(self.masks)} sets of {len(self.groups)} groups)"
-
-    def _inside(self, available: Collection[str]) -> int:
-        """Return the last stage whose groups are all available."""
-        there = np.isin(self.groups.names, [str(name) for name in available])
-        return max((k for k, mask in enumerate(self.masks, start=1) if there[mask].all()), default=0)
 
 
 def as_ordered(fitted: object) -> Staged:
@@ -62,12 +55,6 @@ def as_ordered(fitted: object) -> Staged:
             f"an order of the groups is needed, which {found.estimator} has not: its sets need not contain one another"
         )
     return found
-
-
-def columns_of(layout: Layout, mask: Mask) -> Positions:
-    """Return the columns of the groups of a mask (J,), ascending."""
-    own = [layout.columns[g] for g in np.flatnonzero(mask).tolist()]
-    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
 
 
 def sequence_of_sets(groups: FeatureGroups, masks: tuple[Mask, ...], risks: Float) -> GroupSequence:

@@ -67,6 +67,7 @@ def record_of_staged(model: StagedEstimators, version: str) -> StagedRecord:
     try:
         stages = from_plain(to_plain(model.stages), "stages")
     except (TypeError, ValueError, RecursionError):
+        # budgets that have no plain form, such as a range: these buy the same prefixes
         stages = found.sequence.cumulative_costs[np.array(found.ends) - 1].tolist()
     return StagedRecord(
         version,

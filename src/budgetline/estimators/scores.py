@@ -1,0 +1,40 @@
+"""The ``score`` of estimators that predict at a budget."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+
+from budgetline.arrays import Array
+from budgetline.devices import given_on_host
+from budgetline.model.staged import Available
+
+
+class Predicts(Protocol):
+    """What has predictions; subclasses of our estimators may not take all keywords."""
+
+    def predict(self, X: object, **choice: object) -> Array:
+        """Return predictions."""
+
+
+class ScoresAtBudget:
+    """Has a ``score`` with the keywords of ``predict``; comes before scikit-learn's mixins, whose score has none."""
+
+    def score(
+        self: Predicts,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> float:
+        """Return R², or the share of labels predicted correctly; keywords as in ``predict``."""
+        choice = {"budget": budget, "stage": stage, "available": available}
+        predicted = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
+        measure = accuracy_score if is_classifier(self) else r2_score
+        arrays = (given_on_host(y), given_on_host(predicted))
+        return float(measure(*arrays, sample_weight=given_on_host(sample_weight)))
