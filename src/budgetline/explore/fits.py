@@ -207,7 +207,7 @@ def fit(prepared: Prepared, part: Part, state: State, check: Check, **settings: 
     used = state.used
     layout, encoding = part.layout(groups, used)
     schedule = Checked(as_schedule(estimator.schedule, groups.names, groups.prices), check)
-    alpha = DEFAULT_ALPHA if state.alpha is None else state.alpha
+    alpha = estimator.alpha
     recipe = Recipe(
         layout.position,
         groups.names,
@@ -216,9 +216,9 @@ def fit(prepared: Prepared, part: Part, state: State, check: Check, **settings: 
         schedule,
         Limits(None, None, 0.0),
         estimator.cost_sensitive,
-        alpha,
+        DEFAULT_ALPHA if alpha is None else alpha,
         None if encoding is None else encoding.weights,
-        auto=state.alpha is None and encoding is not None,
+        auto=alpha is None and encoding is not None,
         encoding=encoding,
         start=positions_of("start", state.start, places_of(groups.names)),
     )

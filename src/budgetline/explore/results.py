@@ -43,13 +43,17 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Learned:
-    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows."""
+    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows.
+
+    ``alphas`` are the ridge constants of the models of the folds.
+    """
 
     state: State
     prepared: Prepared
     model: AnytimeModel
     training: BudgetCurve
     folds: tuple[BudgetCurve, ...]
+    alphas: tuple[float, ...]
 
     @cached_property
     def mean(self) -> BudgetCurve:
@@ -112,13 +116,15 @@ def learn(prepared: Prepared, state: State, check: Check, tell: Tell, show: Call
     if not prepared.from_moments:
         show(model)
     training = judge(prepared, prepared.whole, model, state)
-    folds = list[BudgetCurve]()
+    folds, alphas = list[BudgetCurve](), list[float]()
     for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
         check()
         if not prepared.from_moments:
             tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
-        folds.append(judge(prepared, held, fit(prepared, train, state, check), state))
-    return Learned(state, prepared, model, training, tuple(folds))
+        fitted = fit(prepared, train, state, check)
+        folds.append(judge(prepared, held, fitted, state))
+        alphas.append(fitted.alpha)
+    return Learned(state, prepared, model, training, tuple(folds), tuple(alphas))
 
 
 def known(value: float) -> float | None:
@@ -295,17 +301,21 @@ def other_orders(state: State) -> dict[str, tuple[str, dict[str, object]]]:
 
 
 def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
-    """Return the mean over all budgets of this order and of others, on the same folds."""
+    """Return the mean over all budgets of this order and of others, on the same folds.
+
+    The ridge constants do not depend on the order, so they are those that were found for this one.
+    """
     state, prepared, total = found.state, found.prepared, float(found.model.sequence.costs.sum())
     methods = [_method("this order", "as learned; each fold learns its own", found.folds, found.model, total)]
     others = other_orders(state)
     n, done = len(others) * (1 + len(prepared.training)), 0
     for name, (note, settings) in others.items():
         tell(f"comparing with {name}", done, n)
-        model = fit(prepared, prepared.whole, state, check, **settings)
+        model = fit(prepared, prepared.whole, state, check, **settings, alpha=found.model.alpha)
         folds = []
-        for train, held in zip(prepared.training, prepared.held, strict=True):
-            folds.append(judge(prepared, held, fit(prepared, train, state, check, **settings), state))
+        for train, held, alpha in zip(prepared.training, prepared.held, found.alphas, strict=True):
+            fitted = fit(prepared, train, state, check, **settings, alpha=alpha)
+            folds.append(judge(prepared, held, fitted, state))
         done += 1 + len(prepared.training)
         methods.append(_method(name, note, folds, model, total))
     return {"error": None, "methods": methods}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from threading import Condition, Thread
 from time import perf_counter, thread_time
@@ -149,9 +150,7 @@ class Worker:
     def _learn(self, state: State, revision: int, keys: Mapping[str, object], check: Check) -> Learned:
         """Return what was learned, and put the order on the board; nothing is learned twice in a row."""
         if self._learned is not None and self._keys.get("order") == keys["order"]:
-            self._learned = Learned(
-                state, self._learned.prepared, self._learned.model, self._learned.training, self._learned.folds
-            )
+            self._learned = replace(self._learned, state=state)
             return self._learned
         began, busy, tell = perf_counter(), thread_time(), partial(self._board.tell, revision)
         prepared = self._prepare(state, check, tell)
