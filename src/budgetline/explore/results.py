@@ -18,6 +18,7 @@ from budgetline.evaluation.metrics import label_of
 from budgetline.explore.fits import FOLDS, Check, Prepared, Tell, fit, judge
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups
+from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
@@ -45,7 +46,7 @@ MEANING = {
 class Learned:
     """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows.
 
-    ``alphas`` are the ridge constants of the models of the folds.
+    ``alphas`` are the ridge constants of the models of the folds, ``notes`` warnings that the fits gave.
     """
 
     state: State
@@ -54,6 +55,7 @@ class Learned:
     training: BudgetCurve
     folds: tuple[BudgetCurve, ...]
     alphas: tuple[float, ...]
+    notes: tuple[str, ...]
 
     @cached_property
     def mean(self) -> BudgetCurve:
@@ -110,21 +112,23 @@ def learn(prepared: Prepared, state: State, check: Check, tell: Tell, show: Call
     Where that takes long, ``tell`` is told how far it is, and ``show`` gets the model before it is judged.
     """
     total = 1 + len(prepared.training)
-    if not prepared.from_moments:
-        tell("learning the order", 0, total)
-    model = fit(prepared, prepared.whole, state, check)
-    if not prepared.from_moments:
-        show(model)
-    training = judge(prepared, prepared.whole, model, state)
     folds, alphas = list[BudgetCurve](), list[float]()
-    for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
-        check()
+    with hold_warnings() as warnings:
         if not prepared.from_moments:
-            tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
-        fitted = fit(prepared, train, state, check)
-        folds.append(judge(prepared, held, fitted, state))
-        alphas.append(fitted.alpha)
-    return Learned(state, prepared, model, training, tuple(folds), tuple(alphas))
+            tell("learning the order", 0, total)
+        model = fit(prepared, prepared.whole, state, check)
+        if not prepared.from_moments:
+            show(model)
+        training = judge(prepared, prepared.whole, model, state)
+        for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
+            check()
+            if not prepared.from_moments:
+                tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
+            fitted = fit(prepared, train, state, check)
+            folds.append(judge(prepared, held, fitted, state))
+            alphas.append(fitted.alpha)
+    notes = tuple(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
+    return Learned(state, prepared, model, training, tuple(folds), tuple(alphas), notes)
 
 
 def known(value: float) -> float | None:
@@ -182,6 +186,7 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
         "measure": asdict(report.measure),
         "curve": judged,
         "training": training,
+        "warnings": found.notes,
     }
 
 
@@ -208,8 +213,11 @@ def _moved(before: Sequence[str] | None, now: Sequence[str]) -> Part:
 # -- budget ----------------------------------------------------------------------------------------------------
 
 
-def budget_part(found: Learned, plan: Plan | None = None) -> Part:
-    """Return what the budget buys: the prefix of the order, and the plan, once it is known."""
+def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = False) -> Part:
+    """Return what the budget buys: the prefix of the order, and the plan, once it is known.
+
+    ``searching`` says that it, or a better one, may still be found.
+    """
     state, report = found.state, found.content
     if state.budget is None:
         return {"error": None, "empty": True}
@@ -223,6 +231,7 @@ def budget_part(found: Learned, plan: Plan | None = None) -> Part:
         "prefix": {"groups": groups, "cost": cost, "value": value, "error": error},
         "prefix_explained": explained,
         "plan": None if plan is None else _plan(plan),
+        "searching": searching,
     }
 
 

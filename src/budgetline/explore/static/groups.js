@@ -153,7 +153,11 @@ export function setUpGroups(session, complain) {
   $("merge").addEventListener("click", async () => {
     const names = picked().map(group => group.name), first = picked()[0].columns[0];
     chosen.clear();
-    if (await session.edit({ kind: "merge_groups", groups: names })) $("group-rows").kept.get(first)?.name.select();
+    if (await session.edit({ kind: "merge_groups", groups: names })) {
+      const field = $("group-rows").kept.get(first)?.name;
+      field?.focus();
+      field?.select();
+    }
     render();
   });
   $("split").addEventListener("click", () => {

@@ -71,6 +71,8 @@ export function setUpOrder(session, complain, setBudget) {
     if (!isJudged(order)) return;
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
     setText($("order-how"), `Judged on rows that were not used to fit: ${measure.folds_made}.${never}`);
+    $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));
+    $("order-notes").hidden = !order.warnings.length;
     curveLegend($("order-legend"), order);
     redraw();
   }
