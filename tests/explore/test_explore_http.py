@@ -141,7 +141,7 @@ def test_the_way_from_the_table_to_a_plan(page, data):
     assert sorted(order) == ["body", "dose", "ill", "town"]
     assert not parts["order"]["preliminary"]
     assert len(parts["order"]["curve"]["costs"]) == len(parts["order"]["curve"]["values"])
-    assert parts["budget"]["plan"]["optimal"]
+    assert parts["budget"]["plan"]["proven"] == "proven best"
     assert parts["budget"]["plan"]["cost"] <= 3
     assert {method["name"] for method in parts["compare"]["methods"]} == {
         "this order",
@@ -417,6 +417,9 @@ def test_the_command_serves_a_session(data, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
         try:
+            snapshot = ask(address, token, "/api/state")[1]
+            assert snapshot["state"]["target"] == "y"
+            assert not snapshot["can_undo"]  # what the command line says is where a session begins
             assert ask(address, token, "/api/edit", {"edit": {"kind": "set_budget", "budget": 2}})[0] == 200
             with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=PATIENCE) as client:
                 for what in ("report", "onnx", "plan"):

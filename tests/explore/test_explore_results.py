@@ -89,7 +89,7 @@ def test_budget_plan_next_groups_and_effects_are_those_of_the_library(data, targ
     assert part["prefix"]["cost"] <= 6
     assert set(part["plan"]["groups"]) == set(plan.groups)
     assert part["plan"]["explained"] == pytest.approx(plan.explained, abs=1e-9)
-    assert part["plan"]["proven"] == ("optimal" if target == "y" else "exact fit")
+    assert part["plan"]["proven"] == ("proven best" if target == "y" else "the best found")
     assert part["prefix"]["value"] == pytest.approx(found.mean.at(part["prefix"]["cost"]))
     ranking = model.next_groups(["dose"])
     shown = next_part(found)

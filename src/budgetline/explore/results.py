@@ -25,21 +25,13 @@ from budgetline.optimality.next_groups import next_groups
 from budgetline.report import content
 from budgetline.report.content import CROSS_VALIDATED, TRAINING
 from budgetline.report.effects import effects_in_report
-from budgetline.report.formatting import count, listed
-from budgetline.report.plans import proven
+from budgetline.report.formatting import at_least, count, listed
 from budgetline.report.sentences import headline
 from budgetline.sequencing import FixedOrder
 
 Part = dict[str, object]
 MOST_NAMED = 3
 """Groups that a sentence about the change of the order names."""
-MEANING = {
-    "optimal": "No set within the budget explains more of the training data, with the ridge penalty.",
-    "≥": "The set explains at least this share of what the best one could.",
-    "exact fit": "Nothing is proven for this loss; the models of the set are exact.",
-    "estimate": "Nothing is proven for this loss, and what the set explains is an estimate.",
-}
-"""What is proven of a plan, in words."""
 
 
 @dataclass(frozen=True)
@@ -236,19 +228,16 @@ def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = F
 
 
 def _plan(plan: Plan) -> Part:
-    word = proven(plan)
-    meaning = next(text for start, text in MEANING.items() if word.startswith(start))
-    return {
-        "groups": plan.groups,
-        "cost": plan.cost,
-        "explained": plan.explained,
-        "value": plan.value,
-        "bound": plan.bound,
-        "ratio": plan.ratio,
-        "optimal": plan.optimal,
-        "proven": word,
-        "meaning": meaning,
-    }
+    """Return a plan, and what is proven of it, in plain words."""
+    if plan.optimal:
+        proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
+    elif plan.ratio is not None:
+        proof = f"at least {at_least(plan.ratio)} of the best"
+        meaning = "Other groups within this budget may explain the known rows a little better, but not more than that."
+    else:
+        proof = "the best found"
+        meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
+    return {"groups": plan.groups, "cost": plan.cost, "explained": plan.explained, "proven": proof, "meaning": meaning}
 
 
 def plan_of(found: Learned, seconds: float) -> Plan:
