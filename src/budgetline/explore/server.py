@@ -28,11 +28,10 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
-    ".json": "application/json",
 }
+"""Of the files of the page."""
+SHARED = ("charts.js", "charts.css")
+"""Files of the page that are those of the report."""
 MOST_EDITS = 1000
 """Edits that are made together."""
 STATUS = {
@@ -214,12 +213,12 @@ def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
 async def _page(request: Request) -> Response:
     """Return a file of the page, by its name among those that are there: no path is made of what a request says."""
     name = str(request.path_params.get("name", "index.html"))
-    folder = files("budgetline.explore") / "static"
-    known = {each.name: each for each in folder.iterdir()} if folder.is_dir() else {}
-    kind = TYPES.get(PurePosixPath(name).suffix)
-    if name not in known or kind is None:
+    report = files("budgetline.report")
+    folder = (files("budgetline.explore") / "static").iterdir()
+    known = {each.name: each for each in (*folder, *(report / shared for shared in SHARED))}
+    if name not in known:
         return _failed("not_found", "there is no such file")
-    return Response(known[name].read_bytes(), media_type=kind)
+    return Response(known[name].read_bytes(), media_type=TYPES[PurePosixPath(name).suffix])
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

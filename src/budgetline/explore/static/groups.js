@@ -1,9 +1,10 @@
 // Section 2: groups and prices.
 
 import { download } from "./api.js";
+import { amount } from "./charts.js";
 import { ask } from "./dialog.js";
 import { $, el, keep, onCommit, saveAs, setField, setText } from "./dom.js";
-import { amount, count, some } from "./format.js";
+import { count, some } from "./format.js";
 
 const LONG = 20, MOST_CHIPS = 4, NEW = "new:", OUT = "out:", TO = "to:";
 
