@@ -72,8 +72,8 @@ class Address:
 def serve(session: Session, address: Address, ready: Callable[[str], None]) -> None:
     """Serve a session until it is closed or interrupted; ``ready`` is called with the address to open."""
     try:
-        import_module("uvicorn")
-        import_module("starlette")
+        for name in ("uvicorn", "starlette"):
+            import_module(name)
     except ImportError as error:
         raise ImportError("exploring needs Starlette and uvicorn: pip install 'budgetline[explore]'") from error
     # with its protocol: only then asyncio sends answers at once, not 40 ms later (Nagle's algorithm)
@@ -96,11 +96,9 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
 
 def _run(session: Session, address: Address, listening: socket.socket, ready: Callable[[str], None]) -> None:
     """Serve a session on a socket that listens."""
-    import uvicorn
-
     from budgetline.explore.server import make_app
 
-    token, port = token_urlsafe(32), listening.getsockname()[1]
+    uvicorn, token, port = import_module("uvicorn"), token_urlsafe(32), listening.getsockname()[1]
     stopping: list[Callable[[], None]] = []
     app, worker = make_app(session, token, lambda host: address.allows(host, port), lambda: stopping[0]())
     try:

@@ -129,7 +129,7 @@ class State:
     def feature_groups(self) -> FeatureGroups:
         """The groups as the library knows them; columns that are left out are dropped."""
         if again := [name for name, times in Counter(each.name for each in self.shared).items() if times > 1]:
-            raise ValueError(f"duplicate shared cost {shown(again[0])}")
+            raise ValueError(f"there is a shared cost {shown(again[0])} already")
         if again := [name for name, times in Counter(self.names).items() if times > 1]:
             raise ValueError(f"there is a group {shown(again[0])} already")
         return FeatureGroups(

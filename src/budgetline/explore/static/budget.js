@@ -1,11 +1,12 @@
 // Section 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
-import { curveLegend, describeValue, drawOrder, isJudged, lastWithin, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
+import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
+import { SLACK, amount, change, difference, lastWithin, number } from "./charts.js";
 import { $, chips, dim, el, keep, setText } from "./dom.js";
 import { effectPicture } from "./effects.js";
-import { amount, change, count, difference, number, share } from "./format.js";
+import { count, share } from "./format.js";
 
-const SLACK = 1e-12, MOST_PICTURES = 12;
+const MOST_PICTURES = 12;
 
 export function setUpBudget(session) {
   const slider = $("budget-slider"), field = $("budget-number"), plot = $("budget-plot");
@@ -109,8 +110,8 @@ export function setUpBudget(session) {
     else if (!plan) setText($("plan-what"), "Looking for the best groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
-      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`
-        : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data; the groups in order explain ${share(gain)}.`);
+      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the known rows.`
+        : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the known rows; the first groups of the order explain ${share(gain)}.`);
     }
     if (plan) chips($("plan-groups"), plan.groups, name => (prefix.includes(name) ? "" : "added"));
     else $("plan-groups").replaceChildren();
