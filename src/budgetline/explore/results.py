@@ -139,24 +139,22 @@ def curve_of(kind: str, label: str, curve: BudgetCurve) -> content.Curve:
 
 def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | None) -> Part:
     """Return the order alone, before it is judged on folds."""
-    columns = {group.name: group.columns for group in state.groups}
-    place = {name: k for k, name in enumerate(before or (), start=1)}
+    place, sequence = {name: k for k, name in enumerate(before or (), start=1)}, model.sequence
+    costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
-            "step": step, "group": group, "columns": columns[group], "cost": cost, "cumulative_cost": spent,
-            "gain": known(gain), "explained": known(explained), "value": None, "error": None, "agreement": None,
+            "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "value": None,
             "place_before": place.get(group), "moved": place[group] - step if group in place else None,
         }
-        for step, group, cost, spent, gain, explained in zip(*model.sequence.to_dict().values(), strict=True)
+        for step, (group, cost, spent) in enumerate(costs, start=1)
     ]  # fmt: skip
     return {
         "preliminary": True,
         "error": None,
         "steps": steps,
-        "left_out_of_order": [name for name in state.names if name not in model.sequence.groups],
-        "moved": _moved(before, model.sequence.groups),
-        "alpha": model.alpha,
-        "total_cost": float(model.sequence.costs.sum()),
+        "left_out_of_order": [name for name in state.names if name not in sequence.groups],
+        "moved": _moved(before, sequence.groups),
+        "total_cost": float(sequence.costs.sum()),
         "headline": "",
         "measure": None,
         "curve": None,
@@ -169,8 +167,8 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     part, report = preliminary_part(found.model, found.state, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
-    for step, stage, (value, error) in zip(steps, report.sequence, report.expected[1:], strict=True):
-        step |= {"value": value, "error": error, "agreement": stage.agreement}
+    for step, (value, _) in zip(steps, report.expected[1:], strict=True):
+        step["value"] = value
     training, judged = (asdict(curve) for curve in report.curves)
     return part | {
         "preliminary": False,

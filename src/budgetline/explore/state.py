@@ -148,11 +148,6 @@ class State:
         return found
 
 
-def first_state(columns: tuple[str, ...]) -> State:
-    """Return the state before anything is chosen: every column is a group of its own, at cost 1."""
-    return State(columns, tuple(Group(name, (name,)) for name in columns))
-
-
 def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
     """Return the groups and the columns that are left out, less some columns; groups may have none left."""
     groups = (replace(each, columns=tuple(c for c in each.columns if c not in columns)) for each in state.groups)

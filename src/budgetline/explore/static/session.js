@@ -85,7 +85,6 @@ export class Session {
       }
       this.#queue.shift();
       job.done(applied);
-      if (error?.snapshot) this.snapshot = error.snapshot;
       if (error) this.#trouble(error);
       if (!this.#queue.length || error) this.#changed(error !== null);
     }
