@@ -302,7 +302,7 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     The ridge constants do not depend on the order, so they are those that were found for this one.
     """
     state, prepared, total = found.state, found.prepared, float(found.model.sequence.costs.sum())
-    methods = [_method("this order", "as learned; each fold learns its own", found.folds, found.model, total)]
+    methods = [_method("this order", "as learned, anew without each of the parts", found.folds, found.model, total)]
     others = other_orders(state)
     n, done = len(others) * (1 + len(prepared.training)), 0
     for name, (note, settings) in others.items():

@@ -5,11 +5,11 @@ import { $, dim, el, onCommit, setField, setText } from "./dom.js";
 import { amount, number } from "./charts.js";
 
 const WORDS = {
-  regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "how wrong the probabilities are (log loss)",
-  none: "as they are (none)", linear: "numbers as straight lines, text by value (linear)", spline: "numbers as curves, text by value (spline)",
-  fr: "gain per cost, exact (fr)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "gain per cost, of columns as if unrelated (no-whiten)",
-  single: "gain per cost, of the best column (single)", static: "gain per cost, each group on its own (static)",
-  roc_auc: "how well the classes are told apart (ROC AUC)", accuracy: "share of right answers (accuracy)", explained: "how much is explained", r2: "how much is explained (R²)", mse: "mean squared error",
+  regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "probabilities (log loss)",
+  none: "as they are (none)", linear: "numbers as lines (linear)", spline: "numbers as curves (spline)",
+  fr: "gain per cost, exact (fr)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "plain correlation (no-whiten)",
+  single: "the best column (single)", static: "each group on its own (static)",
+  roc_auc: "telling classes apart (ROC AUC)", accuracy: "right answers (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
 const SETTINGS = [["task", "What is predicted"], ["loss", "The number is"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
 
