@@ -90,7 +90,7 @@ class Worker:
     """Computes the results of the newest state and puts them on the board.
 
     One lane learns the order and what follows from it at once. The other does what may take longer, so that a newer
-    state never waits for it: effects, the comparison and plans.
+    state never waits for it: effects, the plan for the budget, the comparison.
     """
 
     def __init__(self, data: Data, board: Board) -> None:
