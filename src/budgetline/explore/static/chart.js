@@ -63,8 +63,8 @@ export function markBudget({ x, y, box, area, now, mark, main }, budget) {
 export function curveLegend(place, order) {
   const held = order.curve !== null, folds = order.measure.folds;
   legend(place, [
-    ["main", held ? `new rows (mean of ${folds} parts, each left out once)` : "training data"],
-    ...(held && order.curve.errors?.length ? [["band", "how sure that is (± one standard error)"]] : []),
+    ["main", held ? `new rows (mean of ${folds} parts)` : "training data"],
+    ...(held && order.curve.errors?.length ? [["band", "uncertainty (± one standard error)"]] : []),
     ...(held && order.training ? [["training", "training data"]] : []),
   ]);
 }
