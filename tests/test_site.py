@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser import NEEDS_BROWSER, chromium
+from browser import NEEDS_BROWSER, chromium, new_context
 
 import budgetline
 import budgetline.datasets
@@ -81,6 +81,8 @@ CUT_OFF = """() => {
   const found = scrolled.map((e) => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 60)}`)
   return root.scrollWidth > root.clientWidth ? ["the page", ...found] : found
 }"""
+TABLES_WRAPPED = """() => [...document.querySelectorAll(".md-typeset table:not([class])")].every(
+  (e) => e.closest(".md-typeset__scrollwrap"))"""
 TABLE = "DIV.md-typeset__scrollwrap"
 
 
@@ -88,10 +90,11 @@ TABLE = "DIV.md-typeset__scrollwrap"
 def cut_off(site):
     """Return a function that tells what of a page does not fit the width of a screen."""
     with chromium() as browser:
-        pages = {width: browser.new_page(viewport={"width": width, "height": 900}) for width in (LAPTOP, PHONE)}
+        pages = {width: new_context(browser, width, 900).new_page() for width in (LAPTOP, PHONE)}
 
         def look(name, width, style=""):
             pages[width].goto((site / name).as_uri())
+            pages[width].wait_for_function(TABLES_WRAPPED)  # by a script of the theme
             if style:
                 pages[width].add_style_tag(content=style)
             return pages[width].evaluate(CUT_OFF)

@@ -102,7 +102,7 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "set_encoding", "encoding": "none"}, "column 'dose' lacks"),
         ({"kind": "set_encoding", "encoding": "magic"}, "encoding must be one of"),
         ({"kind": "set_task", "task": "classification"}, "not whole"),
-        ({"kind": "set_loss", "loss": "poisson"}, "numbers ≥ 0"),
+        ({"kind": "set_loss", "loss": "poisson"}, "a count cannot be negative"),
         ({"kind": "set_metric", "metric": "roc_auc"}, "metric must be one of"),
         ({"kind": "set_rule", "rule": "luck"}, "rule must be one of"),
         ({"kind": "set_alpha", "alpha": -1}, "alpha"),

@@ -23,6 +23,8 @@ from budgetline.explore.table import Data
 pytestmark = pytest.mark.quick_cases(10)
 
 TOKEN_NAME = TOKEN_HEADER.decode()
+PATIENCE = 240
+"""Seconds after which an answer is taken as lost; only a failing test waits so long."""
 
 
 @pytest.mark.parametrize(
@@ -53,20 +55,25 @@ def running(session):
         found.append(url)
         ready.set()
 
-    thread = threading.Thread(target=serve, args=(session, Address(), told))
+    def run():
+        try:
+            serve(session, Address(), told)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run)
     thread.start()
-    assert ready.wait(30)
+    ready.wait()
     address, token = found[0].removeprefix("http://").split("/#token=")
     try:
         yield address, token
     finally:
         assert ask(address, token, "/api/close", {}) == (200, {"closed": True})
-        thread.join(30)
-        assert not thread.is_alive()
+        thread.join()
 
 
 def ask(address, token, path, body=None):
-    connection = HTTPConnection(address, timeout=30)
+    connection = HTTPConnection(address, timeout=PATIENCE)
     headers = {TOKEN_NAME: token, "Content-Type": "application/json"}
     connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
     answer = connection.getresponse()
@@ -101,7 +108,7 @@ class Page:
 
 @contextmanager
 def page_of(session):
-    with running(session) as (address, token), httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+    with running(session) as (address, token), httpx.Client(base_url=f"http://{address}", timeout=PATIENCE) as client:
         client.headers[TOKEN_NAME] = token
         page = Page(client)
         page.address = address
@@ -134,7 +141,7 @@ def test_the_way_from_the_table_to_a_plan(page, data):
     assert sorted(order) == ["body", "dose", "ill", "town"]
     assert not parts["order"]["preliminary"]
     assert len(parts["order"]["curve"]["costs"]) == len(parts["order"]["curve"]["values"])
-    assert parts["budget"]["plan"]["optimal"]
+    assert parts["budget"]["plan"]["proven"] == "proven best"
     assert parts["budget"]["plan"]["cost"] <= 3
     assert {method["name"] for method in parts["compare"]["methods"]} == {
         "this order",
@@ -149,15 +156,14 @@ def test_the_way_from_the_table_to_a_plan(page, data):
     assert parts["budget"]["budget"] == 2
 
 
-def test_a_classifier_is_shown_before_it_is_judged(page):
+def test_a_classifier_is_judged_and_compared(page):
     snapshot = page.edit("set_target", column="ill")
-    seen = []
-    while not seen or seen[-1]["preliminary"]:
-        news = page.ask(f"/api/results?after={page.serial}&wait=30")
-        page.serial = news["serial"]
-        seen += [news["parts"]["order"]] if "order" in news["parts"] and "steps" in news["parts"]["order"] else []
-    assert seen[-1]["curve"] is not None
-    assert page.settle(snapshot["revision"])["compare"]["error"] is None
+    parts = page.settle(snapshot["revision"])
+    assert not parts["order"]["preliminary"]
+    assert parts["order"]["curve"] is not None
+    assert parts["compare"]["error"] is None
+    budget = page.edit("set_budget", budget=2)
+    assert page.settle(budget["revision"])["budget"]["searching"] is False
 
 
 def test_many_quick_edits_end_in_the_last_state(page):
@@ -176,16 +182,14 @@ def test_many_quick_edits_end_in_the_last_state(page):
     }
 
 
-def test_undo_redo_conflicts_and_batches(page):
+def test_undo_redo_and_batches(page):
     first = page.edit("set_target", column="y")
     both = page.ask(
         "/api/edit",
-        {"edits": [{"kind": "set_costs", "costs": {"age": 9}}, {"kind": "set_labels", "unit": "euros"}], "revision": 1},
+        {"edits": [{"kind": "set_costs", "costs": {"age": 9}}, {"kind": "set_labels", "unit": "euros"}]},
     )
     assert both["undo_label"] == "2 changes"
     assert both["state"]["unit"] == "euros"
-    conflict = page.ask("/api/edit", {"edit": {"kind": "set_budget", "budget": 1}, "revision": 1}, 409)
-    assert conflict["snapshot"]["revision"] == 2
     undone = page.ask("/api/undo", {})
     assert undone["state"] == first["state"]
     assert undone["can_redo"]
@@ -351,7 +355,7 @@ def test_other_addresses_need_consent(host, message):
 def test_many_connections_do_not_break_the_real_server(data):
     with running(start_session(data, None)) as (address, token):
         host, port = address.split(":")
-        idle = [socket.create_connection((host, int(port)), timeout=30) for _ in range(200)]
+        idle = [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(200)]
         for k, each in enumerate(idle):
             each.sendall([b"", b"GET / HT", b"\x00\xff\r\n\r\n", b"POST /api/edit HTTP/1.1\r\nHost: x\r\n\r\n"][k % 4])
         status, snapshot = ask(address, token, "/api/edit", {"edit": {"kind": "set_target", "column": "y"}})
@@ -359,7 +363,7 @@ def test_many_connections_do_not_break_the_real_server(data):
         refused = idle[3].recv(4096)
         assert refused.startswith(b"HTTP/1.1 421")
         assert ask(address, "wrong", "/api/state")[0] == 403
-        waiting = [HTTPConnection(address, timeout=30) for _ in range(100)]
+        waiting = [HTTPConnection(address, timeout=PATIENCE) for _ in range(100)]
         for each in waiting:
             each.request("GET", "/api/results?after=999999999&wait=0", headers={TOKEN_NAME: token})
         answers = [each.getresponse() for each in waiting]
@@ -411,12 +415,15 @@ def test_the_command_serves_a_session(data, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
         try:
+            snapshot = ask(address, token, "/api/state")[1]
+            assert snapshot["state"]["target"] == "y"
+            assert not snapshot["can_undo"]  # what the command line says is where a session begins
             assert ask(address, token, "/api/edit", {"edit": {"kind": "set_budget", "budget": 2}})[0] == 200
-            with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=300) as client:
+            with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=PATIENCE) as client:
                 for what in ("report", "onnx", "plan"):
                     answer = client.post("/api/download", json={"what": what})
                     assert answer.status_code == 200
                     assert len(answer.content) > 1000
         finally:
             ask(address, token, "/api/close", {})
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0

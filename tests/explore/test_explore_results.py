@@ -89,7 +89,7 @@ def test_budget_plan_next_groups_and_effects_are_those_of_the_library(data, targ
     assert part["prefix"]["cost"] <= 6
     assert set(part["plan"]["groups"]) == set(plan.groups)
     assert part["plan"]["explained"] == pytest.approx(plan.explained, abs=1e-9)
-    assert part["plan"]["proven"] == ("optimal" if target == "y" else "exact fit")
+    assert part["plan"]["proven"] == ("proven best" if target == "y" else "the best found")
     assert part["prefix"]["value"] == pytest.approx(found.mean.at(part["prefix"]["cost"]))
     ranking = model.next_groups(["dose"])
     shown = next_part(found)
@@ -152,3 +152,12 @@ def test_a_model_with_other_settings_is_refused_by_their_name(data, settings, me
     model = AnytimeRegressor(**{"encoding": "spline", **settings}).fit(sample.X, sample.y)
     with pytest.raises(ValueError, match=message):
         state_of_model(model.model_, opening_state(data.table), data.table, "y")
+
+
+@pytest.mark.parametrize(("target", "shown"), [("ill", True), ("y", False)])
+def test_an_order_that_takes_long_is_shown_before_it_is_judged(data, target, shown):
+    state = changed_by(opening_state(data.table), [read_edit({"kind": "set_target", "column": target})], data.table)
+    prepared = prepare(data.read(target), state.used, Setting.of(state), quiet, quiet)
+    told = []
+    found = learn(prepared, state, quiet, lambda text, *_: told.append(text), lambda model: told.append(model))
+    assert told == (["learning the order", found.model, *(f"fold {k} of 5" for k in range(1, 6))] if shown else [])

@@ -6,7 +6,9 @@ import reference
 from seeds import seeds
 
 from budgetline import AnytimeRegressor
-from budgetline.sequencing import Doubling, greedy_sequence
+from budgetline.groups.prices import Prices, SharedCost
+from budgetline.sequencing import Doubling, FixedOrder, greedy_sequence
+from budgetline.sequencing.loop import Limits, greedy_order
 
 RULES = ["fr", "omp", "no-whiten", "single"]
 SCHEDULES = {"greedy": "greedy", "doubling": "doubling", "doubling-literal": Doubling(literal=True)}
@@ -216,3 +218,17 @@ def test_sequence_record():
     }  # fmt: skip
     assert "cumulative" in str(sequence)
     assert [sequence.stage_at(b) for b in (0, 1.9, 2, 2.9, 3, 99)] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_fixed_order_is_not_scored():
+    class Unscored:
+        null_value = 1.0
+
+        def choose(self, g):
+            return 0.1 * g
+
+    shared = Prices(np.ones(4), (SharedCost("visit", 2.0, (0, 3)),))
+    for prices in (Prices(np.ones(4)), shared):
+        order, gains = greedy_order(Unscored(), prices, FixedOrder([3, 0, 2, 1]), Limits())
+        np.testing.assert_array_equal(order, [3, 0, 2, 1])
+        np.testing.assert_allclose(gains, [0.3, 0.0, 0.2, 0.1])

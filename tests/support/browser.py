@@ -22,6 +22,18 @@ NEEDS_BROWSER = pytest.mark.skipif(
 )
 
 
+PATIENCE = 240_000
+"""Milliseconds after which a state that is waited for is taken as lost; only a failing test waits so long."""
+
+
+def new_context(browser, width, height, **options):
+    """Return a context of a browser that waits patiently and does not animate."""
+    size = {"width": width, "height": height}
+    context = browser.new_context(viewport=size, reduced_motion="reduce", **options)
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @contextmanager
 def chromium():
     """Yield a browser."""

@@ -6,14 +6,17 @@ import sys
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 
-PATIENCE = 240_000
-"""Milliseconds after which a state that is waited for is taken as lost; only a failing test waits so long."""
+from browser import PATIENCE, new_context
+
 RESULTS = {
     "order": "#order-result",
     "plan": "#plan-result",
     "next": "#next-result",
     "compare": "#compare-result",
+    "effects": "#effects",
+    "lines": "#lines",
 }
+"""What each result is shown in."""
 
 
 @contextmanager
@@ -35,28 +38,35 @@ def served(folder, *arguments):
             yield address
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=PATIENCE / 1000)
 
 
 class Explorer:
-    """A page of a session; ``trouble`` collects errors of the console and requests to other places."""
+    """A page of a session; ``trouble`` collects errors of the console and requests to other places.
+
+    What holds one of the ``expected`` texts is no trouble.
+    """
 
     def __init__(self, browser, address, width=1300, height=900, **options):
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce", accept_downloads=True, **options
-        )
-        self.context.set_default_timeout(PATIENCE)
-        self.trouble = []
+        self.context = new_context(browser, width, height, accept_downloads=True, **options)
+        self.trouble, self.expected = [], []
         self.page = self.context.new_page()
-        self.page.on("console", lambda message: self.trouble.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
+        self.page.on("console", lambda message: self._note(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self._note(f"error: {error}"))
         own = address.split("#")[0]
-        self.page.on("request", lambda r: None if r.url.startswith((own, "blob:")) else self.trouble.append(r.url))
+        self.page.on("request", lambda r: None if r.url.startswith((own, "blob:")) else self._note(r.url))
         self.page.goto(address)
         self.page.wait_for_selector("#columns tr", state="attached")
 
+    def _note(self, text):
+        if not any(part in text for part in self.expected):
+            self.trouble.append(text)
+
     def settled(self, *results):
-        """Wait until all edits are answered and these results belong to what is on the screen."""
+        """Wait until all edits are answered and these results belong to what is on the screen.
+
+        Every action on the page puts its edits into the queue before its event ends, so none is missed.
+        """
         for name in results or ("order",):
             self.page.wait_for_selector(f"body[data-pending='0'] {RESULTS[name]}[data-fresh=true]", state="attached")
 

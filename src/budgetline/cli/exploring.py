@@ -15,7 +15,7 @@ from budgetline.explore.edits import SetLabels, SetTarget
 from budgetline.explore.group_edits import adopted
 from budgetline.explore.known_model import state_of_model
 from budgetline.explore.serving import Address, serve
-from budgetline.explore.session import SUFFIX, Session, read_session, start_session
+from budgetline.explore.session import SUFFIX, History, Session, read_session, start_session
 from budgetline.explore.table import Data
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence.model_file import load_linear
@@ -122,15 +122,14 @@ def _model(place: str, data: str | None, groups: Path | None) -> AnytimeModel | 
 def _begin(
     session: Session, model: AnytimeModel | None, target: str | None, groups: Path | None, unit: str | None
 ) -> None:
-    """Take what the command line says into the state of a new session."""
+    """Take what the command line says as the first state of a new session: there is nothing to undo."""
+    state, table = session.state, session.table
     if model is not None:
-        state = state_of_model(model, session.state, session.table, target)
-        session.change(session.history.after(state, "open a model"))
+        state = state_of_model(model, state, table, target)
     elif target is not None:
-        session.edit([SetTarget(target)])
+        state = SetTarget(target).apply(state, table)
     if groups is not None:
-        state = adopted(session.state, read_groups(groups), session.table)
-        session.change(session.history.after(state, "import groups"))
+        state = adopted(state, read_groups(groups), table)
     if unit is not None:
-        session.edit([SetLabels(unit=unit)])
-    session.save()
+        state = SetLabels(unit=unit).apply(state, table)
+    session.change(History(state, revision=1))

@@ -13,40 +13,46 @@ LONGEST_WAIT = 30.0
 
 
 class Board:
-    """Parts of the results, each with the serial number of its last change; written by one thread, read by requests.
+    """Parts of the results, each with the serial number of its last change; written by two threads, read by requests.
 
-    Parts are kept as JSON text, so that answers are put together quickly.
+    A part has a key, all that it depends on: it is right for every state of this key, also for a later one. Parts are
+    kept as JSON text, so that answers are put together quickly.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._serial = 0
-        self._revision = 0
+        self._revision = -1
         self._parts: dict[str, tuple[int, str]] = {}
+        self._keys: dict[str, object] = {}
         self._current: dict[str, bool] = dict.fromkeys(PARTS, False)
         self._progress: dict[str, object] | None = None
         self._computing = False
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
-    def begin(self, revision: int, current: Mapping[str, bool]) -> None:
-        """Say that another state is being worked on, and which parts are already right for it."""
+    def begin(self, revision: int, keys: Mapping[str, object]) -> None:
+        """Say that another state is being worked on, whose parts have these keys."""
         with self._lock:
             self._serial += 1
             self._revision, self._computing, self._progress = revision, True, None
-            self._current.update(current)
+            self._current = {name: self._keys.get(name) == keys[name] for name in PARTS}
         self._ring()
 
-    def put(self, name: str, revision: int, part: Mapping[str, object]) -> bool:
-        """Put a part of the results of a revision; return False if there is a newer revision, and it is dropped."""
+    def has(self, name: str, key: object) -> bool:
+        """Return whether the part that is there has a key."""
+        with self._lock:
+            return self._keys.get(name) == key
+
+    def put(self, name: str, revision: int, key: object, part: Mapping[str, object]) -> None:
+        """Put a part of the results of a revision, if there is no newer one; key None: it is for this one only."""
         with self._lock:
             if revision < self._revision:
-                return False
+                return
             self._serial += 1
             content = {"serial": self._serial, "revision": revision, "current": True, **part}
             self._parts[name] = (self._serial, json.dumps(content, allow_nan=False))
-            self._current[name] = True
+            self._keys[name], self._current[name] = key, True
         self._ring()
-        return True
 
     def tell(self, revision: int, text: str, done: int, total: int) -> None:
         """Say how far the work on a revision has come."""
@@ -67,9 +73,8 @@ class Board:
         self._ring()
 
     def answer(self, after: int) -> str:
-        """Return what is newer than a serial number, as JSON; everything, if the number is of another server."""
+        """Return what is newer than a serial number, as JSON."""
         with self._lock:
-            after = 0 if after > self._serial else after
             parts = ", ".join(f"{json.dumps(n)}: {text}" for n, (serial, text) in self._parts.items() if serial > after)
             head = json.dumps(
                 {
@@ -87,7 +92,7 @@ class Board:
         event = asyncio.Event()
         mine = (asyncio.get_running_loop(), event)
         with self._lock:
-            news = after != self._serial
+            news = after < self._serial
             self._waiting.add(mine)
         try:
             if not news:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from warnings import catch_warnings, simplefilter
 
 from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
 from budgetline.explore.fits import estimator_of
 from budgetline.explore.lines import groups_yaml
 from budgetline.explore.session import SUFFIX, SessionRecord
 from budgetline.explore.table import Data, Sample
+from budgetline.messages import hold_warnings
 from budgetline.persistence import save, to_onnx
 from budgetline.report import make_report
 
@@ -101,6 +101,5 @@ KINDS: Mapping[str, tuple[str, str, Callable[[Wanted], bytes]]] = {
 def make_file(what: str, wanted: Wanted) -> tuple[str, str, bytes]:
     """Return name, type and content of a file; warnings of the library are for other readers."""
     suffix, kind, make = KINDS[what]
-    with catch_warnings():
-        simplefilter("ignore")
+    with hold_warnings():
         return wanted.name(suffix), kind, make(wanted)

@@ -201,27 +201,31 @@ class SetBudget(Edit):
 
 
 @dataclass(frozen=True)
-class SetStart(Edit):
-    """Set the groups that are always known."""
+class Listing(Edit):
+    """Set a list of groups: the field ``listed`` of the state."""
 
     groups: tuple[str, ...]
-    about = "always known: {groups}"
+    listed: ClassVar[str] = ""
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state with these groups first."""
-        return changed_to(state, {"start": self.groups})
+        """Return the state with this list."""
+        return changed_to(state, {self.listed: self.groups})
 
 
 @dataclass(frozen=True)
-class SetAvailable(Edit):
+class SetStart(Listing):
+    """Set the groups that are always known."""
+
+    about = "always known: {groups}"
+    listed = "start"
+
+
+@dataclass(frozen=True)
+class SetAvailable(Listing):
     """Set the groups at hand."""
 
-    groups: tuple[str, ...]
     about = "at hand: {groups}"
-
-    def apply(self, state: State, table: Table) -> State:
-        """Return the state with these groups at hand."""
-        return changed_to(state, {"available": self.groups})
+    listed = "available"
 
 
 @dataclass(frozen=True)

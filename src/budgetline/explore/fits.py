@@ -200,14 +200,20 @@ class Checked:
         return self.schedule.allowed(costs, remaining, spent)
 
 
-def fit(prepared: Prepared, part: Part, state: State, check: Check, **settings: object) -> AnytimeModel:
-    """Return the model that the library fits to some rows; ``settings`` are other ones of the estimator."""
-    estimator = estimator_of(state, **settings)
+def fit(
+    prepared: Prepared, part: Part, state: State, check: Check, *, alpha: float | None = None, **settings: object
+) -> AnytimeModel:
+    """Return the model that the library fits to some rows.
+
+    ``alpha`` is the ridge constant, if it is known; ``settings`` are other ones of the estimator than those of the
+    state.
+    """
+    alpha = state.alpha if alpha is None else alpha
+    estimator = estimator_of(state, alpha=alpha, **settings)
     groups = state.feature_groups
     used = state.used
     layout, encoding = part.layout(groups, used)
     schedule = Checked(as_schedule(estimator.schedule, groups.names, groups.prices), check)
-    alpha = DEFAULT_ALPHA if state.alpha is None else state.alpha
     recipe = Recipe(
         layout.position,
         groups.names,
@@ -216,9 +222,9 @@ def fit(prepared: Prepared, part: Part, state: State, check: Check, **settings: 
         schedule,
         Limits(None, None, 0.0),
         estimator.cost_sensitive,
-        alpha,
+        DEFAULT_ALPHA if alpha is None else alpha,
         None if encoding is None else encoding.weights,
-        auto=state.alpha is None and encoding is not None,
+        auto=alpha is None and encoding is not None,
         encoding=encoding,
         start=positions_of("start", state.start, places_of(groups.names)),
     )

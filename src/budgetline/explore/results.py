@@ -18,38 +18,36 @@ from budgetline.evaluation.metrics import label_of
 from budgetline.explore.fits import FOLDS, Check, Prepared, Tell, fit, judge
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups
+from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.report import content
 from budgetline.report.content import CROSS_VALIDATED, TRAINING
 from budgetline.report.effects import effects_in_report
-from budgetline.report.formatting import count, listed
-from budgetline.report.plans import proven
+from budgetline.report.formatting import at_least, count, listed
 from budgetline.report.sentences import headline
 from budgetline.sequencing import FixedOrder
 
 Part = dict[str, object]
 MOST_NAMED = 3
 """Groups that a sentence about the change of the order names."""
-MEANING = {
-    "optimal": "No set within the budget explains more of the training data, with the ridge penalty.",
-    "≥": "The set explains at least this share of what the best one could.",
-    "exact fit": "Nothing is proven for this loss; the models of the set are exact.",
-    "estimate": "Nothing is proven for this loss, and what the set explains is an estimate.",
-}
-"""What is proven of a plan, in words."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows."""
+    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows.
+
+    ``alphas`` are the ridge constants of the models of the folds, ``notes`` warnings that the fits gave.
+    """
 
     state: State
     prepared: Prepared
     model: AnytimeModel
     training: BudgetCurve
     folds: tuple[BudgetCurve, ...]
+    alphas: tuple[float, ...]
+    notes: tuple[str, ...]
 
     @cached_property
     def mean(self) -> BudgetCurve:
@@ -106,19 +104,23 @@ def learn(prepared: Prepared, state: State, check: Check, tell: Tell, show: Call
     Where that takes long, ``tell`` is told how far it is, and ``show`` gets the model before it is judged.
     """
     total = 1 + len(prepared.training)
-    if not prepared.from_moments:
-        tell("learning the order", 0, total)
-    model = fit(prepared, prepared.whole, state, check)
-    if not prepared.from_moments:
-        show(model)
-    training = judge(prepared, prepared.whole, model, state)
-    folds = list[BudgetCurve]()
-    for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
-        check()
+    folds, alphas = list[BudgetCurve](), list[float]()
+    with hold_warnings() as warnings:
         if not prepared.from_moments:
-            tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
-        folds.append(judge(prepared, held, fit(prepared, train, state, check), state))
-    return Learned(state, prepared, model, training, tuple(folds))
+            tell("learning the order", 0, total)
+        model = fit(prepared, prepared.whole, state, check)
+        if not prepared.from_moments:
+            show(model)
+        training = judge(prepared, prepared.whole, model, state)
+        for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
+            check()
+            if not prepared.from_moments:
+                tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
+            fitted = fit(prepared, train, state, check)
+            folds.append(judge(prepared, held, fitted, state))
+            alphas.append(fitted.alpha)
+    notes = tuple(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
+    return Learned(state, prepared, model, training, tuple(folds), tuple(alphas), notes)
 
 
 def known(value: float) -> float | None:
@@ -137,24 +139,22 @@ def curve_of(kind: str, label: str, curve: BudgetCurve) -> content.Curve:
 
 def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | None) -> Part:
     """Return the order alone, before it is judged on folds."""
-    columns = {group.name: group.columns for group in state.groups}
-    place = {name: k for k, name in enumerate(before or (), start=1)}
+    place, sequence = {name: k for k, name in enumerate(before or (), start=1)}, model.sequence
+    costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
-            "step": step, "group": group, "columns": columns[group], "cost": cost, "cumulative_cost": spent,
-            "gain": known(gain), "explained": known(explained), "value": None, "error": None, "agreement": None,
+            "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "value": None,
             "place_before": place.get(group), "moved": place[group] - step if group in place else None,
         }
-        for step, group, cost, spent, gain, explained in zip(*model.sequence.to_dict().values(), strict=True)
+        for step, (group, cost, spent) in enumerate(costs, start=1)
     ]  # fmt: skip
     return {
         "preliminary": True,
         "error": None,
         "steps": steps,
-        "left_out_of_order": [name for name in state.names if name not in model.sequence.groups],
-        "moved": _moved(before, model.sequence.groups),
-        "alpha": model.alpha,
-        "total_cost": float(model.sequence.costs.sum()),
+        "left_out_of_order": [name for name in state.names if name not in sequence.groups],
+        "moved": _moved(before, sequence.groups),
+        "total_cost": float(sequence.costs.sum()),
         "headline": "",
         "measure": None,
         "curve": None,
@@ -167,8 +167,8 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     part, report = preliminary_part(found.model, found.state, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
-    for step, stage, (value, error) in zip(steps, report.sequence, report.expected[1:], strict=True):
-        step |= {"value": value, "error": error, "agreement": stage.agreement}
+    for step, (value, _) in zip(steps, report.expected[1:], strict=True):
+        step["value"] = value
     training, judged = (asdict(curve) for curve in report.curves)
     return part | {
         "preliminary": False,
@@ -176,6 +176,7 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
         "measure": asdict(report.measure),
         "curve": judged,
         "training": training,
+        "warnings": found.notes,
     }
 
 
@@ -202,8 +203,11 @@ def _moved(before: Sequence[str] | None, now: Sequence[str]) -> Part:
 # -- budget ----------------------------------------------------------------------------------------------------
 
 
-def budget_part(found: Learned, plan: Plan | None = None) -> Part:
-    """Return what the budget buys: the prefix of the order, and the plan, once it is known."""
+def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = False) -> Part:
+    """Return what the budget buys: the prefix of the order, and the plan, once it is known.
+
+    ``searching`` says that it, or a better one, may still be found.
+    """
     state, report = found.state, found.content
     if state.budget is None:
         return {"error": None, "empty": True}
@@ -217,23 +221,21 @@ def budget_part(found: Learned, plan: Plan | None = None) -> Part:
         "prefix": {"groups": groups, "cost": cost, "value": value, "error": error},
         "prefix_explained": explained,
         "plan": None if plan is None else _plan(plan),
+        "searching": searching,
     }
 
 
 def _plan(plan: Plan) -> Part:
-    word = proven(plan)
-    meaning = next(text for start, text in MEANING.items() if word.startswith(start))
-    return {
-        "groups": plan.groups,
-        "cost": plan.cost,
-        "explained": plan.explained,
-        "value": plan.value,
-        "bound": plan.bound,
-        "ratio": plan.ratio,
-        "optimal": plan.optimal,
-        "proven": word,
-        "meaning": meaning,
-    }
+    """Return a plan, and what is proven of it, in plain words."""
+    if plan.optimal:
+        proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
+    elif plan.ratio is not None:
+        proof = f"at least {at_least(plan.ratio)} of the best"
+        meaning = "Other groups within this budget may explain the known rows a little better, but not more than that."
+    else:
+        proof = "the best found"
+        meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
+    return {"groups": plan.groups, "cost": plan.cost, "explained": plan.explained, "proven": proof, "meaning": meaning}
 
 
 def plan_of(found: Learned, seconds: float) -> Plan:
@@ -295,17 +297,21 @@ def other_orders(state: State) -> dict[str, tuple[str, dict[str, object]]]:
 
 
 def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
-    """Return the mean over all budgets of this order and of others, on the same folds."""
+    """Return the mean over all budgets of this order and of others, on the same folds.
+
+    The ridge constants do not depend on the order, so they are those that were found for this one.
+    """
     state, prepared, total = found.state, found.prepared, float(found.model.sequence.costs.sum())
-    methods = [_method("this order", "as learned; each fold learns its own", found.folds, found.model, total)]
+    methods = [_method("this order", "as learned, anew without each of the parts", found.folds, found.model, total)]
     others = other_orders(state)
     n, done = len(others) * (1 + len(prepared.training)), 0
     for name, (note, settings) in others.items():
         tell(f"comparing with {name}", done, n)
-        model = fit(prepared, prepared.whole, state, check, **settings)
+        model = fit(prepared, prepared.whole, state, check, **settings, alpha=found.model.alpha)
         folds = []
-        for train, held in zip(prepared.training, prepared.held, strict=True):
-            folds.append(judge(prepared, held, fit(prepared, train, state, check, **settings), state))
+        for train, held, alpha in zip(prepared.training, prepared.held, found.alphas, strict=True):
+            fitted = fit(prepared, train, state, check, **settings, alpha=alpha)
+            folds.append(judge(prepared, held, fitted, state))
         done += 1 + len(prepared.training)
         methods.append(_method(name, note, folds, model, total))
     return {"error": None, "methods": methods}

@@ -28,17 +28,15 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
-    ".json": "application/json",
 }
+"""Of the files of the page."""
+SHARED = ("charts.js", "charts.css")
+"""Files of the page that are those of the report."""
 MOST_EDITS = 1000
 """Edits that are made together."""
 STATUS = {
     "malformed": 400,
     "refused": 422,
-    "conflict": 409,
     "not_ready": 409,
     "not_found": 404,
     "method": 405,
@@ -49,9 +47,9 @@ STATUS = {
 class RequestError(Exception):
     """A request that cannot be answered, with a code for the page and a sentence for the user."""
 
-    def __init__(self, code: str, message: str, **more: object) -> None:
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code, self.more = code, more
+        self.code = code
 
 
 class Explorer:
@@ -72,10 +70,10 @@ class Explorer:
         listed = body.get("edits", [body.get("edit")])
         if ("edits" in body) == ("edit" in body) or not isinstance(listed, list) or not 0 < len(listed) <= MOST_EDITS:
             raise RequestError("malformed", f"give one edit, or a list of at most {MOST_EDITS} edits")
-        _known(body, "edit", "edits", "revision")
+        _known(body, "edit", "edits")
         with _refusing("malformed"):
             edits = [read_edit(each) for each in listed]
-        return await self._change(lambda: self.session.edit(edits), body.get("revision"))
+        return await self._change(lambda: self.session.edit(edits))
 
     async def undo(self, request: Request) -> object:
         """Undo the last step."""
@@ -96,12 +94,9 @@ class Explorer:
             raise RequestError("malformed", "content must be the text of a session file")
         return await self._change(lambda: self.session.open(content))
 
-    async def _change(self, change: Callable[[], None], revision: object = None) -> object:
+    async def _change(self, change: Callable[[], None]) -> object:
         """Change the session, start computing, and return the new snapshot."""
         async with self.order:
-            if revision is not None and revision != self.session.history.revision:
-                at = snapshot_of(self.session)
-                raise RequestError("conflict", f"the state has changed since revision {shown(revision)}", snapshot=at)
             with _refusing("refused"):
                 await asyncio.to_thread(change)
             self.worker.work_on(self.session.state, self.session.history.revision)
@@ -135,12 +130,8 @@ class Explorer:
         async with self.order:
             wanted = Wanted(self.session.data, self.session.record)
         async with self.making:  # one at a time: each may keep a processor busy for a while
-            try:
-                with _refusing("refused"):
-                    return await asyncio.to_thread(make_file, what, wanted)
-            except RequestError as error:
-                code = "not_ready" if isinstance(error.__cause__, NotReady) else error.code
-                raise RequestError(code, str(error)) from error
+            with _refusing("refused"):
+                return await asyncio.to_thread(make_file, what, wanted)
 
     async def close(self, request: Request) -> object:
         """End the server."""
@@ -160,7 +151,8 @@ class _refusing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
         if isinstance(error, ValueError | TypeError | RecursionError | ImportError):
-            raise RequestError(self.code, one_line(error)) from error
+            code = "not_ready" if isinstance(error, NotReady) else self.code
+            raise RequestError(code, one_line(error)) from error
 
 
 def one_line(error: BaseException) -> str:
@@ -188,9 +180,8 @@ def _known(body: dict[str, object], *names: str) -> None:
         raise RequestError("malformed", f"the request has an unknown entry {shown(unknown[0])}")
 
 
-def _failed(code: str, message: str, **more: object) -> Response:
-    content = {"error": {"code": code, "message": message}, **more}
-    return JSONResponse(content, status_code=STATUS[code])
+def _failed(code: str, message: str) -> Response:
+    return JSONResponse({"error": {"code": code, "message": message}}, status_code=STATUS[code])
 
 
 def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
@@ -200,7 +191,7 @@ def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
         try:
             found = await method(request)
         except RequestError as error:
-            return _failed(error.code, str(error), **error.more)
+            return _failed(error.code, str(error))
         if isinstance(found, tuple):
             name, kind, content = found
             plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
@@ -214,12 +205,12 @@ def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
 async def _page(request: Request) -> Response:
     """Return a file of the page, by its name among those that are there: no path is made of what a request says."""
     name = str(request.path_params.get("name", "index.html"))
-    folder = files("budgetline.explore") / "static"
-    known = {each.name: each for each in folder.iterdir()} if folder.is_dir() else {}
-    kind = TYPES.get(PurePosixPath(name).suffix)
-    if name not in known or kind is None:
+    report = files("budgetline.report")
+    folder = (files("budgetline.explore") / "static").iterdir()
+    known = {each.name: each for each in (*folder, *(report / shared for shared in SHARED))}
+    if name not in known:
         return _failed("not_found", "there is no such file")
-    return Response(known[name].read_bytes(), media_type=kind)
+    return Response(known[name].read_bytes(), media_type=TYPES[PurePosixPath(name).suffix])
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from ipaddress import ip_address
 from secrets import token_urlsafe
+from warnings import catch_warnings, simplefilter
 
 from budgetline.explore.security import LOOPBACK
 from budgetline.explore.session import Session
@@ -71,13 +72,10 @@ class Address:
 def serve(session: Session, address: Address, ready: Callable[[str], None]) -> None:
     """Serve a session until it is closed or interrupted; ``ready`` is called with the address to open."""
     try:
-        uvicorn = import_module("uvicorn")
-        import_module("starlette")
+        for name in ("uvicorn", "starlette"):
+            import_module(name)
     except ImportError as error:
         raise ImportError("exploring needs Starlette and uvicorn: pip install 'budgetline[explore]'") from error
-    from budgetline.explore.server import make_app
-
-    token = token_urlsafe(32)
     # with its protocol: only then asyncio sends answers at once, not 40 ms later (Nagle's algorithm)
     with socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -86,21 +84,32 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
         except OSError as error:
             raise ValueError(f"cannot listen on {address.host}, port {address.port}: {error.strerror}") from error
         listening.listen(1024)  # whoever is told the address may connect at once
-        port = listening.getsockname()[1]
-        holder: list[Callable[[], None]] = []
-        app, worker = make_app(session, token, lambda host: address.allows(host, port), lambda: holder[0]())
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            with catch_warnings():
+                simplefilter("ignore")  # for all threads at once: filters belong to the process
+                _run(session, address, listening, ready)
+        finally:
+            sys.setswitchinterval(interval)
+
+
+def _run(session: Session, address: Address, listening: socket.socket, ready: Callable[[str], None]) -> None:
+    """Serve a session on a socket that listens."""
+    from budgetline.explore.server import make_app
+
+    uvicorn, token, port = import_module("uvicorn"), token_urlsafe(32), listening.getsockname()[1]
+    stopping: list[Callable[[], None]] = []
+    app, worker = make_app(session, token, lambda host: address.allows(host, port), lambda: stopping[0]())
+    try:
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, timeout_keep_alive=30,
             server_header=False, date_header=False, lifespan="off", ws="none", h11_max_incomplete_event_size=1 << 14,
             timeout_graceful_shutdown=2, http="h11", loop="asyncio",
         )  # fmt: skip
         server = uvicorn.Server(config)
-        holder.append(lambda: setattr(server, "should_exit", True))
+        stopping.append(lambda: setattr(server, "should_exit", True))
         ready(f"http://{address.name}:{port}/#token={token}")
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_SECONDS)
-        try:
-            server.run(sockets=[listening])
-        finally:
-            sys.setswitchinterval(interval)
-            worker.close()
+        server.run(sockets=[listening])
+    finally:
+        worker.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit
 from budgetline.explore.group_edits import changed_by, edit_text, read_edit
-from budgetline.explore.state import Group, State, first_state
+from budgetline.explore.state import Group, State
 from budgetline.explore.table import UNUSABLE, Data, Table
 from budgetline.files import write_atomically
 from budgetline.messages import shown
@@ -172,7 +172,7 @@ def opening_state(table: Table) -> State:
     names = tuple(column.name for column in table.columns)
     out = tuple(column.name for column in table.columns if column.kind in UNUSABLE)
     groups = tuple(Group(name, (name,)) for name in names if name not in out)
-    return replace(first_state(names), groups=groups, left_out=out)
+    return State(names, groups, left_out=out)
 
 
 class Session:

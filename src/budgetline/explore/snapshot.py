@@ -26,7 +26,6 @@ def snapshot_of(session: Session) -> dict[str, object]:
         "table": {
             "name": table.name,
             "rows": table.rows,
-            "weight": None,
             "format": table.notes[0] if table.notes else "",
             "notes": table.notes[1:],
             "columns": columns,

@@ -129,7 +129,7 @@ class State:
     def feature_groups(self) -> FeatureGroups:
         """The groups as the library knows them; columns that are left out are dropped."""
         if again := [name for name, times in Counter(each.name for each in self.shared).items() if times > 1]:
-            raise ValueError(f"duplicate shared cost {shown(again[0])}")
+            raise ValueError(f"there is a shared cost {shown(again[0])} already")
         if again := [name for name, times in Counter(self.names).items() if times > 1]:
             raise ValueError(f"there is a group {shown(again[0])} already")
         return FeatureGroups(
@@ -146,11 +146,6 @@ class State:
         if found is None:
             raise ValueError(f"there is no group {shown(name)}")
         return found
-
-
-def first_state(columns: tuple[str, ...]) -> State:
-    """Return the state before anything is chosen: every column is a group of its own, at cost 1."""
-    return State(columns, tuple(Group(name, (name,)) for name in columns))
 
 
 def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], tuple[str, ...]]:

@@ -67,11 +67,13 @@ class Table:
         if task not in TASKS:
             raise ValueError(f"task must be one of {some(TASKS)}, got {shown(task)}")
         if task == "regression" and found.kind in ("text", "category"):
-            raise ValueError(f"column {shown(target)} holds text, and a regression needs numbers")
+            raise ValueError(f"column {shown(target)} holds text: predict it as a class, not as a number")
         if task == "classification" and found.kind == "number":
-            raise ValueError(f"column {shown(target)} holds numbers that are not whole, not labels of classes")
+            raise ValueError(f"column {shown(target)} holds numbers that are not whole: predict it as a number")
         if task == "classification" and (found.levels is None or found.levels > MOST_CLASSES):
-            raise ValueError(f"column {shown(target)} has {found.levels or 'very many'} values: classes are few")
+            raise ValueError(
+                f"column {shown(target)} has {found.levels or 'very many'} values, and {MOST_CLASSES} is the most"
+            )
         if found.levels is not None and found.levels < 2:
             raise ValueError(f"column {shown(target)} has the same value in every row: there is nothing to learn")
 
@@ -79,7 +81,7 @@ class Table:
         """Raise an error if a target does not allow a loss."""
         low = self.by_name[target].low
         if loss == "poisson" and isinstance(low, int | float) and low < 0:
-            raise ValueError(f"column {shown(target)} holds {low:g}, and Poisson deviance needs numbers ≥ 0")
+            raise ValueError(f"column {shown(target)} holds {low:g}, and a count cannot be negative")
 
     def encoding_for(self, columns: Iterable[str]) -> str:
         """Return "none" if the columns are numbers in all rows, else "spline"."""
@@ -93,7 +95,9 @@ class Table:
                 raise ValueError(f"column {shown(name)} is of a kind that cannot be used")
             if encoding == "none" and not self._plain(name):
                 why = f"lacks {found.missing:,} values" if found.missing else f"holds {found.kind}, not numbers"
-                raise ValueError(f"column {shown(name)} {why}: leave it out, or choose the encoding spline or linear")
+                raise ValueError(
+                    f"column {shown(name)} {why}: leave it out, or use columns as curves (encoding spline)"
+                )
 
     def _plain(self, column: str) -> bool:
         found = self.by_name[column]

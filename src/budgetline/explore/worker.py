@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from threading import Condition, Thread
 from time import perf_counter, thread_time
 from traceback import print_exc
 from typing import Generic, TypeVar
-from warnings import catch_warnings, simplefilter
 
 from budgetline.explore.board import PARTS, Board
 from budgetline.explore.fits import Check, Prepared, Setting, Tell, prepare
@@ -32,7 +32,7 @@ from budgetline.optimality import Plan
 
 J = TypeVar("J")
 PLAN_SECONDS = (0.1, 2.0)
-"""How long plans are searched for: a short time first, more if that proves nothing."""
+"""How long plans are searched for: a short time first, where that may suffice for a proof, then longer."""
 KEPT = 2
 """Prepared tables that are kept, so that going back to another target is quick."""
 
@@ -78,21 +78,19 @@ class Lane(Generic[J]):
                 if self._number != mine:
                     raise Cancelled
 
-            with catch_warnings():
-                simplefilter("ignore")
-                try:
-                    self._work(job, check)
-                except Cancelled:
-                    continue
-                except Exception:  # a bug: the next job may still be done
-                    print_exc()
+            try:
+                self._work(job, check)
+            except Cancelled:
+                continue
+            except Exception:  # a bug: the next job may still be done
+                print_exc()
 
 
 class Worker:
     """Computes the results of the newest state and puts them on the board.
 
     One lane learns the order and what follows from it at once. The other does what may take longer, so that a newer
-    state never waits for it: effects, the comparison and plans.
+    state never waits for it: effects, the plan for the budget, the comparison.
     """
 
     def __init__(self, data: Data, board: Board) -> None:
@@ -100,8 +98,8 @@ class Worker:
         self._prepared: dict[Setting, Prepared] = {}
         self._order: tuple[str, ...] | None = None
         self._target: str | None = None
-        self._keys: dict[str, object] = {}
         self._learned: Learned | None = None
+        self._planned: tuple[object, Plan] | None = None
         self._revision = -1
         self._quick = Lane("budgetline-explore-quick", self._work)
         self._slow = Lane("budgetline-explore-slow", self._work_on)
@@ -123,16 +121,18 @@ class Worker:
     def _work(self, job: tuple[State, int], check: Check) -> None:
         state, revision = job
         keys = keys_of(state)
-        self._board.begin(revision, {name: self._keys.get(name) == keys[name] for name in PARTS})
+        self._board.begin(revision, keys)
         if state.target is None or not state.groups:
             for name in PARTS:
-                self._put(name, revision, keys, {"error": None, "empty": True})
+                self._board.put(name, revision, keys[name], {"error": None, "empty": True})
             self._order, self._learned = None, None
             self._board.end(revision)
             return
         try:
             learned = self._learn(state, revision, keys, check)
-            self._fill("budget", revision, keys, partial(budget_part, learned, self._plan_of(keys)))
+            if not self._board.has("budget", keys["budget"]):
+                plan = self._plan_of(keys)
+                self._put_budget(learned, revision, plan, searching=plan is None and state.budget is not None)
             self._fill("next", revision, keys, partial(next_part, learned))
         except Cancelled:
             raise
@@ -140,36 +140,35 @@ class Worker:
             failed: Part = {"error": sentence_of(error)}
             for name in PARTS:
                 more = {"preliminary": False, "steps": [], "curve": None, "training": None} if name == "order" else {}
-                self._put(name, revision, {}, failed | more)
+                self._board.put(name, revision, None, failed | more)
             self._learned = None
             self._board.end(revision)
             return
+        check()
         self._slow.put((learned, revision))
 
     def _learn(self, state: State, revision: int, keys: Mapping[str, object], check: Check) -> Learned:
         """Return what was learned, and put the order on the board; nothing is learned twice in a row."""
-        if self._learned is not None and self._keys.get("order") == keys["order"]:
-            self._learned = Learned(
-                state, self._learned.prepared, self._learned.model, self._learned.training, self._learned.folds
-            )
-            return self._learned
         began, busy, tell = perf_counter(), thread_time(), partial(self._board.tell, revision)
-        prepared = self._prepare(state, check, tell)
         before = self._order if self._target == state.target else None
-        with hold_warnings() as warnings:
-            show = partial(self._show, state, revision, before)
-            learned = learn(prepared, state, check, tell, show)
-        check()
+        if self._learned is not None and keys_of(self._learned.state)["order"] == keys["order"]:
+            learned = replace(self._learned, state=state)
+        else:
+            prepared = self._prepare(state, check, tell)
+            learned = learn(prepared, state, check, tell, partial(self._show, state, revision, before))
+            check()
         self._order, self._target, self._learned = learned.model.sequence.groups, state.target, learned
-        notes = list(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
-        took = {"seconds": perf_counter() - began, "cpu_seconds": thread_time() - busy}
-        part = order_part(learned, before) | took | {"warnings": notes}
-        self._put("order", revision, keys, part)
+
+        def part() -> Part:
+            made = order_part(learned, before)
+            return made | {"seconds": perf_counter() - began, "cpu_seconds": thread_time() - busy}
+
+        self._fill("order", revision, keys, part)
         return learned
 
     def _show(self, state: State, revision: int, before: tuple[str, ...] | None, model: AnytimeModel) -> None:
         """Put an order on the board that is not judged yet."""
-        self._board.put("order", revision, preliminary_part(model, state, before))
+        self._board.put("order", revision, None, preliminary_part(model, state, before))
 
     def _prepare(self, state: State, check: Check, tell: Tell) -> Prepared:
         """Return what fits need; columns that were used before are kept, as they may come back."""
@@ -191,55 +190,57 @@ class Worker:
 
     def _work_on(self, job: tuple[Learned, int], check: Check) -> None:
         learned, revision = job
-        state, keys, tell = learned.state, keys_of(learned.state), partial(self._board.tell, revision)
-        steps: list[tuple[str, Callable[[], Part]]] = [
-            ("effects", partial(effects_part, learned)),
-            ("compare", partial(compare_part, learned, check, tell)),
-        ]
-        for name, make in steps:
-            check()
-            self._guarded(name, revision, keys, make)
-        if state.budget is not None and self._plan_of(keys) is None:
-            for seconds in PLAN_SECONDS:
-                check()
-                tell("searching the best set for the budget", 0, 1)
-                try:
-                    plan = plan_of(learned, seconds)
-                    check()
-                    self._known_plan = (keys["plan"], plan)
-                    self._put("budget", revision, keys, budget_part(learned, plan))
-                except Cancelled:
-                    raise
-                except Exception as error:
-                    self._put("budget", revision, {}, budget_part(learned) | {"error": sentence_of(error)})
-                    break
-                if plan.optimal or plan.bound is None:
-                    break
+        keys, tell = keys_of(learned.state), partial(self._board.tell, revision)
+        check()
+        self._guarded("effects", revision, keys, partial(effects_part, learned))
+        if learned.state.budget is not None and self._plan_of(keys) is None:
+            self._search(learned, revision, check)
+        check()
+        self._guarded("compare", revision, keys, partial(compare_part, learned, check, tell))
         self._board.end(revision)
 
-    _known_plan: tuple[object, Plan] | None = None
+    def _search(self, learned: Learned, revision: int, check: Check) -> None:
+        """Search the plan for the budget, and put what is found on the board."""
+        limits = PLAN_SECONDS if learned.prepared.from_moments else PLAN_SECONDS[-1:]
+        for seconds in limits:
+            check()
+            self._board.tell(revision, "searching the best groups for the budget", 0, 1)
+            try:
+                plan = plan_of(learned, seconds)
+            except Exception as error:
+                self._board.put("budget", revision, None, budget_part(learned) | {"error": sentence_of(error)})
+                return
+            check()
+            over = plan.optimal or seconds == limits[-1]
+            self._put_budget(learned, revision, plan, searching=not over)
+            if over:
+                self._planned = (keys_of(learned.state)["budget"], plan)
+                return
+
+    def _put_budget(self, learned: Learned, revision: int, plan: Plan | None, *, searching: bool) -> None:
+        """Put what the budget buys; while the plan is searched, that is for this revision only."""
+        key = None if searching else keys_of(learned.state)["budget"]
+        self._board.put("budget", revision, key, budget_part(learned, plan, searching=searching))
 
     def _plan_of(self, keys: Mapping[str, object]) -> Plan | None:
-        known = self._known_plan
-        return known[1] if known is not None and known[0] == keys["plan"] else None
+        """Return the plan, if its search has ended."""
+        known = self._planned
+        return known[1] if known is not None and known[0] == keys["budget"] else None
 
     def _guarded(self, name: str, revision: int, keys: Mapping[str, object], make: Callable[[], Part]) -> None:
+        """Put a part on the board, or what is wrong with it."""
         try:
             with hold_warnings():
                 self._fill(name, revision, keys, make)
         except Cancelled:
             raise
         except Exception as error:
-            self._put(name, revision, {}, {"error": sentence_of(error)})
+            self._board.put(name, revision, None, {"error": sentence_of(error)})
 
     def _fill(self, name: str, revision: int, keys: Mapping[str, object], make: Callable[[], Part]) -> None:
         """Put a part on the board, unless the one that is there is right."""
-        if self._keys.get(name) != keys[name]:
-            self._put(name, revision, keys, make())
-
-    def _put(self, name: str, revision: int, keys: Mapping[str, object], part: Part) -> None:
-        if self._board.put(name, revision, part):
-            self._keys[name] = keys.get(name, object())
+        if not self._board.has(name, keys[name]):
+            self._board.put(name, revision, keys[name], make())
 
 
 def keys_of(state: State) -> dict[str, object]:
@@ -251,7 +252,6 @@ def keys_of(state: State) -> dict[str, object]:
     return {
         "order": order,
         "budget": (order, state.budget),
-        "plan": (order, state.budget),
         "next": (order, state.available),
         "effects": (order, state.budget),
         "compare": (order, state.today),

@@ -58,7 +58,7 @@ def _markdown_section(table: Table) -> str:
 
 def render_page(content: Content) -> str:
     """Return the page; all text is escaped, and a policy forbids all scripts but ours."""
-    style, script = (files("budgetline.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    style, script = (_file(f"charts.{kind}") + _file(f"page.{kind}") for kind in ("css", "js"))
     found = enough(content)
     text = {
         "title": content.title,
@@ -75,7 +75,7 @@ def render_page(content: Content) -> str:
     sections = {"plans": "", "effects": "", "comparison": "", "optimality": ""} | {
         k: _html_section(k, table, charts.get(k, "")) for k, table in tables(content).items()
     }
-    return Template(files("budgetline.report").joinpath("page.html").read_text("utf-8")).substitute(
+    return Template(_file("page.html")).substitute(
         {name: escape_html(entry).replace(" %", "&nbsp;%") for name, entry in text.items()},
         policy=f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; {NOTHING_ELSE}",
         style=style,
@@ -85,6 +85,11 @@ def render_page(content: Content) -> str:
         record=json.dumps(asdict(content), allow_nan=False, separators=(",", ":")).translate(IN_SCRIPT),
         **sections,
     )
+
+
+def _file(name: str) -> str:
+    """Return the text of a file of the page."""
+    return files("budgetline.report").joinpath(name).read_text("utf-8")
 
 
 def _effects(content: Content) -> str:

@@ -154,11 +154,15 @@ class _Loop:
 
     def best(self, allowed: Mask, costs: Float) -> int:
         """Return the best allowed group, each taken on its own."""
+        if allowed.sum() == 1:  # no choice, as in a fixed order: scores would cost more than the models
+            return int(np.argmax(allowed))
         scores = self._objective.scores(allowed, costs if self._cost_sensitive else self._ones)
         return best_group(scores, costs, allowed, cost_sensitive=self._cost_sensitive)
 
     def best_candidate(self, allowed: Mask, fits: Mask, costs: Float) -> list[int]:
         """Return the groups of the best candidate: a group with those that it requires, or a bundle."""
+        if allowed.sum() == 1:
+            return self._prices.missing(int(np.argmax(allowed)), self._chosen)
         scores = single = self._single_scores(allowed, costs)
         every, prices, found = allowed, costs, list[list[int]]()
         if self._cost_sensitive and getattr(self._schedule, "bundles", True):
@@ -215,7 +219,7 @@ class _Loop:
             if len(groups) > 1:
                 for g in np.flatnonzero(pending).tolist():
                     ready[g] = len(self._prices.missing(g, self._chosen)) == 1
-            g = self.best(ready, costs) if ready.sum() > 1 else int(np.argmax(ready))
+            g = self.best(ready, costs)
             self.take(g, costs)
             pending[g] = False
 

@@ -1,9 +1,9 @@
 // Requests to the server on this machine. The token is kept for this tab and never put into an address.
 
 export class Refused extends Error {
-  constructor(status, { code, message }, snapshot) {
+  constructor({ code, message }) {
     super(message);
-    Object.assign(this, { status, code, snapshot });
+    this.code = code;
   }
 }
 export class Lost extends Error {}
@@ -32,8 +32,8 @@ async function request(path, body) {
     throw new Lost("The connection to budgetline is lost.");
   }
   if (answer.ok) return answer;
-  const { error, snapshot } = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, error ?? { code: "failed", message: `The server answered with ${answer.status}.` }, snapshot);
+  const { error } = await answer.json().catch(() => ({}));
+  throw new Refused(error ?? { code: "failed", message: `The server answered with ${answer.status}.` });
 }
 
 export async function call(path, body) {

@@ -1,11 +1,12 @@
 // Section 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
-import { curveLegend, describeValue, drawOrder, isJudged, lastWithin, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
+import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
+import { SLACK, amount, change, difference, lastWithin, number } from "./charts.js";
 import { $, chips, dim, el, keep, setText } from "./dom.js";
 import { effectPicture } from "./effects.js";
-import { amount, change, count, difference, number, share } from "./format.js";
+import { count, share } from "./format.js";
 
-const SLACK = 1e-12, MOST_PICTURES = 12;
+const MOST_PICTURES = 12;
 
 export function setUpBudget(session) {
   const slider = $("budget-slider"), field = $("budget-number"), plot = $("budget-plot");
@@ -99,18 +100,18 @@ export function setUpBudget(session) {
   }
   function renderPlan(prefix) {
     const part = session.part("budget"), asked = session.state.budget !== null, fits = part && Math.abs(part.budget - budget) <= 1e-9 * Math.max(1, budget);
-    const plan = asked && part ? part.plan : null, over = !session.computing && !session.pending, fresh = session.fresh("budget") && fits && (plan !== null || over);
+    const plan = asked && part ? part.plan : null, fresh = session.fresh("budget") && fits;
     $("plan-ask").hidden = asked;
     const result = $("plan-result");
     result.hidden = !asked;
     dim(result, !fresh);
-    result.dataset.fresh = String(fresh || Boolean(part?.error && fits));
+    result.dataset.fresh = String(Boolean(fresh && !part.searching));
     if (part?.error) setText($("plan-what"), part.error);
-    else if (!plan) setText($("plan-what"), over && fits ? "No plan was found for this budget." : "Looking for the best set of groups within this budget…");
+    else if (!plan) setText($("plan-what"), "Looking for the best groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
-      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data.`
-        : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the training data; the groups in order explain ${share(gain)}.`);
+      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between known rows.`
+        : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between known rows; the first groups of the order explain ${share(gain)}.`);
     }
     if (plan) chips($("plan-groups"), plan.groups, name => (prefix.includes(name) ? "" : "added"));
     else $("plan-groups").replaceChildren();
@@ -143,6 +144,7 @@ export function setUpBudget(session) {
   function renderEffects() {
     const part = session.part("effects"), box = $("effects");
     dim(box, !session.fresh("effects"));
+    box.dataset.fresh = String(session.fresh("effects"));
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
     const kind = session.state.task === "classification" ? "class" : "target", drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);

@@ -1,8 +1,9 @@
 // Section 5: this order next to simpler ones and to today's.
 
-import { axes, bounds, canvas, costScale, drawSteps, legend, onResize, valueScale, widthOf } from "./chart.js";
+import { onResize, widthOf } from "./chart.js";
+import { bounds, canvas, costScale, curveAxes, drawSteps, legend, scaleOf, withError } from "./charts.js";
 import { $, dim, el, setText } from "./dom.js";
-import { some, withError } from "./format.js";
+import { some } from "./format.js";
 
 export function setUpCompare(session) {
   const plot = $("compare-plot"), field = $("today");
@@ -16,11 +17,11 @@ export function setUpCompare(session) {
   function redraw() {
     const part = session.part("compare"), order = session.part("order");
     if (!part?.methods?.length || !order?.measure) return;
-    const height = widthOf(plot) < 480 ? 250 : 320, { svg, width } = canvas(plot, height), total = session.snapshot.total_cost;
+    const height = widthOf(plot) < 480 ? 250 : 320, { svg, width } = canvas(plot, widthOf(plot), height), total = session.snapshot.total_cost;
     const box = { left: 54, right: width - 10, top: 30, bottom: height - 42 }, curves = part.methods.map(method => method.curve);
-    const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7), y = valueScale(curves.flatMap(c => bounds({ ...c, errors: [] })), box.bottom, box.top, 5);
-    axes(svg, box, x, y, order.measure, session.state.unit);
-    curves.map((curve, k) => [curve, k]).reverse().forEach(([curve, k]) => drawSteps(svg, curve, x, y, total, `method-${k % 4}`));
+    const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7), y = scaleOf(curves.flatMap(c => bounds({ ...c, errors: [] })), box.bottom, box.top, 5);
+    curveAxes(svg, box, x, y, order.measure, session.state.unit);
+    curves.map((curve, k) => [curve, k]).reverse().forEach(([curve, k]) => drawSteps(svg, curve, x, y, `method-${k % 4}`, total));
     legend($("compare-legend"), part.methods.map((method, k) => [`method-${k % 4}`, method.name]));
   }
   onResize(plot, redraw);

@@ -1,8 +1,8 @@
 // Pictures of effects, as in the report: a curve with a rug, bars of levels, shaded cells of a pair.
 
-import { draw } from "./chart.js";
+import { draw, minus } from "./charts.js";
 import { el } from "./dom.js";
-import { cut, minus } from "./format.js";
+import { cut } from "./format.js";
 
 const WIDTH = 340, MOST_BARS = 14, MOST_ROWS = 20;
 const short = v => minus(String(Number(v.toPrecision(3))));

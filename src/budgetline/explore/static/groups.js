@@ -1,9 +1,10 @@
 // Section 2: groups and prices.
 
 import { download } from "./api.js";
+import { amount } from "./charts.js";
 import { ask } from "./dialog.js";
 import { $, el, keep, onCommit, saveAs, setField, setText } from "./dom.js";
-import { amount, count, some } from "./format.js";
+import { count, some } from "./format.js";
 
 const LONG = 20, MOST_CHIPS = 4, NEW = "new:", OUT = "out:", TO = "to:";
 
@@ -153,7 +154,11 @@ export function setUpGroups(session, complain) {
   $("merge").addEventListener("click", async () => {
     const names = picked().map(group => group.name), first = picked()[0].columns[0];
     chosen.clear();
-    if (await session.edit({ kind: "merge_groups", groups: names })) $("group-rows").kept.get(first)?.name.select();
+    if (await session.edit({ kind: "merge_groups", groups: names })) {
+      const field = $("group-rows").kept.get(first)?.name;
+      field?.focus();
+      field?.select();
+    }
     render();
   });
   $("split").addEventListener("click", () => {

@@ -2,15 +2,16 @@
 
 import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
 import { $, dim, el, onCommit, setField, setText } from "./dom.js";
-import { amount, number } from "./format.js";
+import { amount, number } from "./charts.js";
 
 const WORDS = {
-  regression: "a number", classification: "a class", squared_error: "squared error", poisson: "counts (Poisson)", log_loss: "log loss",
-  none: "as it is", linear: "numbers as lines, text as levels", spline: "numbers as curves, text as levels",
-  fr: "gain per cost, refitted (fr)", omp: "matching pursuit (omp)", score: "score test (score)", "no-whiten": "without whitening", single: "each group on its own", static: "fixed from the start",
-  roc_auc: "ROC AUC", accuracy: "accuracy", explained: "explained share", r2: "R²",
+  regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "probabilities (log loss)",
+  none: "as they are (none)", linear: "numbers as lines (linear)", spline: "numbers as curves (spline)",
+  fr: "gain per cost, exact (fr)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "plain correlation (no-whiten)",
+  single: "the best column (single)", static: "each group on its own (static)",
+  roc_auc: "telling classes apart (ROC AUC)", accuracy: "right answers (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
-const SETTINGS = [["task", "What is predicted"], ["loss", "Loss"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
+const SETTINGS = [["task", "What is predicted"], ["loss", "The number is"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
 
 function settingFields(session, complain) {
   const selects = SETTINGS.map(([key, label]) => {
@@ -20,7 +21,7 @@ function settingFields(session, complain) {
   const alpha = el("input", { id: "set-alpha", type: "number", min: 0, step: "any", placeholder: "chosen", "aria-describedby": "alpha-help" });
   onCommit(alpha, text => {
     const value = text === "" ? null : Number(text);
-    if (!alpha.validity.valid || value < 0) { complain("The penalty must be a number, 0 or more, or empty.", alpha); return false; }
+    if (!alpha.validity.valid || value < 0) { complain("The caution (alpha) must be a number, 0 or more, or empty.", alpha); return false; }
     session.edit({ kind: "set_alpha", alpha: value });
     return true;
   });
@@ -28,7 +29,7 @@ function settingFields(session, complain) {
   onCommit(unit, text => (session.edit({ kind: "set_labels", unit: text }), true));
   onCommit(title, text => (session.edit({ kind: "set_labels", title: text }), true));
   $("settings").append(...selects.map(each => each.field),
-    el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Penalty (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "Empty: chosen by the library.")),
+    el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Caution against chance (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "More makes effects smaller. Empty: chosen for you.")),
     el("p", { class: "field" }, el("label", { for: "set-unit" }, "Costs are in"), unit), el("p", { class: "field" }, el("label", { for: "set-title" }, "Title of the report"), title));
   return () => {
     const { state, choices } = session.snapshot;
@@ -70,7 +71,9 @@ export function setUpOrder(session, complain, setBudget) {
       el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
     if (!isJudged(order)) return;
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
-    setText($("order-how"), `Judged on rows that were not used to fit: ${measure.folds_made}.${never}`);
+    setText($("order-how"), `The quality is that on rows from which nothing was learned: each of ${measure.folds} parts of the table (${measure.folds_made}) is left out once.${never}`);
+    $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));
+    $("order-notes").hidden = !order.warnings.length;
     curveLegend($("order-legend"), order);
     redraw();
   }

@@ -1,6 +1,6 @@
 // The page's view of the server: the state, the results, and a queue of edits that are sent one after another.
 
-import { Lost, Refused, call } from "./api.js";
+import { Lost, call } from "./api.js";
 
 // What a part holds if it could not be computed.
 const NOTHING = { steps: [], rows: [], effects: [], methods: [], curve: null, training: null, plan: null };
@@ -47,8 +47,9 @@ export class Session {
   redo() { return this.#push("/api/redo", "", () => (this.snapshot.can_redo ? {} : null)); }
   openFile(file) { return this.#push("/api/session", "", async () => ({ content: await file.text() })); }
 
-  // End the server; nothing is asked of it any more.
+  // End the server, after all edits; nothing is asked of it any more.
   async stop() {
+    await this.edit(() => null);
     await call("/api/close", {});
     this.ended = true;
     this.#changed();
@@ -77,20 +78,17 @@ export class Session {
       } catch (found) {
         if (found instanceof Lost || found.code === "busy") {
           await this.#reach();
-          // A new revision: the edit arrived though its answer did not.
-          if (this.snapshot.revision === before) continue;
+          // After a lost answer, a new revision means that the edit arrived.
+          if (found.code === "busy" || this.snapshot.revision === before) continue;
           applied = true;
-        } else if (found instanceof Refused || found instanceof DOMException) error = found; // refused, or a file that cannot be read
-        else throw found;
+        } else error = found; // refused, or a file that cannot be read
       }
       this.#queue.shift();
       job.done(applied);
-      if (error?.snapshot) this.snapshot = error.snapshot;
       if (error) this.#trouble(error);
       if (!this.#queue.length || error) this.#changed(error !== null);
     }
     this.#sending = false;
-    this.#confirm();
   }
 
   // Wait until the server answers again, and take its state.
@@ -121,7 +119,7 @@ export class Session {
   async #listen() {
     for (;;) {
       try {
-        this.#take(await call(`/api/results?after=${this.#serial}&wait=25`));
+        await this.#take(await call(`/api/results?after=${this.#serial}&wait=25`));
       } catch (error) {
         if (this.ended) return;
         if (error.code === "token") await this.#end(error);
@@ -133,7 +131,6 @@ export class Session {
     }
   }
   async #take(answer) {
-    if (answer.serial < this.#serial) this.parts = {};
     this.#serial = answer.serial;
     this.#confirmed = answer.revision;
     for (const [name, part] of Object.entries(answer.parts)) this.parts[name] = part.error ? { ...NOTHING, ...part } : part;
@@ -144,22 +141,10 @@ export class Session {
     // Another tab has edited.
     if (answer.revision > this.snapshot.revision && !this.#sending) {
       const found = await call("/api/state");
-      if (!this.#sending) this.snapshot = found;
+      if (!this.#sending && found.revision > this.snapshot.revision) this.snapshot = found;
     }
     this.#changed();
   }
-  // Edits that change no result need not wake the long request: ask once.
-  async #confirm() {
-    await pause(200);
-    if (this.#sending || this.#confirmed >= this.snapshot.revision) return;
-    try {
-      const answer = await call(`/api/results?after=${this.#serial}&wait=0`);
-      if (answer.serial >= this.#serial) this.#take(answer);
-    } catch {
-      // the long request reports a lost connection
-    }
-  }
-
   // A part of the results, or null; and whether it belongs to what is on the screen.
   part(name) {
     const found = this.parts[name];

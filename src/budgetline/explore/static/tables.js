@@ -1,7 +1,8 @@
 // Section 1: what was understood of the file; the target, and what to leave out.
 
+import { amount } from "./charts.js";
 import { $, el, keep, setText } from "./dom.js";
-import { amount, count, some } from "./format.js";
+import { count, some } from "./format.js";
 
 const KINDS = { number: "number", integer: "whole number", boolean: "yes or no", date: "date", category: "category", text: "text", empty: "empty", other: "other" };
 const LONG = 12;

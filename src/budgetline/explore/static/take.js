@@ -1,11 +1,11 @@
 // Section 6: files to download and lines to copy.
 
-import { call, download } from "./api.js";
-import { $, el, saveAs, setText } from "./dom.js";
+import { Lost, call, download } from "./api.js";
+import { $, dim, el, saveAs, setText } from "./dom.js";
 
 const FILES = [
-  ["model", "Model", "To predict with, at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "YAML, as the library reads it"],
-  ["onnx", "ONNX", "The model for other programs"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To go on later, or elsewhere"],
+  ["model", "Model", "To predict with, at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "A text file (YAML) that can be imported again"],
+  ["onnx", "ONNX", "The model for programs in other languages"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To go on later, or elsewhere"],
 ];
 
 export function setUpTake(session, complain) {
@@ -56,17 +56,21 @@ export function setUpTake(session, complain) {
 
   async function lines() {
     const { revision } = session.snapshot;
-    if (asking || shown === revision || session.pending || session.computing) return;
+    const fresh = shown === revision && !session.pending;
+    dim($("lines"), !fresh);
+    $("lines").dataset.fresh = String(fresh);
+    if (asking || fresh || !session.fresh("order")) return;
     asking = true;
     try {
       const found = await call("/api/lines");
       setText($("shell"), found.shell);
       setText($("python"), found.python);
       $("line-files").replaceChildren(...found.files.map(file => el("details", {}, el("summary", {}, file.name), el("pre", { tabindex: "0", role: "region", "aria-label": file.name }, el("code", {}, file.text)))));
-      shown = revision;
-    } catch {
-      shown = revision;
+    } catch (error) {
+      if (error instanceof Lost || error.code === "busy") { asking = false; return; } // asked again when the page is drawn next
+      complain(error.message);
     }
+    shown = revision;
     asking = false;
     lines();
   }
@@ -74,6 +78,6 @@ export function setUpTake(session, complain) {
     setText($("session-note"), session.snapshot.session?.file ? `Every change is saved in ${session.snapshot.session.file}, beside the data.` : "");
     buttons.plan.disabled = session.state.budget === null;
     buttons.plan.title = session.state.budget === null ? "Choose a budget first" : "";
-    if (session.state.target !== null) lines();
+    if (session.state.groups.length) lines();
   };
 }
