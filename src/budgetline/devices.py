@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from threading import local
 from types import ModuleType
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -20,8 +21,7 @@ from budgetline.arrays import Array, DType, Float, Positions
 from budgetline.messages import shown
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
-
-
+Given = TypeVar("Given")
 _own = local()
 """What each thread has of its own: the queue of its work."""
 
@@ -58,9 +58,18 @@ class Device:
             found = self.xp.asarray(values, device=self.where, copy=True)
         return found
 
-    def host(self, values: Float) -> Float:
-        """Return an array of the device as a NumPy array."""
-        return on_host(values)
+    def numpy(self, values: object) -> Array:
+        """Return an array of the device as a NumPy array, which may share its memory."""
+        found: Array
+        if self.library == "torch":
+            found = values.detach().cpu().numpy()  # type: ignore[attr-defined]
+        elif self.library == "cupy":
+            found = values.get()  # type: ignore[attr-defined]
+        elif self.library == "array_api_strict":
+            found = np.asarray(self.xp.asarray(values, device=self.xp.Device("CPU_DEVICE")))
+        else:
+            found = np.asarray(values)
+        return found
 
     def cast(self, values: Float, dtype: DType) -> Float:
         """Return an array with numbers of another type; the same array if it has them."""
@@ -87,10 +96,6 @@ class Device:
     def positions(self, index: Positions) -> Float:
         """Return positions on the device."""
         return self.put(np.asarray(index, dtype=np.int64))
-
-    def zeros(self, shape: tuple[int, ...]) -> Float:
-        """Return zeros of double precision."""
-        return self.put(np.zeros(shape))
 
     @property
     def has_bits(self) -> bool:
@@ -212,25 +217,10 @@ def largest(values: Float, axis: int) -> Float:
     return found
 
 
-def on_host(value: Array) -> Array:
+def on_host(value: Given) -> Given:
     """Return an array of another library as a NumPy array; anything else as it is."""
-    found = device_of(value)
-    if found is None:
-        return value
-    if found.library == "torch":
-        array: Array = value.detach().cpu().numpy()  # type: ignore[attr-defined]
-    elif found.library == "cupy":
-        array = value.get()  # type: ignore[attr-defined]
-    elif found.library == "array_api_strict":
-        array = np.asarray(found.xp.asarray(value, device=found.xp.Device("CPU_DEVICE")))
-    else:
-        array = np.asarray(value)
-    return array
-
-
-def given_on_host(value: object) -> object:
-    """Return what a user gave, as a NumPy array if it is an array of another library."""
-    return value if device_of(value) is None else on_host(value)  # type: ignore[arg-type]
+    device = device_of(value)
+    return value if device is None else cast(Given, device.numpy(value))
 
 
 def like(given: object, answer: Array) -> Array:

@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.data.rows import Rows
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.inputs import check_labels
@@ -179,7 +179,7 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):  # type: ignore[misc
     ) -> float:
         """Return the share of labels predicted correctly; keywords as in :meth:`decision_function`."""
         predicted = self._predicted(X, budget, stage, available)
-        return float(accuracy_score(given_on_host(y), predicted, sample_weight=given_on_host(sample_weight)))
+        return float(accuracy_score(on_host(y), predicted, sample_weight=on_host(sample_weight)))
 
     def _in_memory(
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetline.arrays import Float
 from budgetline.data.rows import Rows
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.files import PathName
@@ -273,7 +273,7 @@ class AnytimeRegressor(MultiOutputMixin, RegressorMixin, AnytimeEstimator):  # t
     ) -> float:
         """Return R² of the predictions; keywords as in :meth:`predict`."""
         predicted = self._predicted(X, budget, stage, available)
-        return float(r2_score(given_on_host(y), predicted, sample_weight=given_on_host(sample_weight)))
+        return float(r2_score(on_host(y), predicted, sample_weight=on_host(sample_weight)))
 
     def _fit_source(self, family: Family, tol: float, passes: Passes, checkpoint: PathName | None) -> Self:
         if not isinstance(family, SquaredError):

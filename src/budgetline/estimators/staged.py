@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from budgetline.arrays import Array, Float
 from budgetline.data.sources import Source
-from budgetline.devices import given_on_host, like
+from budgetline.devices import like, on_host
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_listed, learned_order
 from budgetline.groups import FeatureGroups
@@ -242,8 +242,8 @@ class StagedEstimators(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Return R², or the share of labels predicted correctly; keywords as in :meth:`predict`."""
         measure = accuracy_score if is_classifier(self) else r2_score
-        answer = given_on_host(self._answer("predict", X, budget, stage, available))
-        return float(measure(given_on_host(y), answer, sample_weight=given_on_host(sample_weight)))
+        answer = on_host(self._answer("predict", X, budget, stage, available))
+        return float(measure(on_host(y), answer, sample_weight=on_host(sample_weight)))
 
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         check_is_fitted(self)

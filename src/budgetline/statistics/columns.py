@@ -192,7 +192,7 @@ def _device_squares(table: DeviceTable, shift: Float, weight: Float) -> Float:
         both: Float = device.xp.concat([own @ block, own @ (block * block)], axis=0)
         return both
 
-    return device.host(table.summed(of))
+    return on_host(table.summed(of))
 
 
 def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:
