@@ -23,7 +23,7 @@ from budgetline.messages import shown
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 Given = TypeVar("Given")
 _own = local()
-"""What each thread has of its own: the queue of its work."""
+"""What each thread has of its own: a queue of work for each device, by its name."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,24 @@ class Device:
 
     @contextmanager
     def lane(self) -> Iterator[None]:
-        """Queue the work of this thread apart from that of others, so that copies and products overlap."""
+        """Queue the work of this thread apart from that of others, so that copies and products overlap.
+
+        It begins when the default queue is done, which may still be filling a table that is on the device.
+        """
+        cuda, lanes, name = getattr(self.xp, "cuda", None), vars(_own), str(self)
         if self.library == "torch" and str(self.where).startswith("cuda"):
-            if not hasattr(_own, "stream"):
-                _own.stream = self.xp.cuda.Stream(self.where)
-            with self.xp.cuda.stream(_own.stream):
+            if name not in lanes:
+                lanes[name] = cuda.Stream(self.where)
+            lanes[name].wait_stream(cuda.default_stream(self.where))
+            with cuda.stream(lanes[name]):
                 yield
         elif self.library == "cupy":
-            if not hasattr(_own, "stream"):
-                _own.stream = self.xp.cuda.Stream(non_blocking=True)
-            with self.where, _own.stream:  # type: ignore[attr-defined]
-                yield
+            with self.where:  # type: ignore[attr-defined]
+                if name not in lanes:
+                    lanes[name] = cuda.Stream(non_blocking=True)
+                lanes[name].wait_event(cuda.Stream.null.record())
+                with lanes[name]:
+                    yield
         else:
             yield
 
@@ -169,7 +176,7 @@ def device_of(value: object) -> Device | None:
 
 
 def named_device(name: str) -> Device:
-    """Return a device by its name, such as "cuda", "cuda:1" or "cpu": of PyTorch, or of CuPy if that is installed."""
+    """Return a device by its name, such as "cuda:1": of PyTorch if it is installed, otherwise of CuPy."""
     for library in ("torch", "cupy"):
         try:
             xp = import_module(library)
