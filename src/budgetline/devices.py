@@ -122,18 +122,18 @@ class Device:
 
         It begins when the default queue is done, which may still be filling a table that is on the device.
         """
-        cuda, lanes, name = getattr(self.xp, "cuda", None), vars(_own), str(self)
+        lanes, name = vars(_own), str(self)
         if self.library == "torch" and str(self.where).startswith("cuda"):
             if name not in lanes:
-                lanes[name] = cuda.Stream(self.where)
-            lanes[name].wait_stream(cuda.default_stream(self.where))
-            with cuda.stream(lanes[name]):
+                lanes[name] = self.xp.cuda.Stream(self.where)
+            lanes[name].wait_stream(self.xp.cuda.default_stream(self.where))
+            with self.xp.cuda.stream(lanes[name]):
                 yield
         elif self.library == "cupy":
             with self.where:  # type: ignore[attr-defined]
                 if name not in lanes:
-                    lanes[name] = cuda.Stream(non_blocking=True)
-                lanes[name].wait_event(cuda.Stream.null.record())
+                    lanes[name] = self.xp.cuda.Stream(non_blocking=True)
+                lanes[name].wait_event(self.xp.cuda.Stream.null.record())
                 with lanes[name]:
                     yield
         else:
