@@ -229,7 +229,7 @@ class GramSchmidt(_Chosen):
         size, T, k = columns.size, self._T, self._k
         Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
         index, above = self.order[columns], np.zeros((k, size))
-        upper = self.A.columns(index) if self._device is None else self.A.columns_there(self.A.X, index)
+        upper = self.A.columns(index) if self._device is None else self.A.columns_there(index)
         head = self._there(np.zeros((T, size)))
         for _ in range(2 if k else 0):
             h = Q.T @ upper + Q_lower.T @ head

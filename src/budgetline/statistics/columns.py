@@ -59,25 +59,26 @@ class StandardisedColumns:
 
     def squares(self, groups: Positions) -> Float:
         """Return A_g'A_g for groups of one size, given their columns (J, s): (J, s, s); a few groups at a time."""
-        (count, size), n = groups.shape, self.root.size
-        blocks = np.empty((count, size, size))
-        table = self.X if isinstance(self.X, DeviceTable) else None
-        batch = max(1, (CHUNK_BYTES if table is None else table.chunk_bytes) // (8 * size * n))
-        for start in range(0, count, batch):
-            part = groups[start : start + batch]
-            if table is not None:
-                blocks[start : start + batch] = self._squares_there(table, part)
-                continue
-            # one contiguous matrix per group, so that BLAS computes the product
-            chunk = np.ascontiguousarray(self.columns(part.ravel()).T).reshape(len(part), size, -1)
-            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
-        return blocks
+        (count, size), on_device = groups.shape, isinstance(self.X, DeviceTable)
+        products = self._squares_there if on_device else self._squares_here
+        batch = max(1, (self.X.chunk_bytes if on_device else CHUNK_BYTES) // (8 * size * self.root.size))
+        return np.concatenate([products(groups[start : start + batch]) for start in range(0, count, batch)])
 
-    def columns_there(self, table: DeviceTable, index: Positions) -> Float:
-        """Return the columns ``index`` of A on the device of X, the table."""
-        device, (mean, inverse, root) = table.device, self._there
+    def _squares_here(self, groups: Positions) -> Float:
+        # one contiguous matrix per group, so that BLAS computes the product
+        by_group = np.ascontiguousarray(self.columns(groups.ravel()).T).reshape(*groups.shape, -1)
+        return by_group @ by_group.transpose(0, 2, 1)
+
+    def _squares_there(self, groups: Positions) -> Float:
+        device = self.X.device
+        by_group = device.xp.reshape(self.columns_there(groups.ravel()), (-1, *groups.shape))
+        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
+
+    def columns_there(self, index: Positions) -> Float:
+        """Return the columns ``index`` of A on the device of X."""
+        device, (mean, inverse, root) = self.X.device, self._there
         place = device.positions(index)
-        block = table.block(slice(0, self.root.size), columns=place) - device.take(mean, place, 0)
+        block: Float = self.X.block(slice(0, self.root.size), columns=place) - device.take(mean, place, 0)
         block *= device.take(inverse, place, 0)
         block *= root
         return block
@@ -87,11 +88,6 @@ class StandardisedColumns:
         """Mean, 1/scale and root (n, 1) on the device of X."""
         device = self.X.device
         return device.put(self.mean), device.put(1 / self.scale), device.put(self.root[:, None])
-
-    def _squares_there(self, table: DeviceTable, groups: Positions) -> Float:
-        device = table.device
-        by_group = device.xp.reshape(self.columns_there(table, groups.ravel()), (-1, *groups.shape))
-        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
 
     def with_intercept(self) -> Float:
         """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
@@ -110,12 +106,13 @@ class StandardisedColumns:
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m)."""
         if isinstance(self.X, DeviceTable):
-            return self._project_there(self.X, q)
+            return self._project_there(q)
         v = q * self.root[:, None]
         products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
         return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
 
-    def _project_there(self, table: DeviceTable, q: Float) -> Float:
+    def _project_there(self, q: Float) -> Float:
+        table: DeviceTable = self.X
         device, (mean, inverse, root) = table.device, self._there
         v = device.put(np.ascontiguousarray(q)) * root
         products = table.summed(lambda s: v[s, ...].T @ table.block(s), at_once=True)
@@ -172,19 +169,23 @@ def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Floa
 
 def _dense_mean_variance(rows: Rows, table: DeviceTable | None, weight: Float, total: float) -> tuple[Float, Float]:
     shift, _ = shift_of(rows)
-    sums, squares = np.zeros_like(shift), np.zeros_like(shift)
-    if table is not None:
-        sums, squares = _device_squares(table, shift, weight)
-    for index in rows.slices(rows.chunk_rows()) if table is None else ():
-        block = rows.block(index) - shift
-        sums += weight[index] @ block
-        squares += weight[index] @ np.square(block, out=block)
+    sums, squares = _host_sums(rows, shift, weight) if table is None else _device_sums(table, shift, weight)
     offset = sums / total
     return shift + offset, squares / total - offset**2
 
 
-def _device_squares(table: DeviceTable, shift: Float, weight: Float) -> Float:
-    """Return sums (2, D) of X − shift and of its squares, computed on the device of X."""
+def _host_sums(rows: Rows, shift: Float, weight: Float) -> Float:
+    """Return sums (2, D) of X − shift and of its squares."""
+    found = np.zeros((2, shift.size))
+    for index in rows.slices(rows.chunk_rows()):
+        block = rows.block(index) - shift
+        found[0] += weight[index] @ block
+        found[1] += weight[index] @ np.square(block, out=block)
+    return found
+
+
+def _device_sums(table: DeviceTable, shift: Float, weight: Float) -> Float:
+    """Return the same, computed on the device of X."""
     device, centre, shares = table.device, table.device.put(shift), table.device.put(weight[None])
 
     def of(s: slice) -> Float:
