@@ -138,7 +138,7 @@ def device_hashes(table: DeviceTable) -> Hashes:
         found: Float = device.xp.sum(device.bits(table.block(s)) * signed, axis=1)
         return found
 
-    return mixed(on_host(table.chunked(of)).view(np.uint64))
+    return mixed(on_host(table.joined(of)).view(np.uint64))
 
 
 def _bits(numbers: Array) -> Hashes:
