@@ -76,8 +76,8 @@ class DeviceTable:
         else:
             places = self.device.positions(_places(rows))
             table = replace(table, array=self.device.take(table.array, places, 0))
-        if isinstance(columns, slice) and columns == slice(None):
-            return table
+        if isinstance(columns, slice) and self.columns is None:
+            return table if columns == slice(None) else replace(table, array=table.array[:, columns])
         known = np.arange(self.array.shape[1]) if self.columns is None else self.columns
         return replace(table, columns=known[columns if isinstance(columns, slice) else _places(columns)])
 

@@ -97,6 +97,16 @@ class Device:
         """Return positions on the device."""
         return self.put(np.asarray(index, dtype=np.int64))
 
+    def zeros(self, shape: tuple[int, ...]) -> Float:
+        """Return zeros of double precision, made on the device."""
+        found: Float
+        if self.library == "cupy":
+            with self.where:  # type: ignore[attr-defined]
+                found = self.xp.zeros(shape)
+        else:
+            found = self.xp.zeros(shape, dtype=self.xp.float64, device=self.where)
+        return found
+
     @property
     def has_bits(self) -> bool:
         """Whether the library shows the bits of doubles as integers; that is not part of the standard."""

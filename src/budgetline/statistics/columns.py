@@ -12,7 +12,7 @@ from scipy import sparse
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import CHUNK_BYTES, Rows, mean_of, shift_of
 from budgetline.device_tables import DeviceTable
-from budgetline.devices import on_host
+from budgetline.devices import device_of, on_host
 from budgetline.inputs import raise_not_finite, raise_too_small
 
 
@@ -49,9 +49,7 @@ class StandardisedColumns:
 
     def plain(self, index: Positions, rows: slice | None = None) -> Float:
         """Return the columns ``index`` without the weights, (X − mean)/scale, of all rows or some."""
-        step = np.diff(index)
-        columns = slice(index[0], index[-1] + 1) if index.size and np.all(step == 1) else index  # a view, not a copy
-        block = (self.X if rows is None else self.X[rows])[:, columns]
+        block = (self.X if rows is None else self.X[rows])[:, _adjacent(index)]
         dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
@@ -76,10 +74,14 @@ class StandardisedColumns:
 
     def columns_there(self, index: Positions) -> Float:
         """Return the columns ``index`` of A on the device of X."""
-        device, (mean, inverse, root) = self.X.device, self._there
-        place = device.positions(index)
-        block: Float = self.X.block(slice(0, self.root.size), columns=place) - device.take(mean, place, 0)
-        block *= device.take(inverse, place, 0)
+        device, (mean, inverse, root), place = self.X.device, self._there, _adjacent(index)
+        if isinstance(place, slice):
+            mean, inverse = mean[place], inverse[place]
+        else:
+            there = device.positions(place)
+            mean, inverse = device.take(mean, there, 0), device.take(inverse, there, 0)
+        block: Float = self.X[:, place].block(slice(0, self.root.size)) - mean
+        block *= inverse
         block *= root
         return block
 
@@ -104,7 +106,7 @@ class StandardisedColumns:
         return Z
 
     def project(self, q: Float) -> Float:
-        """Return q'A, shape (m, D), for q of shape (n, m)."""
+        """Return q'A, shape (m, D), for q of shape (n, m), which may be where X is."""
         if isinstance(self.X, DeviceTable):
             return self._project_there(q)
         v = q * self.root[:, None]
@@ -114,11 +116,16 @@ class StandardisedColumns:
     def _project_there(self, q: Float) -> Float:
         table: DeviceTable = self.X
         device, (mean, inverse, root) = table.device, self._there
-        v = device.put(np.ascontiguousarray(q)) * root
+        v = (q if device_of(q) else device.put(np.ascontiguousarray(q))) * root
         products = table.summed(lambda s: v[s, ...].T @ table.block(s), at_once=True)
         products -= device.xp.sum(v, axis=0)[:, None] * mean
         products *= inverse
         return on_host(products)
+
+
+def _adjacent(index: Positions) -> slice | Positions:
+    """Return columns one after another as a slice: they are a view, not a copy."""
+    return slice(int(index[0]), int(index[-1]) + 1) if index.size and np.all(np.diff(index) == 1) else index
 
 
 def standardised_columns(
