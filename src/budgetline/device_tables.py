@@ -76,20 +76,19 @@ class DeviceTable:
         else:
             places = self.device.positions(_places(rows))
             table = replace(table, array=self.device.take(table.array, places, 0))
-        if isinstance(columns, slice) and columns == slice(None):
-            return table
+        if isinstance(columns, slice) and self.columns is None:
+            return table if columns == slice(None) else replace(table, array=table.array[:, columns])
         known = np.arange(self.array.shape[1]) if self.columns is None else self.columns
         return replace(table, columns=known[columns if isinstance(columns, slice) else _places(columns)])
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> Array:
         found = self.array if self._index is None else self.device.take(self.array, self._index, 1)
-        values = on_host(found)
-        return values if dtype is None else values.astype(dtype, copy=False)
+        return np.array(on_host(found), dtype=dtype, copy=copy)
 
     def __matmul__(self, W: Float) -> Float:
         """Return the product with W (D, m), computed on the device, on the host."""
         right = self.device.put(np.ascontiguousarray(W, dtype=np.float64))
-        return on_host(self.joined(lambda s: self.block(s) @ right))
+        return on_host(self.joined(lambda s: self.block(s) @ right, at_once=True))
 
     def sum(self, dtype: DType) -> float:
         """Return the sum of all numbers, in numbers of this type."""
@@ -116,8 +115,6 @@ class DeviceTable:
 
         ``at_once``: the work makes no large arrays of its own, so that blocks that are views need no chunks.
         """
-        if at_once and self.plain and (whole := self._attempt(work, slice(0, self.shape[0]))) is not None:
-            return whole
         found: list[Float] = []
 
         def take(part: Float) -> None:
@@ -126,35 +123,30 @@ class DeviceTable:
             else:
                 found.append(part)
 
-        self._over_chunks(work, take)
+        self._over_chunks(work, take, at_once)
         return found[0]
 
-    def joined(self, work: Callable[[slice], Float]) -> Float:
-        """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device."""
-        if self.plain and (whole := self._attempt(work, slice(0, self.shape[0]))) is not None:
-            return whole
-        return self.chunked(work)
-
-    def chunked(self, work: Callable[[slice], Float]) -> Float:
-        """Return the same for work that makes large arrays of its own."""
+    def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
+        """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device; as above."""
         parts: list[Float] = []
-        self._over_chunks(work, parts.append)
+        self._over_chunks(work, parts.append, at_once)
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 
-    def _over_chunks(self, work: Callable[[slice], Float], take: Callable[[Float], None]) -> None:
+    def _over_chunks(self, work: Callable[[slice], Float], take: Callable[[Float], None], at_once: bool) -> None:
         """Call ``take`` with the work on chunks of rows; they are made smaller if memory runs out."""
-        n, size, start = self.shape[0], self.chunk_rows, 0
+        n, start = self.shape[0], 0
+        size = n if at_once and self.plain else self.chunk_rows
         while start < n:
             rows = slice(start, min(start + size, n))
             found = self._attempt(work, rows)
             if found is not None:
                 take(found)
                 start = rows.stop
-                continue
-            size = (rows.stop - rows.start) // 2
-            if size < LEAST_ROWS:
-                raise MemoryError(self._advice(size))
+            elif (tried := rows.stop - rows.start) < 2 * LEAST_ROWS:
+                raise MemoryError(self._advice(tried))
+            else:
+                size = min(tried // 2, self.chunk_rows)
 
     def _attempt(self, work: Callable[[slice], Float], rows: slice) -> Float | None:
         """Return the work on some rows, None if there is not enough memory for it."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from threading import local
 from types import ModuleType
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -20,10 +21,9 @@ from budgetline.arrays import Array, DType, Float, Positions
 from budgetline.messages import shown
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
-
-
+Given = TypeVar("Given")
 _own = local()
-"""What each thread has of its own: the queue of its work."""
+"""What each thread has of its own: a queue of work for each device, by its name."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,18 @@ class Device:
             found = self.xp.asarray(values, device=self.where, copy=True)
         return found
 
-    def host(self, values: Float) -> Float:
-        """Return an array of the device as a NumPy array."""
-        return on_host(values)
+    def numpy(self, values: object) -> Array:
+        """Return an array of the device as a NumPy array, which may share its memory."""
+        found: Array
+        if self.library == "torch":
+            found = values.detach().cpu().numpy()  # type: ignore[attr-defined]
+        elif self.library == "cupy":
+            found = values.get()  # type: ignore[attr-defined]
+        elif self.library == "array_api_strict":
+            found = np.asarray(self.xp.asarray(values, device=self.xp.Device("CPU_DEVICE")))
+        else:
+            found = np.asarray(values)
+        return found
 
     def cast(self, values: Float, dtype: DType) -> Float:
         """Return an array with numbers of another type; the same array if it has them."""
@@ -89,8 +98,14 @@ class Device:
         return self.put(np.asarray(index, dtype=np.int64))
 
     def zeros(self, shape: tuple[int, ...]) -> Float:
-        """Return zeros of double precision."""
-        return self.put(np.zeros(shape))
+        """Return zeros of double precision, made on the device."""
+        found: Float
+        if self.library == "cupy":
+            with self.where:  # type: ignore[attr-defined]
+                found = self.xp.zeros(shape)
+        else:
+            found = self.xp.zeros(shape, dtype=self.xp.float64, device=self.where)
+        return found
 
     @property
     def has_bits(self) -> bool:
@@ -113,17 +128,24 @@ class Device:
 
     @contextmanager
     def lane(self) -> Iterator[None]:
-        """Queue the work of this thread apart from that of others, so that copies and products overlap."""
+        """Queue the work of this thread apart from that of others, so that copies and products overlap.
+
+        It begins when the default queue is done, which may still be filling a table that is on the device.
+        """
+        lanes, name = vars(_own), str(self)
         if self.library == "torch" and str(self.where).startswith("cuda"):
-            if not hasattr(_own, "stream"):
-                _own.stream = self.xp.cuda.Stream(self.where)
-            with self.xp.cuda.stream(_own.stream):
+            if name not in lanes:
+                lanes[name] = self.xp.cuda.Stream(self.where)
+            lanes[name].wait_stream(self.xp.cuda.default_stream(self.where))
+            with self.xp.cuda.stream(lanes[name]):
                 yield
         elif self.library == "cupy":
-            if not hasattr(_own, "stream"):
-                _own.stream = self.xp.cuda.Stream(non_blocking=True)
-            with self.where, _own.stream:  # type: ignore[attr-defined]
-                yield
+            with self.where:  # type: ignore[attr-defined]
+                if name not in lanes:
+                    lanes[name] = self.xp.cuda.Stream(non_blocking=True)
+                lanes[name].wait_event(self.xp.cuda.Stream.null.record())
+                with lanes[name]:
+                    yield
         else:
             yield
 
@@ -164,7 +186,7 @@ def device_of(value: object) -> Device | None:
 
 
 def named_device(name: str) -> Device:
-    """Return a device by its name, such as "cuda", "cuda:1" or "cpu": of PyTorch, or of CuPy if that is installed."""
+    """Return a device by its name, such as "cuda:1": of PyTorch if it is installed, otherwise of CuPy."""
     for library in ("torch", "cupy"):
         try:
             xp = import_module(library)
@@ -212,25 +234,10 @@ def largest(values: Float, axis: int) -> Float:
     return found
 
 
-def on_host(value: Array) -> Array:
+def on_host(value: Given) -> Given:
     """Return an array of another library as a NumPy array; anything else as it is."""
-    found = device_of(value)
-    if found is None:
-        return value
-    if found.library == "torch":
-        array: Array = value.detach().cpu().numpy()  # type: ignore[attr-defined]
-    elif found.library == "cupy":
-        array = value.get()  # type: ignore[attr-defined]
-    elif found.library == "array_api_strict":
-        array = np.asarray(found.xp.asarray(value, device=found.xp.Device("CPU_DEVICE")))
-    else:
-        array = np.asarray(value)
-    return array
-
-
-def given_on_host(value: object) -> object:
-    """Return what a user gave, as a NumPy array if it is an array of another library."""
-    return value if device_of(value) is None else on_host(value)  # type: ignore[arg-type]
+    device = device_of(value)
+    return value if device is None else cast(Given, device.numpy(value))
 
 
 def like(given: object, answer: Array) -> Array:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.budgets import check_number, floats_of
 from budgetline.device_tables import DeviceTable, on_device
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.messages import cut, shown, some
 
 Frame = nw.DataFrame[Any]
@@ -182,7 +182,7 @@ def _refuse_masked(values: object, name: str) -> None:
 def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
     _need(y)
-    y = given_on_host(y)
+    y = on_host(y)
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
@@ -200,7 +200,7 @@ def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
 
     An empty text is a label like any other. Rows count from ``first``.
     """
-    y, listed = given_on_host(y), isinstance(y, list | tuple)
+    y, listed = on_host(y), isinstance(y, list | tuple)
     if listed:
         _refuse_masked(y, name)
     array = np.array(y, dtype=object) if listed else np.asarray(y)  # NumPy makes NaN in a list beside text a text
@@ -258,7 +258,7 @@ def check_known(y: object, n_samples: int, classes: Array) -> Positions:
 def _labels(y: object, n_samples: int) -> Array:
     """Return labels as an array of shape (n,), none of them missing."""
     _need(y)
-    y = given_on_host(y)
+    y = on_host(y)
     raise_missing(y)
     labels = column_or_1d(y, warn=True)
     check_consistent_length(labels, np.empty(n_samples))
@@ -276,7 +276,7 @@ def check_weight(sample_weight: object, n_samples: int) -> Float | None:
         return None
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, floats_of(sample_weight))
-    sample_weight = given_on_host(sample_weight)
+    sample_weight = on_host(sample_weight)
     _refuse_masked(sample_weight, "sample_weight")
     weight: Float = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weight.ndim != 1:

@@ -93,6 +93,29 @@ def test_large_means_cost_no_digits(library, kind):
     assert_same(estimator(kind, rule="omp").fit(library.put(X), library.put(y), library.put(weight)), wanted)
 
 
+def test_centred_copies_are_made_of_a_chunk_at_a_time(library, monkeypatch):
+    sizes, block = [], DeviceTable.block
+
+    def noted(self, rows, *args, **kwargs):
+        found = block(self, rows, *args, **kwargs)
+        sizes.append(found.shape[0] * found.shape[1])
+        return found
+
+    monkeypatch.setattr(DeviceTable, "block", noted)
+    for far, most in ((0.0, N * D), (1e4, 400 * D)):  # views of the table need no chunks
+        X, y, _ = data("logistic", far=far)
+        sizes.clear()
+        AnytimeClassifier(GROUPS, rule="omp", max_groups=2).fit(library.put(X), y)
+        assert max(sizes) == most
+
+
+def test_numpy_copies_do_not_share_memory_with_the_table(library):
+    X = library.put(table()[0])
+    copied = np.array(device_tables.on_device(X))
+    copied[:] = 0
+    assert_allclose(library.host(X), table()[0])
+
+
 @pytest.mark.parametrize("kind", ["squares", "logistic", "softmax"])
 @pytest.mark.parametrize("settings", [{"alpha": "auto"}, {"alpha": 0, "max_groups": 3}, {"correction": 1.0}])
 def test_other_settings(library, kind, settings):
@@ -225,7 +248,7 @@ def test_smaller_chunks_when_memory_runs_out(library, monkeypatch):
     monkeypatch.setattr(DeviceTable, "block", limited)
     assert_same(AnytimeClassifier(GROUPS, rule="omp").fit(library.put(X), library.put(y)), wanted)
     most[0] = 10
-    with pytest.raises(MemoryError, match=r"has no memory left for .* rows of 24 columns"):
+    with pytest.raises(MemoryError, match=r"has no memory left for 375 rows of 24 columns"):
         AnytimeClassifier(GROUPS, rule="omp").fit(library.put(X), library.put(y))
 
 

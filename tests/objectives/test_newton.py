@@ -75,6 +75,36 @@ def test_the_last_stage_is_the_model_of_scikit_learn(kind):
     np.testing.assert_allclose(ours.coef_ * X.std(axis=0), theirs.coef_[0], rtol=1e-6, atol=1e-8)
 
 
+def exact_coefficients(X, y, alpha):
+    """Return those of the standardised columns, to about 17 digits: only gradients need more digits than doubles."""
+    Z = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    Z = np.column_stack([np.ones(len(y)), Z / np.sqrt((Z**2).mean(axis=0))])
+    theta, ridge = np.zeros(Z.shape[1], dtype=np.longdouble), np.r_[0.0, np.full(X.shape[1], alpha)]
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-(Z @ theta)))
+        H = ((Z.T * (p * (1 - p))) @ Z / len(y) + np.diag(ridge)).astype(float)
+        theta -= np.linalg.solve(H, (Z.T @ (p - y) / len(y) + ridge * theta).astype(float))
+    return theta[1:].astype(float)
+
+
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+def test_last_steps_find_coefficients_that_a_small_gradient_leaves_open(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(400, 3))
+    X = factors @ rng.normal(size=(3, 40)) + 0.005 * rng.normal(size=(400, 40))  # little curvature in most directions
+    y = (factors @ [1.0, -1.0, 0.5] + rng.logistic(size=400) > 0).astype(int)
+    model = AnytimeClassifier([list(range(4 * k, 4 * k + 4)) for k in range(10)], rule="omp", alpha=1e-3)
+    errors = []
+    for close in (np.inf, 1e-11):  # with inf, one last step or none
+        settings(monkeypatch, COLUMNS_PER_PASS=1e-3, CLOSE=close)  # the Hessian is always out of date
+        path = model.fit(X, y).coef_path_
+        for found in path[::4] * X.std(axis=0):
+            chosen, wanted = np.flatnonzero(found), exact_coefficients(X[:, found != 0], y, 1e-3)
+            errors.append(np.abs(found[chosen] - wanted).max() / np.abs(wanted).max())
+    before, after = np.reshape(errors, (2, -1)).max(axis=1)
+    assert after < 3e-11 < before
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_candidates_are_given_up_only_if_they_lose(classes, monkeypatch):
     X, y = table(classes, n=500, columns=32)

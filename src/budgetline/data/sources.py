@@ -21,7 +21,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.device_tables import DeviceTable, moved, on_device
-from budgetline.devices import given_on_host, named_device
+from budgetline.devices import named_device, on_host
 from budgetline.encoding.raw import raw_part
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_table, check_weight, column_names, numbers_of, raise_missing
@@ -297,7 +297,7 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
     if y is None:
         raise ValueError(NO_TARGET)
     n, D = X.shape
-    y, weight = given_on_host(y), given_on_host(weight)
+    y, weight = on_host(y), on_host(weight)
     if isinstance(y, list | tuple):
         raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
@@ -376,7 +376,7 @@ def split_given(given: object, where: str) -> tuple[Any, Any, Any]:
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
         raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}{size}")
-    return given[0], given_on_host(given[1]), given_on_host(given[2]) if len(given) == 3 else None
+    return given[0], on_host(given[1]), on_host(given[2]) if len(given) == 3 else None
 
 
 def _columns(names: tuple[str, ...] | None, count: int) -> str:

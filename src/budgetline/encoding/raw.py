@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.inputs import Frame, NamedArray, RowError, check_table, column_names, is_missing, numbers_of
 from budgetline.messages import shown
 
@@ -138,7 +138,7 @@ def raw_table(X: object) -> tuple[GivenTable, tuple[str, ...] | None, int]:
     """Return a table of any kind, the names of its columns, if it has any, and their number."""
     if sparse.issparse(X):
         raise TypeError("X is a sparse matrix, which holds numbers that need no encoding: give encoding=None")
-    X = given_on_host(X)
+    X = on_host(X)
     names = column_names(X)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.DataFrame):

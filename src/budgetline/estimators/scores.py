@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
 from budgetline.arrays import Array
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.model.staged import Available
 
 
@@ -36,5 +36,5 @@ class ScoresAtBudget:
         choice = {"budget": budget, "stage": stage, "available": available}
         predicted = self.predict(X, **{name: value for name, value in choice.items() if value is not None})
         measure = accuracy_score if is_classifier(self) else r2_score
-        arrays = (given_on_host(y), given_on_host(predicted))
-        return float(measure(*arrays, sample_weight=given_on_host(sample_weight)))
+        arrays = (on_host(y), on_host(predicted))
+        return float(measure(*arrays, sample_weight=on_host(sample_weight)))

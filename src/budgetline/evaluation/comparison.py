@@ -22,7 +22,7 @@ from sklearn.utils.validation import _num_samples, column_or_1d, has_fit_paramet
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
 from budgetline.data.rows import Rows
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
@@ -102,7 +102,7 @@ class Samples:
     @classmethod
     def given(cls, X: object, y: object, weight: object = None, qid: object = None) -> Samples:
         """Return rows that can be indexed; arrays of other libraries come to the host."""
-        X, y, weight, qid = map(given_on_host, (X, y, weight, qid))
+        X, y, weight, qid = map(on_host, (X, y, weight, qid))
         return cls(indexable(X)[0], y, weight, qid)
 
     def splits(self, cv: object, stratified: bool) -> list[Split]:

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from budgetline.arrays import Array, Float, Table
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.inputs import check_weight, raise_missing
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, model_and_table
@@ -40,7 +40,7 @@ class HeldOut:
     @classmethod
     def of(cls, fitted: object, X: object, y: object, sample_weight: object = None, qid: object = None) -> HeldOut:
         """Check a model and data; arrays of other libraries come to the host."""
-        X, y, qid = given_on_host(X), given_on_host(y), given_on_host(qid)
+        X, y, qid = on_host(X), on_host(y), on_host(qid)
         model, seen = model_and_table(fitted, X)
         table = model.table(seen)
         n = table.shape[0]

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, prediction_table
@@ -215,7 +215,7 @@ class AnytimeModel:
             there = self.encoding.groups_there(X, self.sequence.order[:stage])
             design = self.encoding.table(X, np.sort(columns))[:, np.argsort(np.argsort(columns))]
             return self.stages.pattern_scores(design, there)
-        table = prediction_table(self.columns, given_on_host(X), columns, gaps=True)
+        table = prediction_table(self.columns, on_host(X), columns, gaps=True)
         return self.stages.pattern_scores(table, groups_there(table, self.columns.labels(columns), starts))
 
     def _shaped(self, scores: Float) -> Float:

@@ -16,6 +16,8 @@ from budgetline.arrays import Float, Mask, Positions
 
 PIVOT_FLOOR = 1e-13
 """Pivots below this are rounding noise: columns are standardised, so a healthy pivot is of order one."""
+STRIP = 2048
+"""Rows of blocks are eliminated together if there are fewer groups than this: short rows cost more calls than time."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,17 @@ def whiten(blocks: Float, vectors: Float) -> Float:
 
 
 def _eliminated(blocks: Float, vectors: Float) -> Float:
-    """Eliminate the columns of all blocks together, one after another."""
+    """Eliminate the columns of all blocks together, one after another; only their upper triangles are read."""
     # entries of all groups lie one after another, so that every step runs along memory
     count, size, q = vectors.shape
     both, inverse = np.empty((size, size + q, count)), np.zeros((size, count))
     both[:, :size], both[:, size:] = blocks.transpose(1, 2, 0), vectors.transpose(1, 2, 0)
+    rows = max(1, STRIP // count)
     for j in range(size):
         np.divide(1.0, both[j, j], out=inverse[j], where=both[j, j] > PIVOT_FLOOR)
-        factor = (both[j + 1 :, j] * inverse[j])[:, None]
-        both[j + 1 :, j + 1 :] -= factor * both[j, None, j + 1 :]
+        factor = both[j, :size] * inverse[j]
+        for i in range(j + 1, size, rows):
+            both[i : i + rows, i:] -= factor[i : i + rows, None] * both[j, None, i:]
     v: Float = both[:, size:] * np.sqrt(inverse)[:, None]
     return v.transpose(2, 0, 1)
 

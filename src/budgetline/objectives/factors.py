@@ -134,8 +134,8 @@ class GramSchmidt(_Chosen):
     """Rows of P from the data, by block Gram–Schmidt with reorthogonalisation.
 
     The columns of [A; √λ I], with A standardised, are made orthonormal group by group; the new rows are q'A. Nothing of
-    size D × D is formed, and the condition number is not squared. ``Q`` is kept in two parts, over the rows of A and
-    over the rows of √λ I that belong to chosen columns.
+    size D × D is formed, and the condition number is not squared. The basis Q has the rows of A, and below them those
+    of √λ I that belong to chosen columns. It stays where X is, and every step goes there and back twice.
 
     Parameters
     ----------
@@ -152,15 +152,11 @@ class GramSchmidt(_Chosen):
         super().__init__(np.ascontiguousarray(A.project(targets).T[order]), (targets**2).sum(axis=0))
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
         self._in_order = np.array_equal(order, np.arange(A.scale.size))
-        self._target = targets.copy()
-        self._lower_target = np.zeros((0, targets.shape[1]))
+        self._target, self._n = np.vstack([targets, np.zeros((order.size, targets.shape[1]))]), len(targets)
         self._T, self._k, self._pivots, self._left = 0, 0, np.empty(0), np.ones(order.size)
-        # what every step multiplies stays where X is
         on_device = isinstance(A.X, DeviceTable) and A.X.device.writable
         self._device: Device | None = A.X.device if on_device else None
-        self._Q = self._there(np.zeros((targets.shape[0], 0), order="F"))
-        self._lower = self._there(np.zeros((0, 0), order="F"))
-        self._U = np.zeros((0, 0), order="F")
+        self._Q, self._U = self._zeros((self._n, 0)), np.zeros((0, 0), order="F")
 
     def blocks(self, columns: Ints) -> Float:
         """Return C_g for groups of one size, given their columns (J_s, s): (J_s, s, s); a few groups at a time."""
@@ -176,37 +172,33 @@ class GramSchmidt(_Chosen):
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         size, T, k = columns.size, self._T, self._k
         # 1. orthogonalise against what was chosen
-        upper, lower, above = self._orthogonal(columns)
+        V, above = self._orthogonal(columns)
         # 2. make the remainders orthonormal, without those that are only noise
-        q, corner, kept = _orthonormal(np.vstack([upper, lower]), self._noise_of(columns, above))
+        q, corner, kept = _orthonormal(V, self._noise_of(columns, above))
         self._pivots = np.append(self._pivots, np.abs(np.diag(corner[:, kept])))
-        q_upper, q_lower = q[: len(upper)], q[len(upper) :]
         # 3. the targets lose their part along q
-        self._lower_target = np.vstack([self._lower_target, np.zeros((size, self._target.shape[1]))])
-        z = q_upper.T @ self._target + q_lower.T @ self._lower_target
-        self._target -= q_upper @ z
-        self._lower_target -= q_lower @ z
+        z = q.T @ self._target[: len(q)]
+        self._target[: len(q)] -= q @ z
         # 4. grow Q and U; the new rows of P are q'A
         self._T, self._k = T + size, k + q.shape[1]
-        self._Q = self._grown(self._Q, len(upper), self._k)
-        self._lower = self._grown(self._lower, self._T, self._k)
+        there = q if self._device is None else self._device.put(q)
+        self._make_room()
+        self._Q[: len(q), k : self._k] = there
         self._U = _grown(self._U, self._k, self._T)
-        self._Q[:, k : self._k] = self._there(q_upper)
-        self._lower[: self._T, k : self._k] = self._there(q_lower)
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
         self._note(columns, kept, z)
-        rows = self.A.project(q_upper)
+        rows = self.A.project(there[: self._n, ...])
         rows = rows if self._in_order else rows[:, self.order]
         self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         return rows, z
 
     def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
         """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of the remainders of columns after those chosen."""
-        upper, lower, above = self._orthogonal(columns)
-        size = np.sqrt((upper**2).sum(axis=0) + (lower**2).sum(axis=0))
-        r = upper.T @ self._target + lower[: self._T].T @ self._lower_target
+        V, above = self._orthogonal(columns)
+        size = np.sqrt((V**2).sum(axis=0))
         self._left[columns] = size**2
-        return upper.T @ upper + lower.T @ lower, r, np.where(size > self._noise_of(columns, above), size, 0.0)
+        r = V.T @ self._target[: len(V)]
+        return V.T @ V, r, np.where(size > self._noise_of(columns, above), size, 0.0)
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Return V'V and V'Y of the remainders of columns, in units of their norms: even tiny remainders count."""
@@ -221,31 +213,38 @@ class GramSchmidt(_Chosen):
         """
         return np.asarray(self._noise[columns] * (np.abs(above) / self._pivots[:, None]).max(axis=0, initial=1.0))
 
-    def _orthogonal(self, columns: Ints) -> tuple[Float, Float, Float]:
+    def _orthogonal(self, columns: Ints) -> tuple[Float, Float]:
         """Orthogonalise columns against those chosen, twice: once is not enough if little is left.
 
-        Returns the remainders, over the rows of A and of √λ I, and the coordinates (k, s) of the parts removed.
+        Returns the remainders (n + T + s, s), whose last rows are their own of √λ I, and the coordinates (k, s) of the
+        parts removed.
         """
-        size, T, k = columns.size, self._T, self._k
-        Q, Q_lower = self._Q[:, :k], self._lower[:T, :k]
-        index, above = self.order[columns], np.zeros((k, size))
-        upper = self.A.columns(index) if self._device is None else self.A.columns_there(self.A.X, index)
-        head = self._there(np.zeros((T, size)))
+        size, k, N = columns.size, self._k, self._n + self._T
+        index, Q = self.order[columns], self._Q[:N, :k]
+        V, above = self._zeros((N, size)), self._zeros((k, size))
+        V[: self._n, ...] = self.A.columns(index) if self._device is None else self.A.columns_there(index)
         for _ in range(2 if k else 0):
-            h = Q.T @ upper + Q_lower.T @ head
-            upper -= Q @ h
-            head -= Q_lower @ h
-            above += on_host(h)
-        return on_host(upper), np.vstack([on_host(head), np.sqrt(self.alpha) * np.eye(size)]), above
+            h = Q.T @ V
+            V -= Q @ h
+            above += h
+        if self._device is not None:  # one copy takes less time than two
+            both = on_host(self._device.xp.concat([V, above], axis=0))
+            V, above = both[:N], both[N:]
+        return np.vstack([V, np.sqrt(self.alpha) * np.eye(size)]), above
 
-    def _there(self, values: Float) -> Float:
-        return values if self._device is None else self._device.put(values)
+    def _zeros(self, shape: tuple[int, int]) -> Float:
+        """Return zeros where X is, in column-major order."""
+        rows, columns = shape
+        return (np.zeros((columns, rows)) if self._device is None else self._device.zeros((columns, rows))).T
 
-    def _grown(self, array: Float, rows: int, columns: int) -> Float:
-        """Return the array padded with zeros, where it is."""
-        if rows <= array.shape[0] and columns <= array.shape[1]:
-            return array
-        return self._there(_grown(on_host(array), rows, columns))
+    def _make_room(self) -> None:
+        """Give Q room for the columns chosen, and for as many again, if there are so many."""
+        N, room = self._Q.shape
+        if room < self._T:
+            more = min(2 * self._T, self.order.size)
+            larger = self._zeros((self._n + more, more))
+            larger[:N, :room] = self._Q
+            self._Q = larger
 
     def _triangle(self, columns: Ints) -> Float:
         return self._U[: self._k, : self._T].copy()

@@ -40,7 +40,7 @@ PROGRESS = 0.8
 SMALL_STEP = 1e-3
 """Steps up to this part of the largest coefficient are taken without a line search, once the gradient is small."""
 CLOSE, MOST_LAST_STEPS = 1e-9, 4
-"""The last steps of a fit end with one of at most this part of the largest coefficient; there are at most so many."""
+"""Last steps are taken while they exceed this part of the largest coefficient; there are at most so many."""
 SINGLE = 1e7
 """Inverses of blocks with a smaller condition number are kept in single precision."""
 SOUND = 1e-6
@@ -290,28 +290,30 @@ def _rounding(fit: Fit) -> float:
 
 
 def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit | None:
-    """Take last steps if needed, or one if it costs little: at the tolerance, Newton's method still gains digits.
+    """Take last steps if needed, or if they cost little: at the tolerance, Newton's method still gains digits.
 
-    There is more than one if the metric is out of date: the gradient is small, but where the curvature is small, too,
-    the coefficients may be off. Steps that are not small are not taken (None if there is no other): their optimum is
-    far away, as with separable classes and λ = 0.
+    There are several if the metric is out of date, until one would be below ``CLOSE``: the gradient is small, but where
+    the curvature is small, too, the coefficients may be off. Steps that are not small are not taken (None if there is
+    no other): their optimum is far away, as with separable classes and λ = 0.
     """
+    best: Fit | None = None
     if metric is None or _price(engine, fit) < 1:
         metric, pairs = _metric(engine, fit), []
     elif not needed:
-        return replace(fit, metric=metric)
-    best = None
+        best = replace(fit, metric=metric)
+        if not isinstance(metric, Factor):  # to find a step takes products with the Hessian
+            return best
     for _ in range(MOST_LAST_STEPS):
         step = _solved(metric, pairs, fit, 1e-2)
         size, largest = float(np.abs(step).max()), float(np.abs(fit.theta).max())
-        if size > SMALL_STEP * largest:
+        if size > SMALL_STEP * largest or (best is not None and size <= CLOSE * largest):
             break
         theta = fit.theta - step
         new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
         if new.risk > fit.risk + _rounding(fit):
             break
         best = fit = replace(new, risk=min(new.risk, fit.risk))
-        if size <= CLOSE * largest or engine.eager:
+        if engine.eager:
             break
     return best
 

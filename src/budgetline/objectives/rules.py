@@ -16,6 +16,9 @@ from budgetline.objectives.blocks import SizeClass, nested_squares, whiten
 
 Ints = Positions
 
+SMALL = 8
+"""Blocks of at most this size are updated entry by entry, for all groups together; BLAS updates larger ones faster."""
+
 
 class Rule:
     """Scores of all groups from the gradient r, shape (D, P), in group-major order."""
@@ -68,7 +71,7 @@ class ForwardRegression(_Whitened):
 
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
-        self.schur = [c.blocks.copy() for c in classes]
+        self.schur = [_along(c.blocks) if c.blocks.shape[1] <= SMALL else c.blocks.copy() for c in classes]
         self.spare = [np.empty_like(schur) for schur in self.schur]  # fresh memory takes longer than the products
         # Replaced blocks are scored in units of their own columns, even if little is left of them.
         self.unit = [np.ones(c.columns.shape) for c in classes]
@@ -78,12 +81,16 @@ class ForwardRegression(_Whitened):
 
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block."""
-        columns = np.ascontiguousarray(rows.T)
         for c, schur, spare, adjacent in zip(self.classes, self.schur, self.spare, self.adjacent, strict=True):
-            first, count = c.columns[0, 0], c.columns.size
-            own = columns[first : first + count] if adjacent else columns[c.columns]
-            new = own.reshape(*c.columns.shape, -1)
-            schur -= np.matmul(new, new.transpose(0, 2, 1), out=spare)
+            first, (count, size) = c.columns[0, 0], c.columns.shape
+            own = rows[:, first : first + count * size] if adjacent else rows[:, c.columns.ravel()]
+            if size <= SMALL:
+                new = np.ascontiguousarray(own.reshape(-1, count, size).transpose(2, 0, 1))
+                for a in range(size):
+                    schur[:, a].T[...] -= np.einsum("mj,bmj->bj", new[a], new)
+            else:
+                new = np.ascontiguousarray(own.T).reshape(count, size, -1)
+                schur -= np.matmul(new, new.transpose(0, 2, 1), out=spare)
 
     def faded(self, share: float) -> Positions:
         """Return the groups with a column that has shrunk below ``share`` of its variance."""
@@ -168,6 +175,11 @@ RULES: dict[str, type[Rule]] = {
     "single": Single,
     "static": Static,
 }
+
+
+def _along(blocks: Float) -> Float:
+    """Return a copy of blocks (J, s, s) in which the same entries of all groups lie one after another."""
+    return np.ascontiguousarray(blocks.transpose(1, 2, 0)).transpose(2, 0, 1)
 
 
 def _identities(blocks: Float) -> Float:

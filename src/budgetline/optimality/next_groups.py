@@ -9,7 +9,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, check_number
-from budgetline.devices import given_on_host
+from budgetline.devices import on_host
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.generalised import SAMPLE_NUMBERS, SAMPLE_ROWS
@@ -181,7 +181,7 @@ def _complete(model: AnytimeModel, chosen: Mask) -> Mask:
 
 def _sample(model: AnytimeModel, X: object, sample: object) -> Sample | None:
     """Return the rows that the user gives, or those that a classifier keeps; None if there are none and none needed."""
-    X, sample = given_on_host(X), given_on_host(sample)
+    X, sample = on_host(X), on_host(sample)
     for name, given in (("X", X), ("sample", sample)):
         if given is not None and model.classes is None:
             raise TypeError(f"{name} is for classifiers, got {model.estimator}")

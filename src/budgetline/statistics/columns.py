@@ -12,7 +12,7 @@ from scipy import sparse
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import CHUNK_BYTES, Rows, mean_of, shift_of
 from budgetline.device_tables import DeviceTable
-from budgetline.devices import on_host
+from budgetline.devices import device_of, on_host
 from budgetline.inputs import raise_not_finite, raise_too_small
 
 
@@ -49,9 +49,7 @@ class StandardisedColumns:
 
     def plain(self, index: Positions, rows: slice | None = None) -> Float:
         """Return the columns ``index`` without the weights, (X − mean)/scale, of all rows or some."""
-        step = np.diff(index)
-        columns = slice(index[0], index[-1] + 1) if index.size and np.all(step == 1) else index  # a view, not a copy
-        block = (self.X if rows is None else self.X[rows])[:, columns]
+        block = (self.X if rows is None else self.X[rows])[:, _adjacent(index)]
         dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
         A: Float = np.subtract(dense, self.mean[index], dtype=np.float64)
         A /= self.scale[index]
@@ -59,26 +57,31 @@ class StandardisedColumns:
 
     def squares(self, groups: Positions) -> Float:
         """Return A_g'A_g for groups of one size, given their columns (J, s): (J, s, s); a few groups at a time."""
-        (count, size), n = groups.shape, self.root.size
-        blocks = np.empty((count, size, size))
-        table = self.X if isinstance(self.X, DeviceTable) else None
-        batch = max(1, (CHUNK_BYTES if table is None else table.chunk_bytes) // (8 * size * n))
-        for start in range(0, count, batch):
-            part = groups[start : start + batch]
-            if table is not None:
-                blocks[start : start + batch] = self._squares_there(table, part)
-                continue
-            # one contiguous matrix per group, so that BLAS computes the product
-            chunk = np.ascontiguousarray(self.columns(part.ravel()).T).reshape(len(part), size, -1)
-            blocks[start : start + batch] = chunk @ chunk.transpose(0, 2, 1)
-        return blocks
+        (count, size), on_device = groups.shape, isinstance(self.X, DeviceTable)
+        products = self._squares_there if on_device else self._squares_here
+        batch = max(1, (self.X.chunk_bytes if on_device else CHUNK_BYTES) // (8 * size * self.root.size))
+        return np.concatenate([products(groups[start : start + batch]) for start in range(0, count, batch)])
 
-    def columns_there(self, table: DeviceTable, index: Positions) -> Float:
-        """Return the columns ``index`` of A on the device of X, the table."""
-        device, (mean, inverse, root) = table.device, self._there
-        place = device.positions(index)
-        block = table.block(slice(0, self.root.size), columns=place) - device.take(mean, place, 0)
-        block *= device.take(inverse, place, 0)
+    def _squares_here(self, groups: Positions) -> Float:
+        # one contiguous matrix per group, so that BLAS computes the product
+        by_group = np.ascontiguousarray(self.columns(groups.ravel()).T).reshape(*groups.shape, -1)
+        return by_group @ by_group.transpose(0, 2, 1)
+
+    def _squares_there(self, groups: Positions) -> Float:
+        device = self.X.device
+        by_group = device.xp.reshape(self.columns_there(groups.ravel()), (-1, *groups.shape))
+        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
+
+    def columns_there(self, index: Positions) -> Float:
+        """Return the columns ``index`` of A on the device of X."""
+        device, (mean, inverse, root), place = self.X.device, self._there, _adjacent(index)
+        if isinstance(place, slice):
+            mean, inverse = mean[place], inverse[place]
+        else:
+            there = device.positions(place)
+            mean, inverse = device.take(mean, there, 0), device.take(inverse, there, 0)
+        block: Float = self.X[:, place].block(slice(0, self.root.size)) - mean
+        block *= inverse
         block *= root
         return block
 
@@ -87,11 +90,6 @@ class StandardisedColumns:
         """Mean, 1/scale and root (n, 1) on the device of X."""
         device = self.X.device
         return device.put(self.mean), device.put(1 / self.scale), device.put(self.root[:, None])
-
-    def _squares_there(self, table: DeviceTable, groups: Positions) -> Float:
-        device = table.device
-        by_group = device.xp.reshape(self.columns_there(table, groups.ravel()), (-1, *groups.shape))
-        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
 
     def with_intercept(self) -> Float:
         """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
@@ -108,20 +106,26 @@ class StandardisedColumns:
         return Z
 
     def project(self, q: Float) -> Float:
-        """Return q'A, shape (m, D), for q of shape (n, m)."""
+        """Return q'A, shape (m, D), for q of shape (n, m), which may be where X is."""
         if isinstance(self.X, DeviceTable):
-            return self._project_there(self.X, q)
+            return self._project_there(q)
         v = q * self.root[:, None]
         products = (self.X.T @ v).T if sparse.issparse(self.X) else v.T.astype(self.X.dtype, copy=False) @ self.X
         return np.asarray((products - np.outer(v.sum(axis=0), self.mean)) / self.scale)
 
-    def _project_there(self, table: DeviceTable, q: Float) -> Float:
+    def _project_there(self, q: Float) -> Float:
+        table: DeviceTable = self.X
         device, (mean, inverse, root) = table.device, self._there
-        v = device.put(np.ascontiguousarray(q)) * root
+        v = (q if device_of(q) else device.put(np.ascontiguousarray(q))) * root
         products = table.summed(lambda s: v[s, ...].T @ table.block(s), at_once=True)
         products -= device.xp.sum(v, axis=0)[:, None] * mean
         products *= inverse
         return on_host(products)
+
+
+def _adjacent(index: Positions) -> slice | Positions:
+    """Return columns one after another as a slice: they are a view, not a copy."""
+    return slice(int(index[0]), int(index[-1]) + 1) if index.size and np.all(np.diff(index) == 1) else index
 
 
 def standardised_columns(
@@ -172,19 +176,23 @@ def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Floa
 
 def _dense_mean_variance(rows: Rows, table: DeviceTable | None, weight: Float, total: float) -> tuple[Float, Float]:
     shift, _ = shift_of(rows)
-    sums, squares = np.zeros_like(shift), np.zeros_like(shift)
-    if table is not None:
-        sums, squares = _device_squares(table, shift, weight)
-    for index in rows.slices(rows.chunk_rows()) if table is None else ():
-        block = rows.block(index) - shift
-        sums += weight[index] @ block
-        squares += weight[index] @ np.square(block, out=block)
+    sums, squares = _host_sums(rows, shift, weight) if table is None else _device_sums(table, shift, weight)
     offset = sums / total
     return shift + offset, squares / total - offset**2
 
 
-def _device_squares(table: DeviceTable, shift: Float, weight: Float) -> Float:
-    """Return sums (2, D) of X − shift and of its squares, computed on the device of X."""
+def _host_sums(rows: Rows, shift: Float, weight: Float) -> Float:
+    """Return sums (2, D) of X − shift and of its squares."""
+    found = np.zeros((2, shift.size))
+    for index in rows.slices(rows.chunk_rows()):
+        block = rows.block(index) - shift
+        found[0] += weight[index] @ block
+        found[1] += weight[index] @ np.square(block, out=block)
+    return found
+
+
+def _device_sums(table: DeviceTable, shift: Float, weight: Float) -> Float:
+    """Return the same, computed on the device of X."""
     device, centre, shares = table.device, table.device.put(shift), table.device.put(weight[None])
 
     def of(s: slice) -> Float:
@@ -192,7 +200,7 @@ def _device_squares(table: DeviceTable, shift: Float, weight: Float) -> Float:
         both: Float = device.xp.concat([own @ block, own @ (block * block)], axis=0)
         return both
 
-    return device.host(table.summed(of))
+    return on_host(table.summed(of))
 
 
 def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:

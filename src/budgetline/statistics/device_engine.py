@@ -64,8 +64,7 @@ class DeviceEngine:
         self.host_targets = targets
         self.targets, self.shares = self.device.put(targets), self.device.put(self.weight[:, None])
         self._portable = bool(getattr(loss, "portable", False))
-        spread = np.where(np.isfinite(A.scale), A.scale, np.inf)
-        centred = bool(np.any(np.abs(A.mean) > FAR * spread))
+        centred = bool(np.any(np.abs(A.mean) > FAR * A.scale))
         self._shift = self.device.put(A.mean) if centred else None
         self.rest = np.zeros_like(A.mean) if centred else A.mean
 
@@ -123,7 +122,7 @@ class DeviceEngine:
         V, index = np.zeros((self.order.size, theta.shape[1])), self.order[columns[1:] - 1]
         V[index] = theta[1:] / self.x_scale[index, None]
         right, level = self.device.put(V), self.device.put(theta[:1] - (self.rest @ V)[None])
-        found = self.table.joined(lambda s: self.block(s) @ right)
+        found = self.table.joined(lambda s: self.block(s) @ right, at_once=self._shift is None)
         found += level
         return found
 
@@ -141,7 +140,7 @@ class DeviceEngine:
     def square(self, columns: Ints, weight: Float, positive: bool) -> Float:
         """Return Z diag(weight) Z' of columns, the first being 0, shape (k, k), for a weight (n,) on the device."""
         device, index = self.device, self.order[columns[1:] - 1]
-        place = None if _is_all(index, self.order.size) else device.positions(index)
+        place = None if np.array_equal(index, np.arange(self.order.size)) else device.positions(index)
         view = place is None and self._shift is None and self.table.plain
         column = (device.xp.sqrt(weight) if positive else weight)[:, None]
 
@@ -222,7 +221,7 @@ class DeviceEngine:
             found: Float = device.xp.stack([device.xp.sum(T[q] * T[r], axis=1) for q, r in pairs], axis=1)
             return found
 
-        own, G = on_host(self.table.chunked(of)), np.zeros((self.n_rows, Q, Q))
+        own, G = on_host(self.table.joined(of)), np.zeros((self.n_rows, Q, Q))
         for (q, r), part in zip(pairs, own.T, strict=True):
             G[:, q, r] = self.weight * part
         eta = on_host(self.scores(columns, theta))
@@ -296,7 +295,3 @@ class _DevicePoint:
 
     def near(self, columns: Ints, theta: Float) -> _DevicePoint:
         return self.engine.at(columns, theta)
-
-
-def _is_all(index: Ints, size: int) -> bool:
-    return index.size == size and bool(np.all(index == np.arange(size)))

@@ -12,6 +12,7 @@ from scipy import sparse
 from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.device_tables import DeviceTable
+from budgetline.devices import on_host
 from budgetline.threads import sum_in_threads
 
 WIDE = 1024
@@ -65,7 +66,7 @@ def _device_products(rows: Rows, table: DeviceTable, shift: Array) -> Float:
         flat: Float = xp.concat([xp.reshape(part, (-1,)) for part in products], axis=0)
         return device.cast(flat, np.dtype(np.float64))
 
-    found, total = device.host(table.summed(of)), np.empty((k, k))
+    found, total = on_host(table.summed(of)), np.empty((k, k))
     own, cross, rest = np.split(found, [D * D, D * k])
     total[:D, :D], total[:D, D:], total[D:, D:] = own.reshape(D, D), cross.reshape(D, -1), rest.reshape(k - D, -1)
     total[D:, :D] = total[:D, D:].T

@@ -19,6 +19,7 @@ from scipy import sparse
 from budgetline.arrays import Array, Float, Table
 from budgetline.data.sources import Chunk
 from budgetline.device_tables import DeviceTable
+from budgetline.devices import on_host
 from budgetline.statistics.sums import S, Statistic, add_up
 
 Hashes = NDArray[np.uint64]
@@ -137,7 +138,7 @@ def device_hashes(table: DeviceTable) -> Hashes:
         found: Float = device.xp.sum(device.bits(table.block(s)) * signed, axis=1)
         return found
 
-    return mixed(device.host(table.chunked(of)).view(np.uint64))
+    return mixed(on_host(table.joined(of)).view(np.uint64))
 
 
 def _bits(numbers: Array) -> Hashes:
