@@ -117,6 +117,8 @@ class RowsTraining:
     target_shape : () or (P,)
     classes : array, or None
         Classes of a classifier; the targets of the rows are their indicators.
+    fold : bool
+        Whether these are rows of a fold, whose models only answer prefixes.
     """
 
     rows: Rows
@@ -125,6 +127,7 @@ class RowsTraining:
     tol: float
     target_shape: tuple[int, ...]
     classes: Array | None = None
+    fold: bool = False
 
     @property
     def small(self) -> bool:
@@ -146,7 +149,7 @@ class RowsTraining:
             return Fitted(stages, self.rows, settled.alpha, moments, penalties=settled.penalties)
         engine = engine_of_rows(self.rows, recipe.by_group, self.family, self.layout.names_read, recipe.weights)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
-        stages = fit_generalised(engine, recipe, self.family, self.tol)
+        stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=not self.fold)
         return Fitted(stages, self.rows, recipe.alpha, penalties=recipe.penalties)
 
     def fixed(self, cv: object) -> list[Split]:
@@ -181,7 +184,7 @@ class RowsTraining:
             table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
             return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
 
-        return Fold(replace(self, rows=rows.take(train)), losses)
+        return Fold(replace(self, rows=rows.take(train), fold=True), losses)
 
     def _check_classes(self, rows: Rows, splits: Sequence[Split]) -> None:
         if self.classes is None:

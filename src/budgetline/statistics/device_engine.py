@@ -21,6 +21,7 @@ from budgetline.statistics.curvature import Curvature, part_of
 from budgetline.statistics.engines import Engine, Ints, Loss
 from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.rows_engine import EXTRA, WHOLE, RowsEngine, target_level
+from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.samples import RowSample, sample_of
 
 FAR = 8.0
@@ -236,7 +237,7 @@ class DeviceEngine:
 
 
 @dataclass(frozen=True)
-class _DevicePoint:
+class _DevicePoint(WholeHessians):
     """Scores η (n, Q) on the device; on the host the risk, minus the gradient (1 + D, Q), and perhaps H of all."""
 
     engine: DeviceEngine

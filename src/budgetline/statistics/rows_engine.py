@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
 
@@ -16,6 +16,8 @@ from budgetline.data.rows import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import Curvature, part_of, weighted_square
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.lagged import MOST_ROWS as MOST_CHANGED
+from budgetline.statistics.lagged import LaggedHessian, changed
 from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.samples import RowSample, sample_of
 from budgetline.threads import STRIPES, added, blas_threads, in_threads, sum_in_threads
@@ -182,6 +184,15 @@ class RowsEngine:
         in_threads(write, self.slices)
         self._held = columns
 
+    def picked(self, columns: Ints, rows: Ints) -> Float:
+        """Return some rows (m,), in ascending order, of columns of Z, shape (k, m)."""
+        self.design(columns)
+        if self._given is not None:
+            return self._given[np.ix_(rows, columns)].T
+        ends = np.searchsorted(rows, [s.stop for s in self.slices]).tolist()
+        kept = [(b, rows[i:j] - b * self.block_rows) for b, (i, j) in enumerate(pairwise([0, *ends])) if i < j]
+        return np.hstack([self._Z[b, : columns.size].take(index, axis=1) for b, index in kept])
+
     def plain(self, columns: Ints) -> Blocks:
         """Return blocks (k, m) of columns of Z other than the intercept, made for this call."""
         A, index = self.A, self.order[columns - 1]
@@ -270,6 +281,43 @@ class _RowsPoint:
                 H[:, q, :, r] = self._between(Z, q, r)
                 H[:, r, :, q] = H[:, q, :, r]
         return H.reshape(columns.size * Q, -1)
+
+    def outdated(self, past: LaggedHessian) -> float:
+        return 1.0 if past.curvature is None else float(changed(past.curvature, self._curvatures).mean())
+
+    def renewed(self, columns: Ints, past: LaggedHessian | None) -> LaggedHessian:
+        if len(self.eta) > 1:
+            return LaggedHessian(columns, self.hessian(columns))
+        if past is None or past.curvature is None or not past.begins(columns):
+            return LaggedHessian(columns, self.hessian(columns), self._curvatures)
+        before, now, known = past.curvature, self._curvatures, past.columns.size
+        rows = changed(before, now)
+        if not 0 < rows.mean() <= MOST_CHANGED:
+            return LaggedHessian(columns, self.hessian(columns), now)
+        H, Z = np.empty((columns.size, columns.size)), self.engine.design(columns)
+        H[:known, :known] = past.H
+        if known < columns.size:
+            H[:, known:] = self._summed(lambda s: Curvature(before[s, None]).cross(Z(s), Z(s)[known:]))
+            H[known:] = H[:, known:].T
+        for sign in (1.0, -1.0):
+            index = np.flatnonzero(rows & (sign * (now - before) > 0))
+            if index.size:
+                H += sign * self._square_of(columns, index, np.abs(now - before)[index])
+        return LaggedHessian(columns, H, np.where(rows, now, before))
+
+    @cached_property
+    def _curvatures(self) -> Float:
+        """ω∇²φ(η) of one score, shape (n,)."""
+        return self.curvature(slice(None)).scale[:, 0]
+
+    def _square_of(self, columns: Ints, rows: Ints, weight: Float) -> Float:
+        """Return Σ weight zz' of some rows."""
+        pieces = [slice(i, min(i + FEWEST_ROWS, rows.size)) for i in range(0, rows.size, FEWEST_ROWS)]
+
+        def of(s: slice) -> Float:
+            return weighted_square(self.engine.picked(columns, rows[s]), weight[s], True)
+
+        return sum_in_threads(lambda stripe: added(of, stripe), pieces)
 
     def _between(self, Z: Blocks, q: int, r: int) -> Float:
         """Return the entries of H between two scores, shape (k, k)."""
