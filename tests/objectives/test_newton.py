@@ -1,11 +1,14 @@
 """Ways to save passes change no result: old factors that grow, conjugate gradients, candidates that are given up."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_source
 from budgetline.objectives import newton
+from budgetline.statistics.design_blocks import DesignBlocks
 
 SEED = 0
 
@@ -35,6 +38,26 @@ def test_an_old_factor_that_grows_leads_to_the_same_models(loss, monkeypatch):
     settings(monkeypatch, COLUMNS_PER_PASS=1e-3)  # a Hessian costs more than any number of steps: never a new one
     old = model.fit(X, y).coef_path_
     np.testing.assert_allclose(old, fresh, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "signal", "alpha"), [("logistic", 1, 1e-3), ("logistic", 8, 1e-4), ("poisson", 1, 1e-3)]
+)
+@pytest.mark.parametrize("rule", ["omp", "score"])
+def test_hessians_that_are_renewed_in_part_lead_to_the_same_models(loss, signal, alpha, rule, monkeypatch):
+    X, y = table(signal=signal)
+    kind = AnytimeClassifier if loss == "logistic" else partial(AnytimeRegressor, loss="poisson")
+    model = kind(GROUPS, rule=rule, alpha=alpha)
+    settings(monkeypatch, COLUMNS_PER_PASS=6)  # a whole Hessian is dear
+    monkeypatch.setattr("budgetline.statistics.lagged.CHANGED", -1.0)  # every row has changed: always a whole one
+    whole = model.fit(X, y).coef_path_
+    parts, picked = [], DesignBlocks.picked
+    monkeypatch.setattr(DesignBlocks, "picked", lambda *args: parts.append(1) or picked(*args))
+    for part in (0.15, 1.0):
+        monkeypatch.setattr("budgetline.statistics.lagged.CHANGED", part)
+        np.testing.assert_allclose(model.fit(X, y).coef_path_, whole, rtol=1e-7, atol=1e-8)
+        assert parts
+        parts.clear()
 
 
 def test_nearly_separable_classes_take_fewer_hessians_if_each_serves_for_as_many_steps_as_it_costs(monkeypatch):

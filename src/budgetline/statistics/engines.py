@@ -68,8 +68,9 @@ class Point(Protocol):
         """Return the share of the rows that would have to be multiplied again to renew a Hessian at this point."""
 
     def renewed(self, columns: Ints, past: LaggedHessian | None) -> LaggedHessian:
-        """Return about H of columns that begin with those of ``past``; H itself if there is none, or if all its rows
-        are up to date.
+        """Return about H of columns that begin with those of ``past``.
+
+        H itself if there is no past, or if none of its rows has changed.
         """
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:

@@ -19,10 +19,10 @@ from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import part_of
 from budgetline.statistics.device_engine import DeviceEngine
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
 from budgetline.statistics.rows_engine import RowsEngine
-from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.samples import ChunkSample, RowSample
 from budgetline.statistics.sums import Statistic
 
