@@ -34,6 +34,8 @@ DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
 COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
+RENEWAL_PASSES = 1.0
+"""Collecting the rows of which a Hessian is renewed takes about as long as so many passes, besides their products."""
 FACTOR_PASSES = 0.04
 """Factoring a Hessian of k parameters takes as long as this many passes, times k² and divided by the rows."""
 COLUMNS_PER_BLOCK = 60
@@ -258,8 +260,9 @@ def _price(engine: Engine, fit: Fit, known: Metric | None = None) -> float:
     if engine.eager:
         return 0.0
     share = fit.point.outdated(known.past) if isinstance(known, Factor) else 1.0
-    size = fit.theta.size
-    return (share or 1.0) * size / COLUMNS_PER_PASS + FACTOR_PASSES * size**2 / engine.n_rows
+    size, whole = fit.theta.size, fit.theta.size / COLUMNS_PER_PASS
+    found = min(whole, RENEWAL_PASSES + share * whole) if 0 < share < 1 else whole
+    return found + FACTOR_PASSES * size**2 / engine.n_rows
 
 
 def _worthwhile(eager: bool, price: float, ratio: float, excess: float, served: int) -> bool:
