@@ -228,9 +228,8 @@ def minimise(
             if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
                 return fit
             before = promised
-        price = _price(engine, fit, metric or known)
         fresh = (
-            metric is None or metric.stale or _worthwhile(engine.eager, price, size / previous, size / enough, served)
+            metric is None or metric.stale or _worthwhile(engine, fit, metric, size / previous, size / enough, served)
         )
         whole = fresh and known is None
         if metric is None or fresh:
@@ -265,16 +264,19 @@ def _price(engine: Engine, fit: Fit, known: Metric | None = None) -> float:
     return found + FACTOR_PASSES * size**2 / engine.n_rows
 
 
-def _worthwhile(eager: bool, price: float, ratio: float, excess: float, served: int) -> bool:
+def _worthwhile(engine: Engine, fit: Fit, metric: Metric, ratio: float, excess: float, served: int) -> bool:
     """Return whether a new Hessian is expected to save time, as with it about two more steps would do.
 
     The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``. Two
     steps are a hope: nearly separable classes need many, whatever the Hessian. So a metric that makes progress serves
     for as many steps as a new one costs.
     """
-    if eager or ratio == 0:
-        return eager
+    if engine.eager or ratio == 0:
+        return engine.eager
     steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
+    if steps <= 2 + min(RENEWAL_PASSES, _price(engine, fit)):  # whatever a new one costs
+        return False
+    price = _price(engine, fit, metric)
     return bool(steps > price + 2) and (served >= price or ratio > PROGRESS)
 
 
