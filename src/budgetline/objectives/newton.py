@@ -312,18 +312,21 @@ def _rounding(fit: Fit) -> float:
 def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit | None:
     """Take last steps if needed, or one if it costs little: at the tolerance, Newton's method still gains digits.
 
+    They are needed if the gradient is not well below the tolerance, or if the first of them is not small enough.
+
     There is more than one if the metric is out of date: the gradient is small, but where the curvature is small, too,
     the coefficients may be off. Steps that are not small are not taken (None if there is no other): their optimum is
     far away, as with separable classes and λ = 0.
     """
+    given = metric
     if metric is None or _price(engine, fit) < 1:
         metric, pairs = _metric(engine, fit), []
-    elif not needed:
-        return replace(fit, metric=metric)
     best = None
     for _ in range(MOST_LAST_STEPS):
         step = _solved(metric, pairs, fit, 1e-2)
         size, largest = float(np.abs(step).max()), float(np.abs(fit.theta).max())
+        if not needed and metric is given and size <= CLOSE * largest:
+            return best or replace(fit, metric=metric)
         if size > SMALL_STEP * largest:
             break
         theta = fit.theta - step
