@@ -1,11 +1,16 @@
 """Ways to save passes change no result: old factors that grow, conjugate gradients, candidates that are given up."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 
 from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_source
 from budgetline.objectives import newton
+from budgetline.statistics.design_blocks import DesignBlocks
 
 SEED = 0
 
@@ -35,6 +40,26 @@ def test_an_old_factor_that_grows_leads_to_the_same_models(loss, monkeypatch):
     settings(monkeypatch, COLUMNS_PER_PASS=1e-3)  # a Hessian costs more than any number of steps: never a new one
     old = model.fit(X, y).coef_path_
     np.testing.assert_allclose(old, fresh, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "signal", "alpha"), [("logistic", 1, 1e-3), ("logistic", 8, 1e-4), ("poisson", 1, 1e-3)]
+)
+@pytest.mark.parametrize("rule", ["omp", "score"])
+def test_hessians_that_are_renewed_in_part_lead_to_the_same_models(loss, signal, alpha, rule, monkeypatch):
+    X, y = table(signal=signal)
+    kind = AnytimeClassifier if loss == "logistic" else partial(AnytimeRegressor, loss="poisson")
+    model = kind(GROUPS, rule=rule, alpha=alpha)
+    settings(monkeypatch, COLUMNS_PER_PASS=6, RENEWAL_PASSES=0)  # a whole Hessian is dear, a part of it is not
+    monkeypatch.setattr("budgetline.statistics.lagged.CHANGED", -1.0)  # every row has changed: always a whole one
+    whole = model.fit(X, y).coef_path_
+    parts, picked = [], DesignBlocks.picked
+    monkeypatch.setattr(DesignBlocks, "picked", lambda *args: parts.append(1) or picked(*args))
+    for part in (0.15, 1.0):
+        monkeypatch.setattr("budgetline.statistics.lagged.CHANGED", part)
+        np.testing.assert_allclose(model.fit(X, y).coef_path_, whole, rtol=1e-7, atol=1e-8)
+        assert parts or rule == "score"  # begins every stage with a whole one
+        parts.clear()
 
 
 def test_nearly_separable_classes_take_fewer_hessians_if_each_serves_for_as_many_steps_as_it_costs(monkeypatch):
@@ -126,6 +151,26 @@ def test_folds_side_by_side_give_the_same_scores_as_one_after_another(monkeypatc
     together = search.fit(X, y).cv_scores_
     monkeypatch.setattr("budgetline.model.training.SMALL", 0)
     assert np.array_equal(search.fit(X, y).cv_scores_, together)
+
+
+def test_scores_of_folds_are_those_of_plain_fits():
+    X, y = table(n=300, columns=20)
+    groups = {name: GROUPS[name] for name in list(GROUPS)[:5]}
+    costs = dict(zip(groups, [1.0, 2.0, 0.5, 3.0, 1.0], strict=True))
+    alphas, corrections, splits = [1e-3, 1e-1], [0.0, 1.0], list(StratifiedKFold(3).split(X, y))
+    settings = {"alphas": alphas, "corrections": corrections, "cv": splits, "rule": "omp"}
+    search = AnytimeClassifierCV(groups, costs, **settings).fit(X, y)
+
+    def score(train, test, alpha, correction):
+        model = AnytimeClassifier(groups, costs, alpha=alpha, correction=correction, rule="omp").fit(X[train], y[train])
+        losses = [log_loss(y[test], model.predict_proba(X[test], stage=stage)) for stage in range(6)]
+        explained = 1 - np.array(losses) / losses[0]
+        return model.sequence_.costs @ explained[:-1] / sum(costs.values())
+
+    wanted = [[score(*split, alpha, 0.0) for split in splits] for alpha in alphas]
+    np.testing.assert_allclose(search.cv_scores_, wanted, atol=1e-9)
+    wanted = [[score(*split, search.alpha_, correction) for split in splits] for correction in corrections]
+    np.testing.assert_allclose(search.correction_scores_, wanted, atol=1e-9)
 
 
 def test_every_pass_over_a_source_gives_a_new_hessian(monkeypatch):

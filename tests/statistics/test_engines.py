@@ -126,6 +126,44 @@ def test_many_threads_compute_the_same_numbers_as_few(family, monkeypatch):
     assert np.array_equal(few.gradient(columns), many.gradient(columns))
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_a_renewed_hessian_has_old_curvatures_only_where_they_have_changed_little(family, kind, monkeypatch):
+    monkeypatch.setattr("budgetline.statistics.device_engine.FEWEST_ROWS", 16)  # several blocks, and several pieces
+    monkeypatch.setattr("budgetline.statistics.rows_engine.FEWEST_ROWS", 5)
+    X, Y, weight = problem(family)
+    engine, plain = (make(k, X, Y, weight, family) for k in (kind, "plain"))
+    columns = np.array([0, 2, 5, 3, 1])
+    theta = np.random.default_rng(1).normal(size=(5, 1)) / 3
+    first = engine.at(columns[:3], theta[:3])
+    past = first.renewed(columns[:3], None)
+    np.testing.assert_allclose(past.H, plain.at(columns[:3], theta[:3]).hessian(columns[:3]), rtol=1e-10, atol=1e-12)
+    for size in (0.03, 0.1, 0.3):  # each from the one before
+        theta[2] += size
+        point, exact = engine.at(columns, theta), plain.at(columns, theta)
+        now = plain.weight * plain.loss.curvature(exact.eta).scale[:, 0]
+        ratio = np.divide(now, past.curvature, out=np.ones_like(now), where=now > 0)
+        old = np.maximum(ratio, 1 / ratio) <= 1.15
+        assert point.outdated(past) == pytest.approx(1 - old.mean())
+        found = point.renewed(columns, past)
+        whole = not 0 < 1 - old.mean() <= 0.5
+        np.testing.assert_allclose(found.curvature, np.where(old & (not whole), past.curvature, now), rtol=1e-10)
+        wanted = (plain.Z[:, columns].T * found.curvature) @ plain.Z[:, columns]
+        np.testing.assert_allclose(found.H, wanted, rtol=1e-10, atol=1e-12)
+        past = found
+
+
+@pytest.mark.parametrize(("family", "kind"), [("softmax", "dense"), ("softmax", "source"), ("logistic", "source")])
+def test_hessians_of_several_scores_and_of_sources_are_renewed_as_a_whole(family, kind):
+    X, Y, weight = problem(family)
+    engine, columns = make(kind, X, Y, weight, family), np.array([0, 2, 5])
+    theta = np.full((3, engine.y_mean.size), 0.1)
+    past = engine.at(columns, theta).renewed(columns, None)
+    point = engine.at(columns, theta + 0.01)
+    assert point.outdated(past) == 1
+    assert np.array_equal(point.renewed(columns, past).H, point.hessian(columns))
+
+
 @pytest.mark.parametrize("together", [1, 48])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_complete_point_answers_as_the_point_does(family, together, monkeypatch):

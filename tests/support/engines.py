@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from budgetline import open_source
+from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.samples import RowSample
 
 ENGINES = ["memory", "source", *(["dask"] if find_spec("dask") else [])]
@@ -62,7 +63,7 @@ def matrices(curvature):
     return found if curvature.along is None else found - curvature.along[:, :, None] * curvature.along[:, None]
 
 
-class PlainPoint:
+class PlainPoint(WholeHessians):
     """A point of a :class:`PlainEngine`."""
 
     def __init__(self, engine, eta):

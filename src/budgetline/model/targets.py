@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array, Float, Positions
 from budgetline.inputs import check_known, check_target
 
 
@@ -17,3 +17,8 @@ def encoded_target(y: object, n_samples: int, classes: Array | None, n_targets: 
     if Y.shape[1] != n_targets:
         raise ValueError(f"y has {Y.shape[1]} columns, the model {n_targets} targets")
     return Y
+
+
+def codes_of(Y: Float) -> Positions:
+    """Return class numbers (n,) of indicators (n, P), or (n, 1) for two classes."""
+    return Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)

@@ -28,6 +28,7 @@ from budgetline.model.penalties import with_penalties_of_engine, with_penalties_
 from budgetline.model.recipe import Recipe
 from budgetline.model.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
 from budgetline.model.stages import StagedModel
+from budgetline.model.targets import codes_of
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.device_engine import engine_of_rows
@@ -117,6 +118,8 @@ class RowsTraining:
     target_shape : () or (P,)
     classes : array, or None
         Classes of a classifier; the targets of the rows are their indicators.
+    fold : bool
+        Whether these are rows of a fold, whose models only answer prefixes.
     """
 
     rows: Rows
@@ -125,6 +128,7 @@ class RowsTraining:
     tol: float
     target_shape: tuple[int, ...]
     classes: Array | None = None
+    fold: bool = False
 
     @property
     def small(self) -> bool:
@@ -144,9 +148,10 @@ class RowsTraining:
             stages, moments, settled = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
             return Fitted(stages, self.rows, settled.alpha, moments, penalties=settled.penalties)
-        engine = engine_of_rows(self.rows, recipe.by_group, self.family, self.layout.names_read, recipe.weights)
+        settings = (recipe.by_group, self.family, self.layout.names_read, recipe.weights)
+        engine = engine_of_rows(self.rows, *settings, alone=self.fold)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
-        stages = fit_generalised(engine, recipe, self.family, self.tol)
+        stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=not self.fold)
         return Fitted(stages, self.rows, recipe.alpha, penalties=recipe.penalties)
 
     def fixed(self, cv: object) -> list[Split]:
@@ -181,7 +186,7 @@ class RowsTraining:
             table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
             return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
 
-        return Fold(replace(self, rows=rows.take(train)), losses)
+        return Fold(replace(self, rows=rows.take(train), fold=True), losses)
 
     def _check_classes(self, rows: Rows, splits: Sequence[Split]) -> None:
         if self.classes is None:
@@ -387,11 +392,6 @@ def number_of_folds(cv: object) -> int:
 def columns_read(layout: Layout) -> Positions | None:
     """Return the columns of a source that a fit reads; None is all of them."""
     return None if layout.reads_all else layout.read
-
-
-def codes_of(Y: Float) -> Positions:
-    """Return class numbers (n,) of indicators (n, P), or (n, 1) for two classes."""
-    return Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
 
 
 def _check_mass(mass: Array, classes: Array, fold: int) -> None:

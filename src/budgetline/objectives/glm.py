@@ -31,7 +31,7 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.newton import SCREEN, Factor, Fit, minimise, with_ridge
+from budgetline.objectives.newton import SCREEN, Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.statistics.engines import Engine, Ints, Point
 
@@ -196,8 +196,8 @@ class GeneralisedLinear:
         """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
             fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns, self._starts[:-1]))
-            self._factor = fit.factor[0]
-            self._fit = replace(fit, metric=Factor(self._factor))  # refits begin with it
+            factor = fit.factor()
+            self._factor, self._fit = factor.U, replace(fit, metric=factor)  # refits begin with it
         cross = self._fit.point.cross(self._fit.columns, others)
         K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])

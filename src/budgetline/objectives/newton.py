@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from budgetline.arrays import Float
 from budgetline.messages import warn
 from budgetline.statistics.engines import Engine, Ints, Point
+from budgetline.statistics.lagged import LaggedHessian
 
 MAX_STEPS, MAX_HALVINGS = 200, 40
 SCREEN = 10.0
@@ -33,6 +34,10 @@ DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
 COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
+RENEWAL_PASSES = 1.0
+"""Collecting the rows of which a Hessian is renewed takes about as long as so many passes, besides their products."""
+FACTOR_PASSES = 0.04
+"""Factoring a Hessian of k parameters takes as long as this many passes, times k² and divided by the rows."""
 COLUMNS_PER_BLOCK = 60
 """Inverting the blocks of all scores takes as long as one product with the Hessian per this many parameters."""
 PROGRESS = 0.8
@@ -101,10 +106,11 @@ class Fit:
         gradient[1:] += self.alpha * self.theta[1:]
         return gradient
 
-    @cached_property
-    def factor(self) -> tuple[Float, bool]:
-        """The Cholesky factor of the Hessian."""
-        return factored(self.hessian())
+    def factor(self, past: LaggedHessian | None = None) -> Factor:
+        """Return the Cholesky factor of the Hessian; of about the Hessian, if there is one to renew."""
+        lagged = self.point.renewed(self.columns, past)
+        H = with_ridge(lagged.H.copy(), self.alpha, len(lagged.H) // self.columns.size)
+        return Factor(factored(H)[0], lagged)
 
     def hessian(self, score: int | None = None) -> Float:
         """Return the Hessian of the risk, shape (kQ, kQ), or only the part (k, k) of one score."""
@@ -114,9 +120,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class Factor:
-    """The factor U of a Hessian U'U, perhaps at an earlier point."""
+    """The factor U of a Hessian U'U, perhaps at an earlier point; ``past`` is that of its first columns."""
 
     U: Float
+    past: LaggedHessian
     stale = False
 
     def solve(self, fit: Fit, gradient: Float, part: float) -> Float:
@@ -144,7 +151,7 @@ class Factor:
             return None
         U = np.zeros((known + len(block), known + len(block)), order="F")
         U[:known, :known], U[:known, known:], U[known:, known:] = base, K, corner.T
-        return Factor(U)
+        return Factor(U, self.past)
 
 
 class ScoreInverses:
@@ -205,7 +212,8 @@ def minimise(
     fit = start.widened(columns)
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
-    metric = None if start.metric is None or _price(engine, fit) < 2 or _large(fit) else start.metric.grown(fit)
+    known = start.metric
+    metric = None if known is None or _price(engine, fit, known) < 2 or _large(fit) else known.grown(fit)
     pairs: list[Pair] = []
     fresh, size, previous, before, served = False, np.inf, np.inf, 0.0, 0
     for _ in range(MAX_STEPS):
@@ -220,9 +228,13 @@ def minimise(
             if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
                 return fit
             before = promised
-        fresh = metric is None or metric.stale or _worthwhile(engine, fit, size / previous, size / enough, served)
+        fresh = (
+            metric is None or metric.stale or _worthwhile(engine, fit, metric, size / previous, size / enough, served)
+        )
+        whole = fresh and known is None
         if metric is None or fresh:
-            metric, pairs, served = _metric(engine, fit), [], 0
+            metric, pairs, served = _metric(engine, fit, known), [], 0
+            known = metric
         part = max(min(0.1, (size / previous) ** 2 or 0.1), 0.03 * tol / size)  # as exact as the next gradient is small
         accepted = _search(engine, fit, -_solved(metric, pairs, fit, part))
         if accepted is not None:
@@ -230,10 +242,10 @@ def minimise(
             if isinstance(metric, Factor) and float(np.vdot(*pair)) > 0:  # others are rounding
                 pairs.append(pair)
             fit, previous, served = accepted, size, served + 1
-        elif fresh:
+        elif whole:
             break
         else:
-            metric, previous = None, np.inf
+            metric, known, previous = None, None, np.inf
     warn(
         f"a stage did not converge (alpha={fit.alpha:g}, gradient {size:.1g}): the classes may be separable, so that "
         "the coefficients have no finite optimum. Raise alpha.",
@@ -242,12 +254,17 @@ def minimise(
     return replace(fit, metric=metric)
 
 
-def _price(engine: Engine, fit: Fit) -> float:
-    """Return how many passes a Hessian costs."""
-    return 0.0 if engine.eager else fit.theta.size / COLUMNS_PER_PASS
+def _price(engine: Engine, fit: Fit, known: Metric | None = None) -> float:
+    """Return how many passes a new Hessian costs, or one that renews what is known."""
+    if engine.eager:
+        return 0.0
+    share = fit.point.outdated(known.past) if isinstance(known, Factor) else 1.0
+    size, whole = fit.theta.size, fit.theta.size / COLUMNS_PER_PASS
+    found = min(whole, RENEWAL_PASSES + share * whole) if 0 < share < 1 else whole
+    return found + FACTOR_PASSES * size**2 / engine.n_rows
 
 
-def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float, served: int) -> bool:
+def _worthwhile(engine: Engine, fit: Fit, metric: Metric, ratio: float, excess: float, served: int) -> bool:
     """Return whether a new Hessian is expected to save time, as with it about two more steps would do.
 
     The last step has brought the gradient down to ``ratio`` (0: no step yet); it has to come down by ``excess``. Two
@@ -256,7 +273,10 @@ def _worthwhile(engine: Engine, fit: Fit, ratio: float, excess: float, served: i
     """
     if engine.eager or ratio == 0:
         return engine.eager
-    steps, price = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf, _price(engine, fit)
+    steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
+    if steps <= 2 + min(RENEWAL_PASSES, _price(engine, fit)):  # whatever a new one costs
+        return False
+    price = _price(engine, fit, metric)
     return bool(steps > price + 2) and (served >= price or ratio > PROGRESS)
 
 
@@ -318,8 +338,11 @@ def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair]
     return best
 
 
-def _metric(engine: Engine, fit: Fit) -> Metric:
-    return ScoreInverses(fit) if _large(fit) and not engine.eager else Factor(fit.factor[0])
+def _metric(engine: Engine, fit: Fit, known: Metric | None = None) -> Metric:
+    """Return the metric of the Hessian at a fit; of about that Hessian, if one is known that can be renewed."""
+    if _large(fit) and not engine.eager:
+        return ScoreInverses(fit)
+    return fit.factor(known.past if isinstance(known, Factor) else None)
 
 
 def _large(fit: Fit) -> bool:

@@ -19,8 +19,9 @@ from budgetline.devices import on_host
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
 from budgetline.statistics.curvature import Curvature, part_of
 from budgetline.statistics.engines import Engine, Ints, Loss
+from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.left_out import left_out_loss, pairs_of
-from budgetline.statistics.rows_engine import EXTRA, WHOLE, RowsEngine, target_level
+from budgetline.statistics.rows_engine import ALONE_ROWS, EXTRA, FEWEST_ROWS, WHOLE, RowsEngine, target_level
 from budgetline.statistics.samples import RowSample, sample_of
 
 FAR = 8.0
@@ -30,13 +31,23 @@ TILE = 256
 
 
 def engine_of_rows(
-    rows: Rows, order: Ints, loss: Loss, names: Sequence[str] | None = None, weights: Float | None = None
+    rows: Rows,
+    order: Ints,
+    loss: Loss,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
 ) -> Engine:
-    """Check and standardise rows in memory or on a device, with penalty weights (D,); ``names`` are for errors."""
+    """Check and standardise rows in memory or on a device, with penalty weights (D,); ``names`` are for errors.
+
+    ``alone`` says that one thread does all the work of small tables.
+    """
     A, _, _ = standardised_columns(rows, names, weights)
     loss.check(rows.Y, A.root**2)
-    kind = DeviceEngine if isinstance(A.X, DeviceTable) else RowsEngine
-    return kind(A, loss.internal(rows.Y), order, loss)
+    if isinstance(A.X, DeviceTable):
+        return DeviceEngine(A, loss.internal(rows.Y), order, loss)
+    return RowsEngine(A, loss.internal(rows.Y), order, loss, fewest=ALONE_ROWS if alone else FEWEST_ROWS)
 
 
 class DeviceEngine:
@@ -235,7 +246,7 @@ class DeviceEngine:
 
 
 @dataclass(frozen=True)
-class _DevicePoint:
+class _DevicePoint(WholeHessians):
     """Scores η (n, Q) on the device; on the host the risk, minus the gradient (1 + D, Q), and perhaps H of all."""
 
     engine: DeviceEngine

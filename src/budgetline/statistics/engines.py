@@ -16,6 +16,7 @@ from typing import Protocol
 
 from budgetline.arrays import Float, Positions
 from budgetline.statistics.curvature import Curvature
+from budgetline.statistics.lagged import LaggedHessian
 from budgetline.statistics.samples import RowSample
 
 Ints = Positions
@@ -62,6 +63,15 @@ class Point(Protocol):
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         """Return H, shape (kQ, kQ), or only the part (k, k) of one score; a new array."""
+
+    def outdated(self, past: LaggedHessian) -> float:
+        """Return the share of the rows that would have to be multiplied again to renew a Hessian at this point."""
+
+    def renewed(self, columns: Ints, past: LaggedHessian | None) -> LaggedHessian:
+        """Return about H of columns that begin with those of ``past``.
+
+        H itself if there is no past, or if none of its rows has changed.
+        """
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
         """Return the entries of H between columns and others (m,), shape (kQ, mQ)."""

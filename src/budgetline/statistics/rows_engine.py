@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
 
@@ -15,15 +15,18 @@ from budgetline.arrays import Float
 from budgetline.data.rows import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import Curvature, part_of, weighted_square
+from budgetline.statistics.design_blocks import Blocks, DesignBlocks
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.lagged import MOST_ROWS as MOST_CHANGED
+from budgetline.statistics.lagged import LaggedHessian, changed
 from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.samples import RowSample, sample_of
 from budgetline.threads import STRIPES, added, blas_threads, in_threads, sum_in_threads
 
-LARGEST_BUFFER = 1 << 32
-"""Memory for all columns is reserved at once if it takes at most this many bytes."""
 BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
+ALONE_ROWS = 1 << 12
+"""Rows of a block where one thread does all the work."""
 PIECE = 512
 """Rows whose left-out scores are computed at a time."""
 FEW_THREADS = 4
@@ -36,9 +39,6 @@ TOGETHER, CHOSEN = 48, -1
 """Columns of groups that are not chosen are multiplied by about so many others; the part of columns that are."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
-
-Blocks = Callable[[slice], Float]
-"""Maps rows to an array."""
 
 
 class RowsEngine:
@@ -55,25 +55,29 @@ class RowsEngine:
     loss : Loss
     design : array of shape (n, 1 + D), optional
         All columns of Z, if available.
+    fewest : int
+        Rows of a block, if there are as many: small blocks keep several threads busy, large ones take less time.
     """
 
     eager = False
 
     def __init__(
-        self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss, design: Float | None = None
+        self,
+        A: StandardisedColumns,
+        targets: Float,
+        order: Ints,
+        loss: Loss,
+        design: Float | None = None,
+        fewest: int = FEWEST_ROWS,
     ) -> None:
         self.A, self.targets, self.order, self.loss = A, np.ascontiguousarray(targets.T), order, loss
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
         self.y_mean, self.y_spread = target_level(targets, self.weight)
         blocks = STRIPES * -(-8 * self.n_rows * (1 + order.size) // (STRIPES * BLOCK_BYTES))
-        self.block_rows = min(max(FEWEST_ROWS, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
-        self.slices = [
-            slice(start, min(start + self.block_rows, self.n_rows)) for start in range(0, self.n_rows, self.block_rows)
-        ]
-        self._given, self._held = design, np.arange(0)
-        # columns of a block lie one after another; those not written yet take no memory
-        room = order.size + 1 if 8 * self.n_rows * order.size <= LARGEST_BUFFER else 1
-        self._Z = np.empty((len(self.slices), 0 if design is not None else room, self.block_rows))
+        rows = min(max(fewest, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
+        self.slices = [slice(start, min(start + rows, self.n_rows)) for start in range(0, self.n_rows, rows)]
+        Z = DesignBlocks(A, order, self.slices, design)
+        self.design, self.picked, self.plain = Z.of, Z.picked, Z.plain
 
     @property
     def sample_size(self) -> float:
@@ -151,44 +155,6 @@ class RowsEngine:
         slices = [slice(None)] if sparse.issparse(X) else self.slices
         parts = (sample_of(X[s], self.weight[s], index, most) for s in slices)
         return reduce(add, parts).standardised(self.x_mean[index], self.x_scale[index])
-
-    def design(self, columns: Ints) -> Blocks:
-        """Return blocks (k, m) of the columns of Z, the first being 0; leading columns made earlier are reused."""
-        if self._given is not None:
-            given = self._given
-            return lambda s: given[s, columns].T if columns.size < given.shape[1] else given[s].T
-        common = min(columns.size, self._held.size)
-        same = columns[:common] == self._held[:common]
-        first = common if same.all() else int(np.argmin(same))
-        if first < columns.size:
-            self._write(columns, first)
-        k = columns.size
-        return lambda s: self._Z[s.start // self.block_rows, :k, : s.stop - s.start]
-
-    def _write(self, columns: Ints, first: int) -> None:
-        if columns.size > self._Z.shape[1]:
-            wider = np.empty((len(self.slices), max(columns.size, 2 * self._Z.shape[1]), self.block_rows))
-            wider[:, :first] = self._Z[:, :first]
-            self._Z = wider
-        begin = max(first, 1)
-        plain = self.plain(columns[begin:])
-
-        def write(stripe: list[slice]) -> None:
-            for s in stripe:
-                block = self._Z[s.start // self.block_rows, : columns.size, : s.stop - s.start]
-                block[:1] = 1.0
-                block[begin:] = plain(s)
-
-        in_threads(write, self.slices)
-        self._held = columns
-
-    def plain(self, columns: Ints) -> Blocks:
-        """Return blocks (k, m) of columns of Z other than the intercept, made for this call."""
-        A, index = self.A, self.order[columns - 1]
-        if sparse.issparse(A.X):
-            dense = A.plain(index)
-            return lambda s: dense[s].T
-        return lambda s: A.plain(index, s).T
 
     def blocks(self, groups: Ints, curvature: Callable[[slice], Curvature]) -> Float:
         """Return Σ curvature ⊗ zz' of groups (J, s) of one size, a few columns at a time, shape (J, sQ, sQ)."""
@@ -270,6 +236,43 @@ class _RowsPoint:
                 H[:, q, :, r] = self._between(Z, q, r)
                 H[:, r, :, q] = H[:, q, :, r]
         return H.reshape(columns.size * Q, -1)
+
+    def outdated(self, past: LaggedHessian) -> float:
+        return 1.0 if past.curvature is None else float(changed(past.curvature, self._curvatures).mean())
+
+    def renewed(self, columns: Ints, past: LaggedHessian | None) -> LaggedHessian:
+        if len(self.eta) > 1:
+            return LaggedHessian(columns, self.hessian(columns))
+        if past is None or past.curvature is None or not past.begins(columns):
+            return LaggedHessian(columns, self.hessian(columns), self._curvatures)
+        before, now, known = past.curvature, self._curvatures, past.columns.size
+        rows = changed(before, now)
+        if not 0 < rows.mean() <= MOST_CHANGED:
+            return LaggedHessian(columns, self.hessian(columns), now)
+        H, Z = np.empty((columns.size, columns.size)), self.engine.design(columns)
+        H[:known, :known] = past.H
+        if known < columns.size:
+            H[:, known:] = self._summed(lambda s: Curvature(before[s, None]).cross(Z(s), Z(s)[known:]))
+            H[known:] = H[:, known:].T
+        for sign in (1.0, -1.0):
+            index = np.flatnonzero(rows & (sign * (now - before) > 0))
+            if index.size:
+                H += sign * self._square_of(columns, index, np.abs(now - before)[index])
+        return LaggedHessian(columns, H, np.where(rows, now, before))
+
+    @cached_property
+    def _curvatures(self) -> Float:
+        """ω∇²φ(η) of one score, shape (n,)."""
+        return self.curvature(slice(None)).scale[:, 0]
+
+    def _square_of(self, columns: Ints, rows: Ints, weight: Float) -> Float:
+        """Return Σ weight zz' of some rows."""
+        pieces = [slice(i, min(i + FEWEST_ROWS, rows.size)) for i in range(0, rows.size, FEWEST_ROWS)]
+
+        def of(s: slice) -> Float:
+            return weighted_square(self.engine.picked(columns, rows[s]), weight[s], True)
+
+        return sum_in_threads(lambda stripe: added(of, stripe), pieces)
 
     def _between(self, Z: Blocks, q: int, r: int) -> Float:
         """Return the entries of H between two scores, shape (k, k)."""

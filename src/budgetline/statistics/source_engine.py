@@ -19,6 +19,7 @@ from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import part_of
 from budgetline.statistics.device_engine import DeviceEngine
 from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
 from budgetline.statistics.rows_engine import RowsEngine
@@ -30,7 +31,7 @@ MOST_PARAMETERS = 6000
 
 
 @dataclass(frozen=True)
-class _ModelSums:
+class _ModelSums(WholeHessians):
     """What one pass adds up at θ (1 + D, Q): a point that comes with its Hessian.
 
     Attributes
