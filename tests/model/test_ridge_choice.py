@@ -145,7 +145,7 @@ def test_left_out_risk_of_many_blocks():
     A, _, _ = standardised_columns(Rows(X, y))
     theta, roots = rng.normal(size=(4, 1)), rng.normal(size=(1, 4, 4))
     blocks = RowsEngine(A, y, np.arange(3), family)
-    assert blocks.block_rows % 512
+    assert blocks.slices[0].stop % 512
     whole = RowsEngine(A, y, np.arange(3), family, A.with_intercept())
     assert blocks.left_out_risk(theta, roots) == pytest.approx(whole.left_out_risk(theta, roots), rel=1e-12)
 

@@ -317,7 +317,7 @@ def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair]
     no other): their optimum is far away, as with separable classes and λ = 0.
     """
     best: Fit | None = None
-    if metric is None or _price(engine, fit) < 1:
+    if metric is None or engine.eager or fit.theta.size < COLUMNS_PER_PASS:  # a new Hessian costs little
         metric, pairs = _metric(engine, fit), []
     elif not needed:
         best = replace(fit, metric=metric)
