@@ -151,7 +151,8 @@ def main() -> None:
     for rule in ("fr", "omp"):
         make = lambda rule=rule: AnytimeRegressor(groups, rule=rule, max_groups=WIDE_GROUPS)  # noqa: E731
         seconds, model = timed(xp, lambda m=make: m().fit(WX, wy), 2)
-        row = f"| wide, {rule}, {WIDE_ROWS:,} × {WIDE_COLUMNS:,} | {seconds * 1e3:,.0f} ms | 2,000 ms | –"
+        memory = peak(xp, lambda m=make: m().fit(WX, wy), 8 * WIDE_ROWS * WIDE_COLUMNS)
+        row = f"| wide, {rule}, {WIDE_ROWS:,} × {WIDE_COLUMNS:,} | {seconds * 1e3:,.0f} ms | 2,000 ms | {memory:.2f}"
         print(row, flush=True)
         lines.append((row, f"wide {rule}", make, WX, wy, model))
     page = []

@@ -16,6 +16,8 @@ from budgetline.arrays import Float, Mask, Positions
 
 PIVOT_FLOOR = 1e-13
 """Pivots below this are rounding noise: columns are standardised, so a healthy pivot is of order one."""
+LARGE = 32
+"""Blocks that are larger are factored one by one."""
 STRIP = 2048
 """Rows of blocks are eliminated together if there are fewer groups than this: short rows cost more calls than time."""
 
@@ -56,6 +58,7 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     Parameters
     ----------
     blocks : array of shape (J, s, s)
+        Only their upper triangles are read, if s ≤ ``LARGE``.
     vectors : array of shape (J, s, q)
 
     Returns
@@ -64,7 +67,7 @@ def whiten(blocks: Float, vectors: Float) -> Float:
         Zero in the rows of the pivots left out.
     """
     J, s, _ = blocks.shape
-    if s > 32 or 2 * (s - 1) >= J:  # one call for each block is faster than one for each column of all blocks
+    if s > LARGE or 2 * (s - 1) >= J:  # one call for each block is faster than one for each column of all blocks
         return _whiten_each(blocks, vectors)
     return _eliminated(blocks, vectors)
 
@@ -73,14 +76,16 @@ def _eliminated(blocks: Float, vectors: Float) -> Float:
     """Eliminate the columns of all blocks together, one after another; only their upper triangles are read."""
     # entries of all groups lie one after another, so that every step runs along memory
     count, size, q = vectors.shape
-    both, inverse = np.empty((size, size + q, count)), np.zeros((size, count))
-    both[:, :size], both[:, size:] = blocks.transpose(1, 2, 0), vectors.transpose(1, 2, 0)
+    both, inverse = np.zeros((size, size + q, count)), np.zeros((size, count))
+    for i in range(size):
+        both[i, i:size] = blocks[:, i, i:].T
+    both[:, size:] = vectors.transpose(1, 2, 0)
     rows = max(1, STRIP // count)
     for j in range(size):
         np.divide(1.0, both[j, j], out=inverse[j], where=both[j, j] > PIVOT_FLOOR)
-        factor = both[j, :size] * inverse[j]
+        factor = both[j, j + 1 : size] * inverse[j]
         for i in range(j + 1, size, rows):
-            both[i : i + rows, i:] -= factor[i : i + rows, None] * both[j, None, i:]
+            both[i : i + rows, i:] -= factor[i - j - 1 : i - j - 1 + rows, None] * both[j, None, i:]
     v: Float = both[:, size:] * np.sqrt(inverse)[:, None]
     return v.transpose(2, 0, 1)
 
@@ -119,10 +124,10 @@ def _whiten_each(blocks: Float, vectors: Float) -> Float:
     for g, block in enumerate(blocks):
         if block.diagonal().max() <= PIVOT_FLOOR:  # of a group that is bought, nothing is left
             continue
-        L, broken = dpotrf(block, lower=1)
-        if not broken and (L.diagonal() ** 2).min() > PIVOT_FLOOR:
-            v[g] = dtrtrs(L, vectors[g], lower=1)[0]
-        elif len(block) <= 32:
+        U, broken = dpotrf(block)
+        if not broken and (U.diagonal() ** 2).min() > PIVOT_FLOOR:
+            v[g] = dtrtrs(U, vectors[g], trans=1)[0]
+        elif len(block) <= LARGE:
             v[g] = _eliminated(block[None], vectors[g : g + 1])[0]
         else:
             L, kept = factor_of_independent(block)

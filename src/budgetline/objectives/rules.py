@@ -80,14 +80,14 @@ class ForwardRegression(_Whitened):
         self.adjacent = [bool(np.all(np.diff(c.columns.ravel()) == 1)) for c in classes]
 
     def absorb(self, rows: Float) -> None:
-        """Subtract what the new rows explain of every block."""
+        """Subtract what the new rows explain of every block; of small ones, only the upper triangle is kept up."""
         for c, schur, spare, adjacent in zip(self.classes, self.schur, self.spare, self.adjacent, strict=True):
             first, (count, size) = c.columns[0, 0], c.columns.shape
             own = rows[:, first : first + count * size] if adjacent else rows[:, c.columns.ravel()]
             if size <= SMALL:
                 new = np.ascontiguousarray(own.reshape(-1, count, size).transpose(2, 0, 1))
                 for a in range(size):
-                    schur[:, a].T[...] -= np.einsum("mj,bmj->bj", new[a], new)
+                    schur[:, a, a:].T[...] -= np.einsum("mj,bmj->bj", new[a], new[a:])
             else:
                 new = np.ascontiguousarray(own.T).reshape(count, size, -1)
                 schur -= np.matmul(new, new.transpose(0, 2, 1), out=spare)

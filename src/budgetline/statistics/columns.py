@@ -59,7 +59,9 @@ class StandardisedColumns:
         """Return A_g'A_g for groups of one size, given their columns (J, s): (J, s, s); a few groups at a time."""
         (count, size), on_device = groups.shape, isinstance(self.X, DeviceTable)
         products = self._squares_there if on_device else self._squares_here
-        batch = max(1, (self.X.chunk_bytes if on_device else CHUNK_BYTES) // (8 * size * self.root.size))
+        # on a device, products of groups take two more copies of their columns
+        most = self.X.chunk_bytes // 2 if on_device else CHUNK_BYTES
+        batch = max(1, most // (8 * size * self.root.size))
         return np.concatenate([products(groups[start : start + batch]) for start in range(0, count, batch)])
 
     def _squares_here(self, groups: Positions) -> Float:
