@@ -23,6 +23,8 @@ from budgetline.messages import Held, hold_warnings, warn
 
 STRIPES = 16
 """Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
+FREE = 500
+"""``np.matmul`` keeps Python's lock, so that all other threads wait, unless its result has more entries than this."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -76,6 +78,13 @@ def added(of: Callable[[slice], Float], stripe: list[slice]) -> Float:
     for s in stripe[1:]:
         total += of(s)
     return total
+
+
+def product(A: Float, B: Float) -> Float:
+    """Return the product of matrices (k, n) and (n, m); other threads can go on meanwhile, however small it is."""
+    small = A.shape[0] * B.shape[1] <= FREE
+    whole = A.flags.forc and B.flags.forc  # np.dot copies others before it multiplies them by a vector
+    return np.asarray(np.dot(A, B) if small and whole else A @ B)
 
 
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice]) -> None:

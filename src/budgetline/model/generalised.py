@@ -21,12 +21,10 @@ SAMPLE_ROWS, SAMPLE_NUMBERS = 2000, 4 * 10**6
 """Classifiers keep this many training rows, but not more numbers than this, to recalibrate the models of subsets."""
 
 
-def fit_generalised(
-    engine: Engine, recipe: Recipe, family: Family, tol: float, *, recalibrated: bool = True
-) -> StagedModel:
+def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, *, subsets: bool = True) -> StagedModel:
     """Run the greedy loop for a family; refit every stage to a gradient below ``tol`` · deviation of the targets.
 
-    The columns of the engine are those of ``recipe.by_group``. Without ``recalibrated``, no rows are kept.
+    The columns of the engine are those of ``recipe.by_group``. Without ``subsets``, only stages are answered.
     """
     unit = engine.y_spread if engine.y_spread > 0 else 1.0  # gradients are in units of the targets
     with one_blas_thread():
@@ -34,7 +32,7 @@ def fit_generalised(
         settings = (recipe.alpha, tol * unit, recipe.rule, recipe.penalties)
         objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
         order, gains = recipe.order(objective)
-        expansions = objective.expansions()
+        expansions = objective.expansions() if subsets else ()
     if engine.y_spread > 0:
         _warn_if_drowned(objective, engine)
     columns, null = recipe.by_group[objective.columns], family.external(objective.null.theta[0])
@@ -44,7 +42,7 @@ def fit_generalised(
     mean, scale = engine.x_mean, engine.x_scale
     coef, intercept = in_user_units(path[:, 1:].transpose(0, 2, 1), columns, mean, scale, path[:, 0])
     ends = np.array([len(theta) - 1 for theta in objective.stages], dtype=np.intp)
-    rows = _recalibration(engine, objective, recipe.alpha) if recalibrated and family.loss == "log_loss" else None
+    rows = _recalibration(engine, objective, recipe.alpha) if subsets and family.loss == "log_loss" else None
     subset = QuadraticSubset(expansions, engine.y_mean.size, family, rows)
     names, costs = tuple(recipe.names[g] for g in order), recipe.prices.steps(order)
     sequence = GroupSequence(order, names, costs, gains, objective.null_value)

@@ -136,7 +136,7 @@ def _minimum(around: Expansion, free: Mask) -> Float:
     """Return the minimiser over θ that are zero outside ``free``."""
     theta = np.zeros_like(around.theta)
     target = around.H[free] @ around.theta - around.gradient[free]
-    theta[free] = cho_solve(factored(around.H[np.ix_(free, free)]), target, check_finite=False)
+    theta[free] = cho_solve((factored(around.H[np.ix_(free, free)]), False), target, check_finite=False)
     return theta
 
 

@@ -151,7 +151,7 @@ class RowsTraining:
         settings = (recipe.by_group, self.family, self.layout.names_read, recipe.weights)
         engine = engine_of_rows(self.rows, *settings, alone=self.fold)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
-        stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=not self.fold)
+        stages = fit_generalised(engine, recipe, self.family, self.tol, subsets=not self.fold)
         return Fitted(stages, self.rows, recipe.alpha, penalties=recipe.penalties)
 
     def fixed(self, cv: object) -> list[Split]:
@@ -294,7 +294,7 @@ class SourceTraining:
             _check_mass(mass, self.classes, self.fold[1])
         engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes, recipe.weights)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
-        stages = fit_generalised(engine, recipe, self.family, self.tol, recalibrated=self.fold is None)
+        stages = fit_generalised(engine, recipe, self.family, self.tol, subsets=self.fold is None)
         return Fitted(stages, found, recipe.alpha, None, 0.0, {"n_passes_": self.passes.count}, recipe.penalties)
 
     def fixed(self, cv: object) -> object:

@@ -146,8 +146,8 @@ def _roots(fit: Fit) -> Float:
     """Return R_q (Q, k, kQ) with R_q R_r' the part of H⁻¹ between scores, or (Q, k, k) of each score if H is large."""
     k, Q = fit.theta.shape
     if k * Q > DIRECT_SIZE:
-        return np.array([triangular_inverse(np.triu(factored(fit.hessian(q))[0])) for q in range(Q)])
-    return triangular_inverse(np.triu(factored(fit.hessian())[0])).reshape(k, Q, -1).transpose(1, 0, 2)
+        return np.array([triangular_inverse(factored(fit.hessian(q))) for q in range(Q)])
+    return triangular_inverse(factored(fit.hessian())).reshape(k, Q, -1).transpose(1, 0, 2)
 
 
 def walk(value: Callable[[int], float], start: int) -> int:

@@ -21,7 +21,7 @@ from budgetline.statistics.lagged import MOST_ROWS as MOST_CHANGED
 from budgetline.statistics.lagged import LaggedHessian, changed
 from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.samples import RowSample, sample_of
-from budgetline.threads import STRIPES, added, blas_threads, in_threads, sum_in_threads
+from budgetline.threads import STRIPES, added, blas_threads, in_threads, product, sum_in_threads
 
 BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
@@ -110,7 +110,7 @@ class RowsEngine:
                     residual[:, s] = self.weight[s] * (self.targets[:, s] - mean.T)
 
         def project(stripe: list[slice]) -> Float:
-            return added(lambda s: Z(s) @ residual[:, s].T, stripe)
+            return added(lambda s: product(Z(s), residual[:, s].T), stripe)
 
         def all_steps(stripe: list[slice]) -> Float:
             total = np.zeros((columns.size, len(eta)))
@@ -183,7 +183,7 @@ class RowsEngine:
 
             def of(s: slice) -> Float:
                 block, X = V(s), A.X[s] if columns is None else A.X[s][:, index]
-                return np.column_stack([block.sum(axis=1), block @ X.astype(np.float64, copy=False)])
+                return np.column_stack([block.sum(axis=1), product(block, X.astype(np.float64, copy=False))])
 
             total = sum_in_threads(lambda stripe: added(of, stripe), self.slices)
             sums, products = total[:, 0], total[:, 1:] if columns is not None else total[:, 1 + index]
@@ -222,7 +222,7 @@ class _RowsPoint:
         if columns.size == known:
             return self.descent.copy()
         Z = engine.design(columns)
-        return np.vstack([self.descent[:known], self._summed(lambda s: Z(s)[known:] @ self.residual[:, s].T)])
+        return np.vstack([self.descent[:known], self._summed(lambda s: product(Z(s)[known:], self.residual[:, s].T))])
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         Z, Q = self.engine.design(columns), len(self.eta)
@@ -302,7 +302,7 @@ class _RowsPoint:
 
     def product(self, columns: Ints, V: Float) -> Float:
         Z = self.engine.design(columns)
-        return self._summed(lambda s: Z(s) @ self.curvature(s).product((V.T @ Z(s)).T))
+        return self._summed(lambda s: product(Z(s), self.curvature(s).product((V.T @ Z(s)).T)))
 
     def curvature_range(self) -> tuple[float, float]:
         trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
@@ -337,7 +337,7 @@ class _RowsPoint:
             chosen = Z(s) * root[:, 0]
             rest = np.subtract(A.X[s].take(index, axis=1), A.mean[index], dtype=np.float64)
             found = np.zeros((k + others.size, k + others.size + 1))
-            found[k:, -1] = self.residual[0, s] @ rest
+            found[k:, -1] = product(self.residual[:, s], rest)[0]
             rest *= root
             found[:k, :k], found[:k, k:-1] = chosen @ chosen.T, chosen @ rest
             for p in pieces:
