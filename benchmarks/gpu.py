@@ -79,16 +79,18 @@ def synchronise(xp: ModuleType) -> None:
 
 
 def peak(xp: ModuleType, work: Callable[[], object], size: int) -> float:
-    """Return the peak of the memory on the device during some work, in sizes of X, X included."""
+    """Return the memory on the device that some work takes at its peak, in sizes of X, and X itself."""
     if xp.__name__ == "torch":
         xp.cuda.empty_cache()
         xp.cuda.reset_peak_memory_stats()
+        before = xp.cuda.memory_allocated()
         work()
-        return float(xp.cuda.max_memory_allocated() / size)
+        return 1 + float((xp.cuda.max_memory_allocated() - before) / size)
     pool = xp.get_default_memory_pool()
     pool.free_all_blocks()
+    before = pool.total_bytes()
     work()
-    return float(pool.total_bytes() / size)
+    return 1 + float((pool.total_bytes() - before) / size)
 
 
 def differences(found: AnytimeRegressor, wanted: AnytimeRegressor) -> str:
@@ -183,7 +185,7 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             f"Made by `benchmarks/gpu.py` on {date.today()}: {card}, {xp.__name__} {xp.__version__}, {cpu_count()} CPU "
             f"cores, Python {platform.python_version()}. Data on the device, float64. Times are medians after a warm-"
             "up, end to end: `fit`, with checks and the copies of y. Memory is the peak on the device in sizes of X, X "
-            "included (tall tables). The order and the largest difference of a coefficient, over the largest one, are "
+            "included. The order and the largest difference of a coefficient, over the largest one, are "
             "against the same fit on the CPU, whose time is in the last column (one run).",
             "",
             "| fit | on the GPU | aim | memory | order | difference | on the CPU |",

@@ -1,9 +1,13 @@
 """Small functions that everything else relies on: budgets, checks of numbers, text of numbers and tables."""
 
+import sys
+from types import ModuleType, SimpleNamespace
+
 import numpy as np
 import pytest
 
 from budgetline.budgets import Demand, Rates, affordable, check_integer, check_number, number_of
+from budgetline.devices import Device
 from budgetline.files import decode, encode
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.messages import printable, shown, some
@@ -77,3 +81,9 @@ def test_plain_forms():
     assert from_plain(to_plain({1: (0.5, float("inf"))}), "value") == {1: (0.5, float("inf"))}
     arrays, fields = decode(encode("example", {"a": np.eye(2)}, {"n": 3}), "example")
     assert (arrays["a"].shape, fields) == ((2, 2), {"n": 3})
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_jax_has_doubles_only_if_it_is_told_to(enabled, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(config=SimpleNamespace(jax_enable_x64=enabled)))
+    assert Device(ModuleType("jax.numpy"), "cpu:0").double is enabled

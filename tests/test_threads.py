@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from budgetline.messages import warn
-from budgetline.threads import STRIPES, in_threads, map_in_threads, sum_in_threads
+from budgetline.threads import FREE, STRIPES, in_threads, map_in_threads, product, sum_in_threads
 
 SLICES = [slice(a, a + 7) for a in range(0, 7 * (3 * STRIPES + 5), 7)]
 
@@ -73,3 +73,14 @@ def test_a_forked_child_has_threads_of_its_own():
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("k", [1, 3, FREE + 1])
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_products_are_those_of_matrices(k, m, order):
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(k, 40)), rng.normal(size=(40, m))
+    given = np.repeat(A, 2, axis=1)[:, ::2] if order == "strided" else np.array(A, order=order)
+    assert np.allclose(product(given, B), A @ B, rtol=1e-13, atol=1e-13)
+    assert product(given, B).shape == (k, m)

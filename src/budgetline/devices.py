@@ -40,7 +40,9 @@ class Device:
 
     @property
     def double(self) -> bool:
-        """Whether the device has numbers of double precision."""
+        """Whether the device has numbers of double precision; JAX has them only if it is told to."""
+        if self.library == "jax":
+            return bool(sys.modules["jax"].config.jax_enable_x64)
         return not (self.library == "torch" and str(self.where).startswith("mps"))
 
     def put(self, values: Array) -> Float:
