@@ -65,10 +65,10 @@ def one_blas_thread() -> Iterator[None]:
                 _Hold.limiter.restore_original_limits()
 
 
-def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice]) -> Float:
+def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice], most: int = STRIPES) -> Float:
     """Return the sum of ``work`` over stripes of slices, added in the order of the stripes; see ``in_threads``."""
-    total, stripes = _OrderedSum(), _stripes(slices)
-    _share(lambda k: total.add(k, work(stripes[k])), len(stripes))
+    total, stripes = _OrderedSum(), stripes_of(slices)
+    _share(lambda k: total.add(k, work(stripes[k])), len(stripes), most)
     return total.value
 
 
@@ -87,10 +87,10 @@ def product(A: Float, B: Float) -> Float:
     return np.asarray(np.dot(A, B) if small and whole else A @ B)
 
 
-def in_threads(work: Callable[[list[slice]], None], slices: list[slice]) -> None:
-    """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use."""
-    stripes = _stripes(slices)
-    _share(lambda k: work(stripes[k]), len(stripes))
+def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: int = STRIPES) -> None:
+    """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use, at most in so many."""
+    stripes = stripes_of(slices)
+    _share(lambda k: work(stripes[k]), len(stripes), most)
 
 
 def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -117,11 +117,12 @@ _alone: ContextVar[bool] = ContextVar("budgetline_alone", default=False)
 """Whether this thread computes one of several results, and so has no others to help it."""
 
 
-def _stripes(slices: list[slice]) -> list[list[slice]]:
+def stripes_of(slices: list[slice]) -> list[list[slice]]:
+    """Deal slices to ``STRIPES`` lists, or fewer."""
     return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
 
 
-def share_out(work: Callable[[int], None], count: int) -> None:
+def share_out(work: Callable[[int], None], count: int, most: int | None = None) -> None:
     """Call ``work``, which must not use BLAS, with 0, 1, …, count − 1, in as many threads as BLAS may use."""
     numbers = iter(range(count))
 
@@ -129,7 +130,9 @@ def share_out(work: Callable[[int], None], count: int) -> None:
         for k in numbers:  # every thread takes the next one, until all are taken
             work(k)
 
-    helpers = [_pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count) - 1)]
+    helpers = [
+        _pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count, most or count) - 1)
+    ]
     try:
         worker()
     finally:
@@ -138,10 +141,10 @@ def share_out(work: Callable[[int], None], count: int) -> None:
                 helper.result()
 
 
-def _share(work: Callable[[int], None], count: int) -> None:
+def _share(work: Callable[[int], None], count: int, most: int | None = None) -> None:
     """Call ``work`` with 0, 1, …, count − 1, while BLAS is kept to one thread."""
     with one_blas_thread():
-        share_out(work, count)
+        share_out(work, count, most)
 
 
 class _OrderedSum:

@@ -29,13 +29,16 @@ class DesignBlocks:
         Columns of A, group after group.
     slices : list of slices
         Blocks of rows, all but the last of the same size.
+    threads : int
+        How many write columns, at most.
     given : array of shape (n, 1 + D), optional
         All columns of Z, if available.
     """
 
     def __init__(
-        self, A: StandardisedColumns, order: Positions, slices: list[slice], given: Float | None = None
+        self, A: StandardisedColumns, order: Positions, slices: list[slice], threads: int, given: Float | None = None
     ) -> None:
+        self._threads = threads
         self._A, self._order, self._slices, self._given, self._held = A, order, slices, given, np.arange(0)
         self._rows = slices[0].stop
         # columns of a block lie one after another; those not written yet take no memory
@@ -86,5 +89,5 @@ class DesignBlocks:
                 block[:1] = 1.0
                 block[begin:] = plain(s)
 
-        in_threads(write, self._slices)
+        in_threads(write, self._slices, self._threads)
         self._held = columns

@@ -18,10 +18,10 @@ from budgetline.device_tables import DeviceTable
 from budgetline.devices import on_host
 from budgetline.statistics.columns import StandardisedColumns, standardised_columns
 from budgetline.statistics.curvature import Curvature, part_of
-from budgetline.statistics.engines import Engine, Ints, Loss
+from budgetline.statistics.engines import Engine, Ints, Loss, target_level
 from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.left_out import left_out_loss, pairs_of
-from budgetline.statistics.rows_engine import ALONE_ROWS, EXTRA, FEWEST_ROWS, WHOLE, RowsEngine, target_level
+from budgetline.statistics.rows_engine import ALONE_ROWS, EXTRA, FEWEST_ROWS, WHOLE, RowsEngine
 from budgetline.statistics.samples import RowSample, sample_of
 
 FAR = 8.0

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from budgetline.arrays import Float, Positions
 from budgetline.statistics.curvature import Curvature
 from budgetline.statistics.lagged import LaggedHessian
@@ -136,3 +138,10 @@ class Engine(Protocol):
 
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Return at most so many rows of columns of Z without the intercept, standardised."""
+
+
+def target_level(targets: Float, weight: Float) -> tuple[Float, float]:
+    """Return the mean (Q,) of targets (n, Q), and the largest deviation of one: 0 if all are constant."""
+    mean, counted = np.asarray(weight @ targets), targets[weight > 0]
+    varies = bool(np.any(counted != counted[:1]))
+    return mean, float(np.sqrt(weight @ (targets - mean) ** 2).max()) if varies else 0.0

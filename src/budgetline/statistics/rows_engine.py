@@ -16,12 +16,21 @@ from budgetline.data.rows import CHUNK_BYTES
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import Curvature, part_of, weighted_square
 from budgetline.statistics.design_blocks import Blocks, DesignBlocks
-from budgetline.statistics.engines import Ints, Loss
+from budgetline.statistics.engines import Ints, Loss, target_level
 from budgetline.statistics.lagged import MOST_ROWS as MOST_CHANGED
 from budgetline.statistics.lagged import LaggedHessian, changed
 from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.samples import RowSample, sample_of
-from budgetline.threads import STRIPES, added, blas_threads, in_threads, product, sum_in_threads
+from budgetline.threads import (
+    STRIPES,
+    added,
+    blas_threads,
+    in_threads,
+    map_in_threads,
+    product,
+    stripes_of,
+    sum_in_threads,
+)
 
 BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 1 << 14
 """A block of rows: a pass reads it twice, the second time from the cache."""
@@ -29,6 +38,8 @@ ALONE_ROWS = 1 << 12
 """Rows of a block where one thread does all the work."""
 PIECE = 512
 """Rows whose left-out scores are computed at a time."""
+THREAD_BYTES = 1 << 24
+"""There is a thread for so many bytes of the data: to wake one up takes as long as to read a tenth of them."""
 FEW_THREADS = 4
 """Up to this many threads do not hinder each other when they take short steps."""
 FEW = 64
@@ -76,7 +87,8 @@ class RowsEngine:
         blocks = STRIPES * -(-8 * self.n_rows * (1 + order.size) // (STRIPES * BLOCK_BYTES))
         rows = min(max(fewest, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
         self.slices = [slice(start, min(start + rows, self.n_rows)) for start in range(0, self.n_rows, rows)]
-        Z = DesignBlocks(A, order, self.slices, design)
+        self.most = max(2, 8 * self.n_rows * (1 + order.size) // THREAD_BYTES)
+        Z = DesignBlocks(A, order, self.slices, self.most, design)
         self.design, self.picked, self.plain = Z.of, Z.picked, Z.plain
 
     @property
@@ -121,11 +133,11 @@ class RowsEngine:
             return total
 
         if blas_threads() <= FEW_THREADS:
-            descent = sum_in_threads(all_steps, self.slices)
+            descent = sum_in_threads(all_steps, self.slices, self.most)
         else:  # the same numbers, without many threads that each wait for Python between short steps
-            in_threads(score, self.slices)
+            in_threads(score, self.slices, self.most)
             compare(self.slices)
-            descent = sum_in_threads(project, self.slices)
+            descent = sum_in_threads(project, self.slices, self.most)
         with np.errstate(over="ignore", invalid="ignore"):
             return _RowsPoint(self, eta, residual, float(self.weight @ loss), columns, descent)
 
@@ -147,14 +159,17 @@ class RowsEngine:
             pieces = [slice(i, min(i + PIECE, s.stop)) for i in starts]
             return sum((part(block[:, p.start - s.start : p.stop - s.start], p) for p in pieces), np.zeros(1))
 
-        return float(sum_in_threads(lambda stripe: added(of, stripe), self.slices)[0])
+        return float(self.summed(of)[0])
 
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Return a sample of rows."""
         X, index = self.A.X, self.order[columns - 1]
-        slices = [slice(None)] if sparse.issparse(X) else self.slices
-        parts = (sample_of(X[s], self.weight[s], index, most) for s in slices)
-        return reduce(add, parts).standardised(self.x_mean[index], self.x_scale[index])
+        stripes = [[slice(None)]] if sparse.issparse(X) else stripes_of(self.slices)
+
+        def of(stripe: list[slice]) -> RowSample:
+            return reduce(add, (sample_of(X[s], self.weight[s], index, most) for s in stripe))
+
+        return reduce(add, map_in_threads(of, stripes)).standardised(self.x_mean[index], self.x_scale[index])
 
     def blocks(self, groups: Ints, curvature: Callable[[slice], Curvature]) -> Float:
         """Return Σ curvature ⊗ zz' of groups (J, s) of one size, a few columns at a time, shape (J, sQ, sQ)."""
@@ -169,7 +184,11 @@ class RowsEngine:
             A = np.ascontiguousarray(plain(s)).reshape(*groups.shape, -1)
             return curvature(s).cross(A, A)
 
-        return sum_in_threads(lambda stripe: added(of, stripe), self.slices)
+        return self.summed(of)
+
+    def summed(self, of: Blocks) -> Float:
+        """Return the sum over all blocks of rows."""
+        return sum_in_threads(lambda stripe: added(of, stripe), self.slices, self.most)
 
     def project(self, V: Blocks, rows: int, columns: Ints | None) -> Float:
         """Return V·Z of some columns of X or all, shape (rows, m), for blocks of V (rows, …)."""
@@ -185,16 +204,9 @@ class RowsEngine:
                 block, X = V(s), A.X[s] if columns is None else A.X[s][:, index]
                 return np.column_stack([block.sum(axis=1), product(block, X.astype(np.float64, copy=False))])
 
-            total = sum_in_threads(lambda stripe: added(of, stripe), self.slices)
+            total = self.summed(of)
             sums, products = total[:, 0], total[:, 1:] if columns is not None else total[:, 1 + index]
         return np.asarray((products - np.outer(sums, A.mean[index])) / A.scale[index])
-
-
-def target_level(targets: Float, weight: Float) -> tuple[Float, float]:
-    """Return the mean (Q,) of targets (n, Q), and the largest deviation of one: 0 if all are constant."""
-    mean, counted = np.asarray(weight @ targets), targets[weight > 0]
-    varies = bool(np.any(counted != counted[:1]))
-    return mean, float(np.sqrt(weight @ (targets - mean) ** 2).max()) if varies else 0.0
 
 
 @dataclass(frozen=True)
@@ -222,14 +234,16 @@ class _RowsPoint:
         if columns.size == known:
             return self.descent.copy()
         Z = engine.design(columns)
-        return np.vstack([self.descent[:known], self._summed(lambda s: product(Z(s)[known:], self.residual[:, s].T))])
+        return np.vstack(
+            [self.descent[:known], self.engine.summed(lambda s: product(Z(s)[known:], self.residual[:, s].T))]
+        )
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         Z, Q = self.engine.design(columns), len(self.eta)
         if score is not None:
             return self._between(Z, score, score)
         if columns.size * Q <= WHOLE:
-            return self._summed(lambda s: self._square(Z(s), s))
+            return self.engine.summed(lambda s: self._square(Z(s), s))
         H = np.empty((columns.size, Q, columns.size, Q))
         for q in range(Q):
             for r in range(q + 1):
@@ -252,7 +266,7 @@ class _RowsPoint:
         H, Z = np.empty((columns.size, columns.size)), self.engine.design(columns)
         H[:known, :known] = past.H
         if known < columns.size:
-            H[:, known:] = self._summed(lambda s: Curvature(before[s, None]).cross(Z(s), Z(s)[known:]))
+            H[:, known:] = self.engine.summed(lambda s: Curvature(before[s, None]).cross(Z(s), Z(s)[known:]))
             H[known:] = H[:, known:].T
         for sign in (1.0, -1.0):
             index = np.flatnonzero(rows & (sign * (now - before) > 0))
@@ -280,13 +294,10 @@ class _RowsPoint:
         def of(s: slice) -> Float:
             return weighted_square(Z(s), self.curvature(s).between(q, r), q == r)
 
-        return self._summed(of)
+        return self.engine.summed(of)
 
     def _square(self, Z: Float, s: slice) -> Float:
         return self.curvature(s).cross(Z, Z)
-
-    def _summed(self, of: Blocks) -> Float:
-        return sum_in_threads(lambda stripe: added(of, stripe), self.engine.slices)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
         engine, Z = self.engine, self.engine.design(columns)
@@ -295,14 +306,14 @@ class _RowsPoint:
         others = np.arange(1, 1 + engine.order.size) if others is None else others
         last = np.array_equal(columns[-others.size :], others)
         A: Blocks = (lambda s: Z(s)[-others.size :]) if last else engine.plain(others)
-        return self._summed(lambda s: self.curvature(s).cross(Z(s), A(s)))
+        return self.engine.summed(lambda s: self.curvature(s).cross(Z(s), A(s)))
 
     def blocks(self, groups: Ints) -> Float:
         return self.engine.blocks(groups, self.curvature)
 
     def product(self, columns: Ints, V: Float) -> Float:
         Z = self.engine.design(columns)
-        return self._summed(lambda s: product(Z(s), self.curvature(s).product((V.T @ Z(s)).T)))
+        return self.engine.summed(lambda s: product(Z(s), self.curvature(s).product((V.T @ Z(s)).T)))
 
     def curvature_range(self) -> tuple[float, float]:
         trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
@@ -316,7 +327,7 @@ class _RowsPoint:
         if Q == 1:
             return self._with_products(columns, starts)
         unit = np.concatenate([[1.0], 1 / A.scale])[:, None]
-        H = self._summed(lambda s: self._square(A.centred(s).T, s)).reshape(1 + D, Q, 1 + D, Q)
+        H = self.engine.summed(lambda s: self._square(A.centred(s).T, s)).reshape(1 + D, Q, 1 + D, Q)
         H = (H * unit * unit[..., None, None])[place][:, :, place]
         return self._completed(H, np.full(1 + D, CHOSEN), self.gradient(None))
 
@@ -344,7 +355,7 @@ class _RowsPoint:
                 found[k:, k:-1][p, p] = rest[:, p].T @ rest[:, p]
             return found
 
-        total, place = self._summed(of), np.concatenate([columns, others])
+        total, place = self.engine.summed(of), np.concatenate([columns, others])
         total[:, k:-1] /= A.scale[index]
         total[k:] /= A.scale[index, None]
         total[k:, :k], total[:k, -1] = total[:k, k:-1].T, self.gradient(columns)[:, 0]
