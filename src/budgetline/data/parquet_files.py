@@ -32,7 +32,7 @@ PAGE_BYTES = 1 << 20
 DECODER_BYTES = 1 << 28
 """A reader of all columns holds a page and a dictionary of each. Beyond this, large row groups go through a file."""
 BLOCK_ROWS, BLOCK_BYTES = 1 << 14, 1 << 18
-"""Rows, and the size, of what a thread decodes at once: few columns, which stay in its cache with their dictionaries."""
+"""Rows and size of what a thread decodes at once: few columns, which stay in its cache with their dictionaries."""
 RAW_ROWS = 1 << 16
 """Rows that are read at once when columns are read as they are."""
 
