@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -29,8 +31,8 @@ PAGE_BYTES = 1 << 20
 """Usual size limit that writers set for a page, and for a dictionary, of a column of a row group."""
 DECODER_BYTES = 1 << 28
 """A reader of all columns holds a page and a dictionary of each. Beyond this, large row groups go through a file."""
-BLOCK_BYTES = 1 << 19
-"""Size of what a thread decodes at once: a few columns, which stay in its cache."""
+BLOCK_ROWS, BLOCK_BYTES = 1 << 14, 1 << 18
+"""Rows and size of what a thread decodes at once: few columns, which stay in its cache with their dictionaries."""
 RAW_ROWS = 1 << 16
 """Rows that are read at once when columns are read as they are."""
 
@@ -86,7 +88,7 @@ class ParquetPartition(WithRoles, FilePartition):
 
     def _check(self, file: pa.parquet.ParquetFile, wanted: list[str]) -> None:
         """Raise an error unless the file has the columns, and is cut into row groups as when it was opened."""
-        names, metadata = file.schema_arrow.names, file.metadata
+        names, metadata = dict.fromkeys(file.schema_arrow.names), file.metadata
         if missing := [name for name in wanted if name not in names]:
             raise ValueError(f"{self.path}: column {shown(missing[0])} is missing; the columns are {some(names, 10)}")
         groups = range(self.first, self.last + 1)
@@ -177,13 +179,14 @@ class _RowGroups:
 
     def _decode(self, blocks: Blocks, readers: _Readers, numeric: _Numeric, size: int, sizes: list[int]) -> None:
         """Fill blocks of these sizes, in threads that each decode a few columns."""
-        width = max(1, BLOCK_BYTES // (8 * max(1, min(size, sum(sizes)))))
+        at_once = size * max(1, BLOCK_ROWS // size)  # whole chunks, so that nothing is joined
+        width = max(1, BLOCK_BYTES // (8 * max(1, min(at_once, sum(sizes)))))
 
         def work(number: int) -> None:
             first = number * width
             few = numeric.names[first : first + width]
             with readers.one() as file:
-                for k, batch in enumerate(rows_cut(self.batches(file, few, size), sizes, self.where)):
+                for k, batch in enumerate(rows_cut(self.batches(file, few, at_once), sizes, self.where)):
                     blocks.put(k, first, batch if numeric.as_stored else numbers_of(batch, few, self.where))
 
         share_out(work, -(-len(numeric.names) // width))
@@ -258,6 +261,25 @@ def _opened(path: Path, metadata: pa.parquet.FileMetaData | None = None) -> pa.p
     """Open a Parquet file so that reading needs memory for a chunk, not for a row group; its metadata may be known."""
     pa, parquet = arrow(), import_module("pyarrow.parquet")
     try:
+        metadata = _parsed(_footer(path)) if metadata is None else metadata
         return parquet.ParquetFile(path, metadata=metadata, pre_buffer=False, buffer_size=READ_BUFFER)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path} is not a Parquet file, or it is damaged: {cut(str(error))}") from error
+
+
+def _footer(path: Path) -> bytes:
+    """Return the last bytes of a file: metadata, their length and four letters; without these, less than that."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        end = file.read()
+        if end[4:] == b"PAR1":  # else it may be a large file of another kind
+            file.seek(max(0, size - 8 - int.from_bytes(end[:4], "little")))
+            end = file.read()
+    return end
+
+
+@lru_cache(maxsize=1)
+def _parsed(footer: bytes) -> pa.parquet.FileMetaData:
+    """Return metadata; the partitions of a file, which follow each other, share them, as parsing takes milliseconds."""
+    return import_module("pyarrow.parquet").read_metadata(arrow().BufferReader(footer))

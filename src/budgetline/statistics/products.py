@@ -17,6 +17,8 @@ from budgetline.threads import sum_in_threads
 
 WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
+BUFFER = 1024
+"""Entries that NumPy may copy. With more it copies several short columns to treat them at once, which takes longer."""
 
 
 def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
@@ -32,9 +34,10 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     table = rows.on_device
     if table is not None and dtype.name in ("float32", "float64"):
         return _centred(rows, shift, _device_products(rows, table, shift))
-    slices = list(rows.slices(rows.chunk_rows(dtype.itemsize, least=shift.size)))
     k = shift.size
-    buffers = _Buffers(rows, max((s.stop - s.start for s in slices), default=0), -(-(k + 1) // 8) * 8, dtype)
+    count = max(1, round(rows.n_rows / rows.chunk_rows(dtype.itemsize, least=k)))
+    slices = list(rows.slices(-(-rows.n_rows // count)))  # of about one size: a product of few rows takes long, too
+    buffers = _Buffers(rows, slices[0].stop, -(-(k + 1) // 8) * 8, dtype)
     if k > WIDE:
         total = _products(rows, slices, shift, buffers)
     else:
@@ -101,8 +104,9 @@ def _products(rows: Rows, slices: list[slice], shift: Array, buffers: _Buffers) 
     Its width suits the vector units; the extra columns stay zero.
     """
     D, k = rows.n_columns, shift.size
-    total = np.zeros((buffers.width, buffers.width))
+    total: Float = np.zeros(())
     with buffers.lent() as (buffer, part), np.errstate(all="ignore"):  # what is not finite shows up in the result
+        np.setbufsize(BUFFER)  # until the end of errstate
         for index in slices:
             chunk = buffer[: index.stop - index.start]
             np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")
@@ -110,7 +114,8 @@ def _products(rows: Rows, slices: list[slice], shift: Array, buffers: _Buffers) 
             chunk[:, k] = 1
             if rows.weight is not None:
                 chunk *= np.sqrt(rows.weights[index])[:, None].astype(buffers.dtype)
-            total += np.matmul(chunk.T, chunk, out=part)
+            np.matmul(chunk.T, chunk, out=part)
+            total = np.add(total, part, out=total if total.ndim else None, dtype=np.float64, casting="same_kind")
     return total
 
 
