@@ -76,16 +76,14 @@ def _eliminated(blocks: Float, vectors: Float) -> Float:
     """Eliminate the columns of all blocks together, one after another; only their upper triangles are read."""
     # entries of all groups lie one after another, so that every step runs along memory
     count, size, q = vectors.shape
-    both, inverse = np.zeros((size, size + q, count)), np.zeros((size, count))
-    for i in range(size):
-        both[i, i:size] = blocks[:, i, i:].T
-    both[:, size:] = vectors.transpose(1, 2, 0)
+    both, inverse = np.empty((size, size + q, count)), np.zeros((size, count))
+    both[:, :size], both[:, size:] = blocks.transpose(1, 2, 0), vectors.transpose(1, 2, 0)
     rows = max(1, STRIP // count)
     for j in range(size):
         np.divide(1.0, both[j, j], out=inverse[j], where=both[j, j] > PIVOT_FLOOR)
-        factor = both[j, j + 1 : size] * inverse[j]
+        factor = both[j, :size] * inverse[j]
         for i in range(j + 1, size, rows):
-            both[i : i + rows, i:] -= factor[i - j - 1 : i - j - 1 + rows, None] * both[j, None, i:]
+            both[i : i + rows, i:] -= factor[i : i + rows, None] * both[j, None, i:]
     v: Float = both[:, size:] * np.sqrt(inverse)[:, None]
     return v.transpose(2, 0, 1)
 
