@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data import parquet_files, text_files
+from budgetline.data import memory, parquet_files, text_files
 from budgetline.data.column_blocks import rows_cut
 from budgetline.data.marks import rows_about
 from budgetline.data.sources import SOURCE_BYTES, ahead
@@ -186,7 +186,9 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     frame = make_frame(kind)
     monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
-    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 40)
+    monkeypatch.setattr(parquet_files, "BLOCK_ROWS", 80)
+    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 80)
+    monkeypatch.setattr(memory, "LARGE", 64)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
     found = AnytimeRegressor(NAMED, COSTS).fit(source)
