@@ -1,6 +1,7 @@
 """Whatever holds the data, the sequence and the coefficients are those of the array in memory."""
 
 import io
+import os
 import sys
 from itertools import pairwise
 
@@ -199,6 +200,18 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     source = open_source(tmp_path / "a.parquet", "y", features=COLUMNS, chunk_rows=40)
     with pytest.raises(ValueError, match=r"a\.parquet, row group 1: .*NaN: column 'x2'"):
         AnytimeRegressor(NAMED).fit(source)
+
+
+def test_parquet_metadata_are_those_of_the_file_as_it_is(tmp_path):
+    """A file of the same name, size and time, but with other columns, is another file."""
+    path, frame = tmp_path / "a.parquet", make_frame("plain")[["x0", "x1", "y"]]
+    other = frame.rename(columns={"x0": "x1", "x1": "x0"})[["x0", "x1", "y"]]
+    for table in (frame, other):
+        table.to_parquet(path, index=False, row_group_size=50)
+        os.utime(path, ns=(10**18, 10**18))
+        source = open_source(path, "y", chunk_rows=50)
+        rows = np.vstack([chunk.X for partition in source.partitions for chunk in partition.chunks(None)])
+        np.testing.assert_array_equal(rows, table[["x0", "x1"]])
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
