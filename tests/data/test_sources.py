@@ -1,6 +1,7 @@
 """Whatever holds the data, the sequence and the coefficients are those of the array in memory."""
 
 import io
+import os
 import sys
 from itertools import pairwise
 
@@ -18,7 +19,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data import parquet_files, text_files
+from budgetline.data import memory, parquet_files, text_files
 from budgetline.data.column_blocks import rows_cut
 from budgetline.data.marks import rows_about
 from budgetline.data.sources import SOURCE_BYTES, ahead
@@ -186,7 +187,9 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     frame = make_frame(kind)
     monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
-    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 40)
+    monkeypatch.setattr(parquet_files, "BLOCK_ROWS", 80)
+    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 80)
+    monkeypatch.setattr(memory, "LARGE", 64)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
     found = AnytimeRegressor(NAMED, COSTS).fit(source)
@@ -197,6 +200,18 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     source = open_source(tmp_path / "a.parquet", "y", features=COLUMNS, chunk_rows=40)
     with pytest.raises(ValueError, match=r"a\.parquet, row group 1: .*NaN: column 'x2'"):
         AnytimeRegressor(NAMED).fit(source)
+
+
+def test_parquet_metadata_are_those_of_the_file_as_it_is(tmp_path):
+    """A file of the same name, size and time, but with other columns, is another file."""
+    path, frame = tmp_path / "a.parquet", make_frame("plain")[["x0", "x1", "y"]]
+    other = frame.rename(columns={"x0": "x1", "x1": "x0"})[["x0", "x1", "y"]]
+    for table in (frame, other):
+        table.to_parquet(path, index=False, row_group_size=50)
+        os.utime(path, ns=(10**18, 10**18))
+        source = open_source(path, "y", chunk_rows=50)
+        rows = np.vstack([chunk.X for partition in source.partitions for chunk in partition.chunks(None)])
+        np.testing.assert_array_equal(rows, table[["x0", "x1"]])
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 import numpy as np
 
 from budgetline.arrays import Array, DType
+from budgetline.data.memory import lent
 from budgetline.data.tabular import arrow, fill
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class HeldBlocks:
     """Blocks in memory."""
 
     def __init__(self, sizes: list[int], width: int, dtype: DType) -> None:
-        self._blocks = [np.empty((width, size), dtype) for size in sizes]
+        self._blocks = [lent((width, size), dtype) for size in sizes]
 
     def put(self, number: int, first: int, numbers: pa.RecordBatch) -> None:
         """Store columns."""
@@ -67,7 +68,7 @@ class SpilledBlocks:
     def taken(self) -> Iterator[Array]:
         """Read the blocks."""
         for start, size in zip(self._starts, self._sizes, strict=False):
-            found = np.empty((self._width, size), self._dtype)
+            found = lent((self._width, size), self._dtype)
             self._seek(start * self._width)
             if self._file.readinto(found.reshape(-1).data) != found.nbytes:  # type: ignore[attr-defined]
                 raise OSError("rows that were written to a temporary file cannot be read back")

@@ -18,6 +18,7 @@ import numpy as np
 from budgetline.arrays import Array, DType, Positions, Table
 from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
+from budgetline.data.memory import lent
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.messages import cut, shown, some
 
@@ -181,7 +182,7 @@ def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
 
 def matrix_of(numbers: pa.RecordBatch) -> Array:
     """Return a record batch of numbers as an array (m, D) in column-major order, missing values as NaN."""
-    columns = np.empty((numbers.num_columns, numbers.num_rows), type_of(numbers))
+    columns = lent((numbers.num_columns, numbers.num_rows), type_of(numbers))
     fill(columns, numbers)
     return columns.T
 
