@@ -35,7 +35,7 @@ DIRECT_SIZE = 1500
 """Systems of several scores are solved by conjugate gradients above this size."""
 COLUMNS_PER_PASS = 48
 """The Hessian of this many columns takes about as long as one pass for risk and gradient (39 on 2 cores, 200 on 16)."""
-RENEWAL_PASSES = 1.0
+RENEWAL_PASSES = 2.0
 """Collecting the rows of which a Hessian is renewed takes about as long as so many passes, besides their products."""
 FACTOR_PASSES = 0.04
 """Factoring a Hessian of k parameters takes as long as this many passes, times k² and divided by the rows."""
@@ -215,7 +215,7 @@ def minimise(
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
     known = start.metric
-    metric = None if known is None or _price(engine, fit, known) < 2 or _large(fit) else known.grown(fit)
+    metric = None if known is None or _large(fit) or not _grows(engine, fit, known) else known.grown(fit)
     pairs: list[Pair] = []
     fresh, size, previous, before, served = False, np.inf, np.inf, 0.0, 0
     for _ in range(MAX_STEPS):
@@ -254,6 +254,12 @@ def minimise(
         ConvergenceWarning,
     )
     return replace(fit, metric=metric)
+
+
+def _grows(engine: Engine, fit: Fit, known: Metric) -> bool:
+    """Return whether what is known serves more columns: it is exact at this point, or a new Hessian costs more."""
+    exact = isinstance(known, Factor) and fit.point.outdated(known.past) == 0
+    return exact or _price(engine, fit, known) >= 2
 
 
 def _price(engine: Engine, fit: Fit, known: Metric | None = None) -> float:
