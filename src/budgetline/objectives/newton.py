@@ -258,15 +258,19 @@ def minimise(
 
 def _grows(engine: Engine, fit: Fit, known: Metric) -> bool:
     """Return whether what is known serves more columns: it is exact at this point, or a new Hessian costs more."""
-    exact = isinstance(known, Factor) and fit.point.outdated(known.past) == 0
-    return exact or _price(engine, fit, known) >= 2
+    share = _outdated(fit, known)
+    return share == 0 or _price(engine, fit, share) >= 2
 
 
-def _price(engine: Engine, fit: Fit, known: Metric | None = None) -> float:
-    """Return how many passes a new Hessian costs, or one that renews what is known."""
+def _outdated(fit: Fit, known: Metric) -> float:
+    """Return the share of the rows that would have to be multiplied again to renew what is known."""
+    return fit.point.outdated(known.past) if isinstance(known, Factor) else 1.0
+
+
+def _price(engine: Engine, fit: Fit, share: float = 1.0) -> float:
+    """Return how many passes a new Hessian costs, or one of which a share of the rows is multiplied again."""
     if engine.eager:
         return 0.0
-    share = fit.point.outdated(known.past) if isinstance(known, Factor) else 1.0
     size, whole = fit.theta.size, fit.theta.size / COLUMNS_PER_PASS
     found = min(whole, RENEWAL_PASSES + share * whole) if 0 < share < 1 else whole
     return found + FACTOR_PASSES * size**2 / engine.n_rows
@@ -284,7 +288,7 @@ def _worthwhile(engine: Engine, fit: Fit, metric: Metric, ratio: float, excess: 
     steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
     if steps <= 2 + min(RENEWAL_PASSES, _price(engine, fit)):  # whatever a new one costs
         return False
-    price = _price(engine, fit, metric)
+    price = _price(engine, fit, _outdated(fit, metric))
     return bool(steps > price + 2) and (served >= price or ratio > PROGRESS)
 
 
