@@ -257,7 +257,7 @@ def minimise(
 
 
 def _grows(engine: Engine, fit: Fit, known: Metric) -> bool:
-    """Return whether what is known serves more columns: it is exact at this point, or a new Hessian costs more."""
+    """Return whether what is known serves more columns: no row of it has changed, or a new Hessian costs more."""
     share = _outdated(fit, known)
     return share == 0 or _price(engine, fit, share) >= 2
 
