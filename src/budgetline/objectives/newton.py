@@ -215,7 +215,9 @@ def minimise(
     # Newton's method squares the error: with a Hessian available, one step from here ends well below tol
     enough = max(tol, min(tol, 1.0) ** 0.85) if engine.eager else tol
     known = start.metric
-    metric = None if known is None or _large(fit) or not _grows(engine, fit, known) else known.grown(fit)
+    metric = (
+        None if known is None or _large(fit) or not _grows(engine, fit, known, hopeless is None) else known.grown(fit)
+    )
     pairs: list[Pair] = []
     fresh, size, previous, before, served = False, np.inf, np.inf, 0.0, 0
     for _ in range(MAX_STEPS):
@@ -256,10 +258,13 @@ def minimise(
     return replace(fit, metric=metric)
 
 
-def _grows(engine: Engine, fit: Fit, known: Metric) -> bool:
-    """Return whether what is known serves more columns: no row of it has changed, or a new Hessian costs more."""
+def _grows(engine: Engine, fit: Fit, known: Metric, wanted: bool) -> bool:
+    """Return whether what is known serves more columns: no row of it has changed, or a new Hessian costs more.
+
+    A fit that may be given up begins with a new one, if that costs little: what it promises is then better known.
+    """
     share = _outdated(fit, known)
-    return share == 0 or _price(engine, fit, share) >= 2
+    return (wanted and share == 0) or _price(engine, fit, share) >= 2
 
 
 def _outdated(fit: Fit, known: Metric) -> float:
