@@ -123,16 +123,18 @@ def stripes_of(slices: list[slice]) -> list[list[slice]]:
 
 
 def share_out(work: Callable[[int], None], count: int, most: int | None = None) -> None:
-    """Call ``work``, which must not use BLAS, with 0, 1, …, count − 1, in as many threads as BLAS may use."""
+    """Call ``work``, which must not use BLAS, with 0, 1, …, count − 1, in as many threads as BLAS may use.
+
+    There are at most ``most`` threads, if it is given.
+    """
     numbers = iter(range(count))
 
     def worker() -> None:
         for k in numbers:  # every thread takes the next one, until all are taken
             work(k)
 
-    helpers = [
-        _pool().submit(worker) for _ in range(0 if _alone.get() else min(blas_threads(), count, most or count) - 1)
-    ]
+    threads = 1 if _alone.get() else min(blas_threads(), count, most or count)
+    helpers = [_pool().submit(worker) for _ in range(threads - 1)]
     try:
         worker()
     finally:

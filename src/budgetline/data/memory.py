@@ -38,7 +38,7 @@ _spares: WeakValueDictionary[int, _Spare] = WeakValueDictionary()
 def lent(shape: tuple[int, int], dtype: DType) -> Array:
     """Return an array whose entries are arbitrary, in memory that an earlier one no longer needs, if there is some.
 
-    Fresh memory takes the system about as long as a copy of the rows. What no array needs is kept while there are
+    The system takes time to provide fresh memory. What no array needs is kept while there are
     others of about the same size, and freed with the last of them.
     """
     size = prod(shape) * dtype.itemsize
