@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from threading import Lock
-from typing import TypeVar
+from threading import Lock, Thread
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -127,20 +126,86 @@ def share_out(work: Callable[[int], None], count: int, most: int | None = None) 
 
     There are at most ``most`` threads, if it is given.
     """
-    numbers = iter(range(count))
+    job, threads = _Job(work, count), 1 if _alone.get() else min(blas_threads(), count, most or count)
+    for _ in range(threads - 1):
+        if not _Helper.takes(job):
+            break
+    job.run()
+    job.wait()
 
-    def worker() -> None:
-        for k in numbers:  # every thread takes the next one, until all are taken
-            work(k)
 
-    threads = 1 if _alone.get() else min(blas_threads(), count, most or count)
-    helpers = [_pool().submit(worker) for _ in range(threads - 1)]
-    try:
-        worker()
-    finally:
-        for helper in helpers:
-            if not helper.cancel():  # one that has not begun is not needed any more
-                helper.result()
+class _Job:
+    """Calls ``work`` with 0, 1, …, count − 1 in the threads that run it."""
+
+    def __init__(self, work: Callable[[int], None], count: int) -> None:
+        self._work, self._numbers, self._left = work, iter(range(count)), count
+        self._error: BaseException | None = None
+        self._lock, self._done = Lock(), Lock()
+        if count:
+            self._done.acquire()
+
+    def run(self) -> None:
+        """Take the next number, until all are taken; after an error, do nothing with them."""
+        for k in self._numbers:
+            try:
+                if self._error is None:
+                    self._work(k)
+            except BaseException as error:
+                self._error = error
+            with self._lock:
+                self._left -= 1
+                if self._left == 0:
+                    self._done.release()
+
+    def wait(self) -> None:
+        """Return when all calls have ended, wherever they run; raise the error of one of them."""
+        with self._done:
+            error, self._error = self._error, None  # it holds this frame, which must not hold it
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+
+
+class _Helper(Thread):
+    """A thread that waits for jobs: it takes less time to wake up than a thread of an executor."""
+
+    idle: ClassVar[list[_Helper]] = []
+    number: ClassVar[int] = 0
+
+    def __init__(self, job: _Job) -> None:
+        super().__init__(name="budgetline rows", daemon=True)
+        self._job: _Job | None = job
+        self._given = Lock()
+
+    @classmethod
+    def takes(cls, job: _Job) -> bool:
+        """Give a job to a helper that is idle, or to a new one; False if as many as there are cores are at work."""
+        try:
+            helper = cls.idle.pop()
+        except IndexError:
+            return cls.number < (os.cpu_count() or 1) and cls._starts(job)
+        helper._job = job
+        helper._given.release()
+        return True
+
+    @classmethod
+    def _starts(cls, job: _Job) -> bool:
+        try:
+            cls(job).start()
+        except RuntimeError:  # the system allows no more threads, or Python is about to end
+            return False
+        cls.number += 1
+        return True
+
+    def run(self) -> None:
+        while True:
+            self._given.acquire()
+            if self._job is not None:
+                self._job.run()
+            self._job = None  # with the arrays that it needs
+            self.idle.append(self)
 
 
 def _share(work: Callable[[int], None], count: int, most: int | None = None) -> None:
@@ -167,14 +232,12 @@ class _OrderedSum:
                 self._next += 1
 
 
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Return the threads that help; starting them takes longer than a small product."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="rows")
+def _forget_helpers() -> None:
+    _Helper.idle, _Helper.number = [], 0
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_forget_helpers)  # threads do not survive a fork
 
 
 def _threads_now() -> int:

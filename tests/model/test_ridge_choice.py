@@ -100,9 +100,9 @@ def test_left_out_risk(family, source):
     Y = family.internal(np.eye(3)[y] if isinstance(family, Softmax) else y[:, None].astype(float))
     penalty = alpha * np.repeat([0.0] + [1.0] * (k - 1), Q)
     for _ in range(30):  # left-out scores are those of a fitted model
-        fit = Fit.at(columns, theta, alpha, engine.at(columns, theta))
+        fit = Fit(columns, theta, alpha, engine.at(columns, theta))
         theta = theta - np.linalg.solve(fit.hessian(), fit.gradient.ravel()).reshape(k, Q)
-    H = Fit.at(columns, theta, alpha, engine.at(columns, theta)).hessian()
+    H = Fit(columns, theta, alpha, engine.at(columns, theta)).hessian()
     found = engine.left_out_risk(theta, roots_of(H, k, Q))
 
     eta, step = Z @ theta, 1e-6
@@ -126,7 +126,7 @@ def test_left_out_risk_of_many_rows(n):
     """However the rows are cut into blocks, and these into parts, the sum is that of a formula for all rows."""
     X, y, weight = data_of(Logistic(), n)
     engine, theta = engine_of(Logistic(), X, y, weight, False), np.linspace(-0.5, 0.5, 6)[:, None]
-    H = Fit.at(np.arange(6), theta, 0.05, engine.at(np.arange(6), theta)).hessian()
+    H = Fit(np.arange(6), theta, 0.05, engine.at(np.arange(6), theta)).hessian()
     share = weight / weight.sum()
     Z = X - share @ X
     Z = np.hstack([np.ones((n, 1)), (Z / np.sqrt(share @ Z**2))[:, [3, 0, 1, 4, 2]]])

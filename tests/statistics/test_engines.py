@@ -119,7 +119,7 @@ def test_many_threads_compute_the_same_numbers_as_few(family, monkeypatch):
     columns = np.array([0, 2, 5, 3])
     theta = np.random.default_rng(1).normal(size=(4, engine.y_mean.size)) / 3
     few = engine.at(columns, theta)
-    monkeypatch.setattr("budgetline.statistics.rows_engine.FEW_THREADS", 0)
+    monkeypatch.setattr("budgetline.statistics.row_sums.FEW_THREADS", 0)
     many = engine.at(columns, theta)
     assert len(engine.slices) > 1
     assert few.risk == many.risk

@@ -133,11 +133,24 @@ class Logistic(_Plain):
 
     def value(self, eta: Float) -> Float:
         """Return log(1 + e^η)."""
-        return np.logaddexp(0, eta[:, 0])
+        size = np.abs(eta[:, 0])
+        value = np.log1p(np.exp(-size))
+        size += eta[:, 0]
+        size *= 0.5
+        value += size
+        return value
 
     def mean(self, eta: Float) -> Float:
-        """Return the probability."""
-        return np.asarray(expit(eta))
+        """Return the probability, (1 + tanh(η/2))/2: exact to roundings of one, which is what a gradient needs."""
+        p: Float = np.multiply(eta, 0.5)
+        np.tanh(p, out=p)
+        p *= 0.5
+        p += 0.5
+        return p
+
+    def prediction(self, scores: Float) -> Float:
+        """Return the probability; small ones have all digits."""
+        return np.asarray(expit(scores))
 
     def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
         """Return φ and ∇φ from one exponential."""

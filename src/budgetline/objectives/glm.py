@@ -102,7 +102,7 @@ class GeneralisedLinear:
         self._penalties = np.zeros(sizes.size) if penalties is None else penalties
         self._starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
         alone, theta = np.zeros(1, dtype=np.intp), level[None]
-        self.null = minimise(engine, Fit.at(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
+        self.null = minimise(engine, Fit(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
         self.stages: list[Float] = []
         self._fit, self._refits = self.null, dict[int, Fit]()
         self._factor: Float | None = None
@@ -183,7 +183,7 @@ class GeneralisedLinear:
             theta = self.stages[stage - 1]
             columns = self._fit.columns[: len(theta)]
             point = self._kept[stage - 1] if self._keeps else self._engine.at(columns, theta)
-            fit = Fit.at(columns, theta, fit.alpha, point)
+            fit = Fit(columns, theta, fit.alpha, point)
         fit = fit.widened(self._fit.columns)
         return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient.ravel())
 

@@ -49,6 +49,8 @@ CLOSE, MOST_LAST_STEPS = 1e-9, 4
 """Last steps are taken while they exceed this part of the largest coefficient; there are at most so many."""
 SINGLE = 1e7
 """Inverses of blocks with a smaller condition number are kept in single precision."""
+ROUNDING = 1e-14
+"""Two risks, of which the larger is about 1, may differ by so much without a meaning."""
 SOUND = 1e-6
 """A factor does not grow by columns of which less than this share is new: that share may be wrong altogether."""
 
@@ -72,23 +74,22 @@ class Metric(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ; risk with the ridge.
+    """A model: columns (k,) of Z, the first being 0; θ (k, Q); λ; the engine's point at θ.
 
-    ``metric`` belongs to the Hessian at an earlier point, if there is one.
+    ``metric`` belongs to the Hessian at an earlier point, if there is one. The risk is known to be at most ``most``.
     """
 
     columns: Ints
     theta: Float
     alpha: float
     point: Point
-    risk: float
     metric: Metric | None = None
+    most: float = np.inf
 
-    @classmethod
-    def at(cls, columns: Ints, theta: Float, alpha: float, point: Point, metric: Metric | None = None) -> Fit:
-        """Return the model at a point."""
-        risk = point.risk + alpha / 2 * float(np.vdot(theta[1:], theta[1:]))
-        return cls(columns, theta, alpha, point, risk, metric)
+    @property
+    def risk(self) -> float:
+        """The risk with the ridge; rounding does not raise it above ``most``."""
+        return min(self.point.risk + self.alpha / 2 * float(np.vdot(self.theta[1:], self.theta[1:])), self.most)
 
     def widened(self, columns: Ints) -> Fit:
         """Return the same model over columns that begin with its own."""
@@ -226,7 +227,7 @@ def minimise(
         if size <= enough or stuck:
             polished = _polished(engine, fit, metric, pairs, size > tol / 10)
             if polished is not None or size <= tol or stuck:
-                return polished or replace(fit, metric=metric)
+                return replace(polished or replace(fit, metric=metric), most=start.risk)
         if hopeless is not None and metric is not None:
             promised = float(np.vdot(fit.gradient, _solved(metric, pairs, fit, 0.1))) / 2
             if promised <= 0.1 * before and hopeless(fit.risk - SCREEN * promised):
@@ -255,7 +256,7 @@ def minimise(
         "the coefficients have no finite optimum. Raise alpha.",
         ConvergenceWarning,
     )
-    return replace(fit, metric=metric)
+    return replace(fit, metric=metric, most=start.risk)
 
 
 def _grows(engine: Engine, fit: Fit, known: Metric, wanted: bool) -> bool:
@@ -314,16 +315,27 @@ def _search(engine: Engine, fit: Fit, step: Float) -> Fit | None:
     slope, length = float(np.vdot(fit.gradient, step)), 1.0
     for _ in range(MAX_HALVINGS):
         theta = fit.theta + length * step
-        new = Fit.at(fit.columns, theta, fit.alpha, engine.at(fit.columns, theta))
-        if new.risk <= fit.risk + 1e-4 * length * slope + _rounding(fit):
+        new = Fit(fit.columns, theta, fit.alpha, engine.at(fit.columns, theta))
+        if _falls(fit, new, -1e-4 * length * slope):
             return new
         length /= 2
     return None
 
 
-def _rounding(fit: Fit) -> float:
-    """Return by how much two computed risks may differ without a meaning."""
-    return 1e-14 * (1 + abs(fit.risk))
+def _falls(fit: Fit, new: Fit, least: float) -> bool:
+    """Return whether the risk falls by so much from one fit to another, up to rounding.
+
+    As it is convex, it falls at least by minus the new gradient times the step. If that is enough, or if a small step
+    halves the gradient, no loss is computed.
+    """
+    step = new.theta - fit.theta
+    certain = -float(np.vdot(new.gradient, step))
+    if least - ROUNDING <= certain < np.inf:
+        return True
+    halved = np.abs(new.gradient).max() <= 0.5 * np.abs(fit.gradient).max()
+    if halved and np.abs(step).max() <= SMALL_STEP * np.abs(fit.theta).max():
+        return True
+    return new.risk <= fit.risk - least + ROUNDING * (1 + abs(fit.risk))
 
 
 def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair], needed: bool) -> Fit | None:
@@ -346,10 +358,10 @@ def _polished(engine: Engine, fit: Fit, metric: Metric | None, pairs: list[Pair]
         if size > SMALL_STEP * largest or (best is not None and size <= CLOSE * largest):
             break
         theta = fit.theta - step
-        new = Fit.at(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
-        if new.risk > fit.risk + _rounding(fit):
+        new = Fit(fit.columns, theta, fit.alpha, fit.point.near(fit.columns, theta), metric)
+        if not _falls(fit, new, 0.0):
             break
-        best = fit = replace(new, risk=min(new.risk, fit.risk))
+        best = fit = new
         if engine.eager:
             break
     return best

@@ -129,13 +129,13 @@ def left_out_alpha(engine: Engine, level: Float, n_columns: int) -> float:
     if engine.y_spread == 0 or n_columns == 0:
         return float(GRID[-1])
     tol, alone, columns = WALK_TOL * engine.y_spread, np.zeros(1, dtype=np.intp), np.arange(1 + n_columns)
-    fit = minimise(engine, Fit.at(alone, level[None], 1.0, engine.at(alone, level[None])), alone, tol)
+    fit = minimise(engine, Fit(alone, level[None], 1.0, engine.at(alone, level[None])), alone, tol)
     curvature = float(np.trace(fit.point.hessian(alone))) / level.size
     fit = fit.widened(columns)
 
     def risk(position: int) -> float:
         nonlocal fit
-        fit = minimise(engine, Fit.at(columns, fit.theta, float(GRID[position]), fit.point), columns, tol)
+        fit = minimise(engine, Fit(columns, fit.theta, float(GRID[position]), fit.point), columns, tol)
         return engine.left_out_risk(fit.theta, _roots(fit)) - engine.saturated
 
     start = int(np.searchsorted(GRID, curvature * n_columns / engine.n_rows))

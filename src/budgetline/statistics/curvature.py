@@ -51,6 +51,10 @@ class Curvature:
             found -= self.along * np.einsum("nq,nq->n", self.along, T)[:, None]
         return found
 
+    def square(self, Z: Float) -> Float:
+        """Return Σ ∇²φ ⊗ zz' for columns Z (…, k, n), shape (…, kQ, kQ)."""
+        return self.cross(Z, Z)
+
     def cross(self, Z: Float, A: Float) -> Float:
         """Return Σ ∇²φ ⊗ za' for columns Z (…, k, n) and A (…, m, n), shape (…, kQ, mQ)."""
         (*batch, k, _), m = Z.shape, A.shape[-2]

@@ -21,7 +21,8 @@ from budgetline.statistics.curvature import Curvature, part_of
 from budgetline.statistics.engines import Engine, Ints, Loss, target_level
 from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.left_out import left_out_loss, pairs_of
-from budgetline.statistics.rows_engine import ALONE_ROWS, EXTRA, FEWEST_ROWS, WHOLE, RowsEngine
+from budgetline.statistics.row_sums import ALONE_ROWS, FEWEST_ROWS
+from budgetline.statistics.rows_engine import EXTRA, WHOLE, RowsEngine
 from budgetline.statistics.samples import RowSample, sample_of
 
 FAR = 8.0

@@ -1,10 +1,10 @@
-"""The engine of rows in memory: scores are kept, and blocks of rows that fit into the cache are split among threads."""
+"""The engine of rows in memory: scores and residuals of all rows are kept at every point."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import pairwise
 from operator import add
 
@@ -12,84 +12,31 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Float
-from budgetline.data.rows import CHUNK_BYTES
-from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import Curvature, part_of, weighted_square
-from budgetline.statistics.design_blocks import Blocks, DesignBlocks
-from budgetline.statistics.engines import Ints, Loss, target_level
-from budgetline.statistics.lagged import MOST_ROWS as MOST_CHANGED
-from budgetline.statistics.lagged import LaggedHessian, changed
+from budgetline.statistics.design_blocks import Blocks
+from budgetline.statistics.engines import Ints
+from budgetline.statistics.lagged import MOST_ROWS, LaggedHessian, changed
 from budgetline.statistics.left_out import left_out_loss, pairs_of
+from budgetline.statistics.row_sums import FEWEST_ROWS, TOGETHER, RowSums, each
 from budgetline.statistics.samples import RowSample, sample_of
-from budgetline.threads import (
-    STRIPES,
-    added,
-    blas_threads,
-    in_threads,
-    map_in_threads,
-    product,
-    stripes_of,
-    sum_in_threads,
-)
+from budgetline.threads import added, in_threads, map_in_threads, product, stripes_of, sum_in_threads
 
-BLOCK_BYTES, FEWEST_ROWS, MOST_ROWS = 1 << 23, 1024, 1 << 14
-"""A block of rows: a pass reads it twice, the second time from the cache."""
-ALONE_ROWS = 1 << 12
-"""Rows of a block where one thread does all the work."""
 PIECE = 512
 """Rows whose left-out scores are computed at a time."""
-THREAD_BYTES = 1 << 24
-"""There is a thread for so many bytes of the data: on 16 cores, six threads were faster than 16 on 131 MB."""
-FEW_THREADS = 4
-"""Up to this many threads do not hinder each other when they take short steps."""
 FEW = 64
 """Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
 EXTRA = 400
 """Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
-TOGETHER, CHOSEN = 48, -1
-"""Columns of groups that are not chosen are multiplied by about so many others; the part of columns that are."""
+CHOSEN = -1
+"""The part of columns that are chosen."""
 WHOLE = 1500
 """Hessians of several scores with more rows than this are summed score by score, to save memory."""
 
 
-class RowsEngine:
-    """Rows in memory, dense or sparse.
-
-    Parameters
-    ----------
-    A : StandardisedColumns, shape (n, D)
-        With ``root`` = √ω.
-    targets : array of shape (n, Q)
-        For the internal scores of the loss.
-    order : int array of shape (D,)
-        Columns of A, group after group.
-    loss : Loss
-    design : array of shape (n, 1 + D), optional
-        All columns of Z, if available.
-    fewest : int
-        Rows of a block, if there are as many: small blocks keep several threads busy, large ones take less time.
-    """
+class RowsEngine(RowSums):
+    """Points of rows in memory, from sums over their blocks."""
 
     eager = False
-
-    def __init__(
-        self,
-        A: StandardisedColumns,
-        targets: Float,
-        order: Ints,
-        loss: Loss,
-        design: Float | None = None,
-        fewest: int = FEWEST_ROWS,
-    ) -> None:
-        self.A, self.targets, self.order, self.loss = A, np.ascontiguousarray(targets.T), order, loss
-        self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
-        self.y_mean, self.y_spread = target_level(targets, self.weight)
-        blocks = STRIPES * -(-8 * self.n_rows * (1 + order.size) // (STRIPES * BLOCK_BYTES))
-        rows = min(max(fewest, min(-(-self.n_rows // blocks), MOST_ROWS)), self.n_rows)
-        self.slices = [slice(start, min(start + rows, self.n_rows)) for start in range(0, self.n_rows, rows)]
-        self.most = max(2, 8 * self.n_rows * (1 + order.size) // THREAD_BYTES)
-        Z = DesignBlocks(A, order, self.slices, self.most, design)
-        self.design, self.picked, self.plain = Z.of, Z.picked, Z.plain
 
     @property
     def sample_size(self) -> float:
@@ -101,45 +48,34 @@ class RowsEngine:
         """The risk of the saturated model."""
         return float(self.weight @ self.loss.saturated(self.targets.T))
 
-    def covariance(self, groups: Ints) -> Float:
-        """Return Σ ω zz' of groups of one size."""
-        return self.blocks(groups, lambda s: Curvature(self.weight[s, None]))
-
     def at(self, columns: Ints, theta: Float) -> _RowsPoint:
-        """Return the point at θ: risk and gradient in one pass."""
+        """Return the point at θ, with the gradient from one pass."""
         Z, eta = self.design(columns), np.empty((theta.shape[1], self.n_rows))
-        loss, residual = np.empty(self.n_rows), np.empty_like(eta)
+        residual, most = np.empty_like(eta), self.threads_for(columns.size)
 
-        def score(stripe: list[slice]) -> None:
-            for s in stripe:
-                np.matmul(theta.T, Z(s), out=eta[:, s])
+        def score(s: slice) -> None:
+            np.matmul(theta.T, Z(s), out=eta[:, s])
 
-        def compare(stripe: list[slice]) -> None:
+        def compare(s: slice) -> None:
+            np.subtract(self.targets[:, s], self.loss.mean(eta[:, s].T).T, out=residual[:, s])
+            residual[:, s] *= self.weight[s]
+
+        def project(s: slice) -> Float:
+            return product(Z(s), residual[:, s].T)
+
+        def all_steps(s: slice) -> Float:
+            score(s)
             with np.errstate(over="ignore", invalid="ignore"):
-                for s in stripe:
-                    value, mean = self.loss.value_and_mean(eta[:, s].T)
-                    loss[s] = value - (self.targets[:, s] * eta[:, s]).sum(axis=0)
-                    residual[:, s] = self.weight[s] * (self.targets[:, s] - mean.T)
+                compare(s)
+            return project(s)
 
-        def project(stripe: list[slice]) -> Float:
-            return added(lambda s: product(Z(s), residual[:, s].T), stripe)
-
-        def all_steps(stripe: list[slice]) -> Float:
-            total = np.zeros((columns.size, len(eta)))
-            for s in stripe:
-                score([s])
-                compare([s])
-                total += project([s])
-            return total
-
-        if blas_threads() <= FEW_THREADS:
-            descent = sum_in_threads(all_steps, self.slices, self.most)
-        else:  # the same numbers, without many threads that each wait for Python between short steps
-            in_threads(score, self.slices, self.most)
-            compare(self.slices)
-            descent = sum_in_threads(project, self.slices, self.most)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return _RowsPoint(self, eta, residual, float(self.weight @ loss), columns, descent)
+        if self.has_few_threads():
+            descent = sum_in_threads(lambda stripe: added(all_steps, stripe), self.slices, most)
+        else:  # the same numbers
+            in_threads(lambda stripe: each(score, stripe), self.slices, most)
+            self.short_steps(compare)
+            descent = sum_in_threads(lambda stripe: added(project, stripe), self.slices, most)
+        return _RowsPoint(self, eta, residual, columns, descent, cache(lambda: self.risk(eta)))  # often not needed
 
     def left_out_risk(self, theta: Float, roots: Float) -> float:
         """Return the risk at θ (1 + D, Q) if every row is left out in turn, from roots (Q, 1 + D, m) of H⁻¹."""
@@ -171,58 +107,30 @@ class RowsEngine:
 
         return reduce(add, map_in_threads(of, stripes)).standardised(self.x_mean[index], self.x_scale[index])
 
-    def blocks(self, groups: Ints, curvature: Callable[[slice], Curvature]) -> Float:
-        """Return Σ curvature ⊗ zz' of groups (J, s) of one size, a few columns at a time, shape (J, sQ, sQ)."""
-        batch = max(1, CHUNK_BYTES // (8 * groups.shape[1] * self.n_rows))
-        starts = range(0, len(groups), batch)
-        return np.concatenate([self._some_blocks(groups[start : start + batch], curvature) for start in starts])
-
-    def _some_blocks(self, groups: Ints, curvature: Callable[[slice], Curvature]) -> Float:
-        plain = self.plain(groups.ravel())
-
-        def of(s: slice) -> Float:
-            A = np.ascontiguousarray(plain(s)).reshape(*groups.shape, -1)
-            return curvature(s).cross(A, A)
-
-        return self.summed(of)
-
-    def summed(self, of: Blocks) -> Float:
-        """Return the sum over all blocks of rows."""
-        return sum_in_threads(lambda stripe: added(of, stripe), self.slices, self.most)
-
-    def project(self, V: Blocks, rows: int, columns: Ints | None) -> Float:
-        """Return V·Z of some columns of X or all, shape (rows, m), for blocks of V (rows, …)."""
-        A, index = self.A, self.order if columns is None else self.order[columns - 1]
-        if sparse.issparse(A.X):
-            whole = np.empty((self.n_rows, rows))
-            for s in self.slices:
-                whole[s] = V(s).T
-            sums, products = whole.sum(axis=0), (A.X[:, index].T @ whole).T
-        else:
-
-            def of(s: slice) -> Float:
-                block, X = V(s), A.X[s] if columns is None else A.X[s][:, index]
-                return np.column_stack([block.sum(axis=1), product(block, X.astype(np.float64, copy=False))])
-
-            total = self.summed(of)
-            sums, products = total[:, 0], total[:, 1:] if columns is not None else total[:, 1 + index]
-        return np.asarray((products - np.outer(sums, A.mean[index])) / A.scale[index])
-
 
 @dataclass(frozen=True)
 class _RowsPoint:
-    """Scores η and residuals ω(y − ∇φ(η)) (Q, n), the risk, and minus the gradient (k, Q) for columns of the model."""
+    """Scores η and residuals ω(y − ∇φ(η)) (Q, n), and minus the gradient (k, Q) for columns of the model."""
 
     engine: RowsEngine
     eta: Float
     residual: Float
-    risk: float
     own: Ints
     descent: Float
+    computed_risk: Callable[[], float]
 
-    def curvature(self, s: slice) -> Curvature:
-        """Return ω∇²φ(η) of some rows."""
-        return self.engine.loss.curvature(self.eta[:, s].T).weighted(self.engine.weight[s])
+    @property
+    def risk(self) -> float:
+        return self.computed_risk()
+
+    @property
+    def curvature(self) -> Callable[[slice], Curvature]:
+        """ω∇²φ(η) of some rows; those of one score are computed once, before threads ask for them."""
+        if len(self.eta) == 1:
+            known = self._curvatures[:, None]
+            return lambda s: Curvature(known[s])
+        loss, eta, weight = self.engine.loss, self.eta, self.engine.weight
+        return lambda s: loss.curvature(eta[:, s].T).weighted(weight[s])
 
     def gradient(self, columns: Ints | None) -> Float:
         engine = self.engine
@@ -238,11 +146,11 @@ class _RowsPoint:
         return np.vstack([self.descent[:known], more])
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        Z, Q = self.engine.design(columns), len(self.eta)
+        Z, Q, curvature = self.engine.design(columns), len(self.eta), self.curvature
         if score is not None:
             return self._between(Z, score, score)
         if columns.size * Q <= WHOLE:
-            return self.engine.summed(lambda s: self._square(Z(s), s))
+            return self.engine.summed(lambda s: curvature(s).square(Z(s)))
         H = np.empty((columns.size, Q, columns.size, Q))
         for q in range(Q):
             for r in range(q + 1):
@@ -260,7 +168,7 @@ class _RowsPoint:
             return LaggedHessian(columns, self.hessian(columns), self._curvatures)
         before, now, known = past.curvature, self._curvatures, past.columns.size
         rows = changed(before, now)
-        if not 0 < rows.mean() <= MOST_CHANGED:
+        if not 0 < rows.mean() <= MOST_ROWS:
             return LaggedHessian(columns, self.hessian(columns), now)
         H, Z = np.empty((columns.size, columns.size)), self.engine.design(columns)
         H[:known, :known] = past.H
@@ -276,7 +184,13 @@ class _RowsPoint:
     @cached_property
     def _curvatures(self) -> Float:
         """ω∇²φ(η) of one score, shape (n,)."""
-        return self.curvature(slice(None)).scale[:, 0]
+        engine, found = self.engine, np.empty(self.eta.shape[1])
+
+        def work(s: slice) -> None:
+            np.multiply(engine.loss.curvature(self.eta[:, s].T).scale[:, 0], engine.weight[s], out=found[s])
+
+        engine.short_steps(work)
+        return found
 
     def _square_of(self, columns: Ints, rows: Ints, weight: Float) -> Float:
         """Return Σ weight zz' of some rows."""
@@ -289,30 +203,24 @@ class _RowsPoint:
 
     def _between(self, Z: Blocks, q: int, r: int) -> Float:
         """Return the entries of H between two scores, shape (k, k)."""
-
-        def of(s: slice) -> Float:
-            return weighted_square(Z(s), self.curvature(s).between(q, r), q == r)
-
-        return self.engine.summed(of)
-
-    def _square(self, Z: Float, s: slice) -> Float:
-        return self.curvature(s).cross(Z, Z)
+        curvature = self.curvature
+        return self.engine.summed(lambda s: weighted_square(Z(s), curvature(s).between(q, r), q == r))
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
-        engine, Z = self.engine, self.engine.design(columns)
+        engine, Z, curvature = self.engine, self.engine.design(columns), self.curvature
         if len(self.eta) == 1 and (others is None or others.size > FEW):
-            return engine.project(lambda s: Z(s) * self.curvature(s).scale[:, 0], columns.size, others)
+            return engine.project(lambda s: Z(s) * curvature(s).scale[:, 0], columns.size, others)
         others = np.arange(1, 1 + engine.order.size) if others is None else others
         last = np.array_equal(columns[-others.size :], others)
         A: Blocks = (lambda s: Z(s)[-others.size :]) if last else engine.plain(others)
-        return self.engine.summed(lambda s: self.curvature(s).cross(Z(s), A(s)))
+        return self.engine.summed(lambda s: curvature(s).cross(Z(s), A(s)))
 
     def blocks(self, groups: Ints) -> Float:
         return self.engine.blocks(groups, self.curvature)
 
     def product(self, columns: Ints, V: Float) -> Float:
-        Z = self.engine.design(columns)
-        return self.engine.summed(lambda s: product(Z(s), self.curvature(s).product((V.T @ Z(s)).T)))
+        Z, curvature = self.engine.design(columns), self.curvature
+        return self.engine.summed(lambda s: product(Z(s), curvature(s).product((V.T @ Z(s)).T)))
 
     def curvature_range(self) -> tuple[float, float]:
         trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
@@ -325,17 +233,18 @@ class _RowsPoint:
         A, place = self.engine.A, np.concatenate([[0], 1 + self.engine.order])
         if Q == 1:
             return self._with_products(columns, starts)
-        unit = np.concatenate([[1.0], 1 / A.scale])[:, None]
-        H = self.engine.summed(lambda s: self._square(A.centred(s).T, s)).reshape(1 + D, Q, 1 + D, Q)
+        unit, curvature = np.concatenate([[1.0], 1 / A.scale])[:, None], self.curvature
+        H = self.engine.summed(lambda s: curvature(s).square(A.centred(s).T)).reshape(1 + D, Q, 1 + D, Q)
         H = (H * unit * unit[..., None, None])[place][:, :, place]
         return self._completed(H, np.full(1 + D, CHOSEN), self.gradient(None))
 
     def _completed(self, H: Float, part: Ints, slopes: Float) -> _CompletePoint:
-        return _CompletePoint(self.engine, self.eta, self.residual, self.risk, self.own, self.descent, H, part, slopes)
+        own = (self.engine, self.eta, self.residual, self.own, self.descent, self.computed_risk)
+        return _CompletePoint(*own, H, part, slopes)
 
     def _with_products(self, columns: Ints, starts: Ints) -> _CompletePoint:
         """Complete the point of one score, without the products between groups that are not chosen."""
-        A, Z, k = self.engine.A, self.engine.design(columns), columns.size
+        A, Z, k, curvature = self.engine.A, self.engine.design(columns), columns.size, self.curvature
         others = np.setdiff1d(np.arange(1 + self.engine.order.size), columns)
         index, firsts = self.engine.order[others - 1], np.searchsorted(others, np.intersect1d(starts, others))
         # groups that lie side by side share a product of about so many columns: BLAS is slow on small matrices
@@ -343,7 +252,7 @@ class _RowsPoint:
         pieces = [slice(*ends) for ends in pairwise([*cuts, others.size])]
 
         def of(s: slice) -> Float:  # chosen columns, then others, which are centred only; the last column is the slope
-            root = np.sqrt(self.curvature(s).scale)
+            root = np.sqrt(curvature(s).scale)
             chosen = Z(s) * root[:, 0]
             rest = np.subtract(A.X[s].take(index, axis=1), A.mean[index], dtype=np.float64)
             found = np.zeros((k + others.size, k + others.size + 1))
