@@ -193,6 +193,34 @@ def test_a_complete_point_answers_as_the_point_does(family, together, monkeypatc
         np.testing.assert_allclose(ask(complete), wanted, rtol=1e-10, atol=1e-11 * max(1.0, np.abs(wanted).max()))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rough_point_is_off_by_no_more_than_it_says(seed, monkeypatch):
+    monkeypatch.setattr("budgetline.statistics.rows_engine.WORTHWHILE", 0)
+    rng = np.random.default_rng(seed)
+    n, D = 5000, 30
+    X = (rng.normal(size=(n, D)) + 2 * rng.normal(size=(n, 1))) * 10.0 ** rng.integers(-30, 30, D)
+    Y = (rng.random((n, 1)) < 0.3).astype(float)
+    engine = engine_of_rows(Rows(X, Y), rng.permutation(D), Logistic())
+    columns, starts = np.array([0, 4, 5, 6, 19, 20, 21]), np.arange(1, 31, 3)
+    point = engine.at(columns, rng.normal(size=(7, 1)))
+    exact, rough = (point.complete(columns, starts, rough=given) for given in (False, True))
+    assert (exact.rough, rough.rough > 0) == (0.0, True)
+    size = np.sqrt(np.diag(point.hessian(np.arange(1 + D))))
+    bound = rough.rough * np.outer(size[columns], size[1:])
+    error = np.abs(rough.cross(columns, None) - exact.cross(columns, None))
+    assert np.all(error <= bound)
+    assert error.max() > 1e-12 * bound.max()
+    groups = np.array([[1, 2, 3], [7, 8, 9]])
+    bound = rough.rough * size[groups][:, :, None] * size[groups][:, None]
+    assert np.all(np.abs(rough.blocks(groups) - exact.blocks(groups)) <= bound)
+    # what the model needs is exact
+    np.testing.assert_allclose(rough.hessian(columns), point.hessian(columns), rtol=1e-10, atol=1e-14)
+    wider = np.append(columns, [1, 2, 3])
+    np.testing.assert_allclose(rough.hessian(wider), point.hessian(wider), rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(rough.gradient(wider), point.gradient(wider), rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(rough.gradient(None), point.gradient(None), rtol=1e-10, atol=1e-14)
+
+
 @pytest.mark.parametrize("classes", [3, 12])
 def test_large_hessians_of_several_scores_are_summed_score_by_score(classes, monkeypatch):
     rng = np.random.default_rng(2)
