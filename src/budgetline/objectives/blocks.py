@@ -79,19 +79,17 @@ def whiten(blocks: Float, vectors: Float) -> Float:
 def _factored(blocks: Float, vectors: Float) -> Float | None:
     """Factor all blocks in one call, or return None if a pivot of one is rounding noise.
 
-    The factor of [B, v; v', tI] has L⁻¹v in its last rows, for any t that is large enough.
+    The upper factor of [B, v; v', tI] is [U, U⁻ᵀv; 0, …], for any t that is large enough.
     """
     J, s, q = vectors.shape
-    both = np.zeros((J, s + q, s + q))  # only its lower triangles are read
-    both[:, :s, :s], both[:, s:, :s] = blocks.transpose(0, 2, 1), vectors.transpose(0, 2, 1)
+    both = np.zeros((J, s + q, s + q))  # only its upper triangles are read
+    both[:, :s, :s], both[:, :s, s:] = blocks, vectors
     np.einsum("jaa->ja", both)[:, s:] = 1e300
     try:
-        L = np.linalg.cholesky(both)
+        U = np.linalg.cholesky(both, upper=True)
     except np.linalg.LinAlgError:
         return None
-    if not np.einsum("jaa->ja", L)[:, :s].min() ** 2 > PIVOT_FLOOR:
-        return None
-    return L[:, s:, :s].transpose(0, 2, 1)
+    return U[:, :s, s:] if np.einsum("jaa->ja", U)[:, :s].min() ** 2 > PIVOT_FLOOR else None
 
 
 def _eliminated(blocks: Float, vectors: Float) -> Float:

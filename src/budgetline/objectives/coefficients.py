@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack, lstsq, solve_triangular
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.factors import Factor
+from budgetline.threads import one_blas_thread
+
+SMALL = 1000
+"""Factors of at most this many columns are left to one thread of BLAS."""
 
 
 def stage_coefficients(factor: Factor) -> Float:
@@ -22,6 +28,11 @@ def stage_coefficients(factor: Factor) -> Float:
     array of shape (stages, P, T)
         In the order of ``factor.columns``; zero for the columns of later stages.
     """
+    with _few_threads(factor.U):
+        return _stage_coefficients(factor)
+
+
+def _stage_coefficients(factor: Factor) -> Float:
     if factor.kept.all():
         return _nested_solutions(factor.U, factor.z, factor.row_ends)
     kept, dependent = np.flatnonzero(factor.kept), np.flatnonzero(~factor.kept)
@@ -103,7 +114,7 @@ def condition_number(U: Float) -> float:
         return float(np.inf)
     high = low = np.random.default_rng(0).standard_normal(len(U))
     L = np.asfortranarray(U.T)  # BLAS would copy it in every step
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"), _few_threads(U):
         for _ in range(12):
             high = blas.dtrmv(L, blas.dtrmv(L, high / np.linalg.norm(high), lower=1, trans=1), lower=1)
             low = blas.dtrsv(L, blas.dtrsv(L, low / np.linalg.norm(low), lower=1), lower=1, trans=1)
@@ -124,6 +135,11 @@ def triangular_inverse(U: Float) -> Float:
     inverse, info = lapack.dtrtri(U)
     _check_regular(info)
     return np.triu(inverse)  # what is below the diagonal of U is rounding noise, and dtrtri leaves it there
+
+
+def _few_threads(U: Float) -> AbstractContextManager[None]:
+    """Keep BLAS to one thread if U is small: several take as long, or far longer if the machine has other work."""
+    return one_blas_thread() if U.shape[1] <= SMALL else nullcontext()
 
 
 def _check_regular(info: int) -> None:

@@ -113,8 +113,8 @@ class BlockCholesky(_Chosen):
         C, P = self._gram.C[ids[columns[0]] : ids[columns[-1]] + 1], self._P[:k, : ids.size]
         col = (C if ids.size == C.shape[1] else C.take(ids, axis=1)) - P[:, here].T @ P
         L, kept = factor_of_independent(col[:, here])
-        rows, z = _forward(L, col[kept]), _forward(L, r[here][kept])
-        p = np.diag(L).min(initial=1.0)
+        rows, z = _forward(L, col if kept.all() else col[kept]), _forward(L, r[here][kept])
+        p = L.diagonal().min(initial=1.0)
         self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
         self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         self._rank += len(rows)
