@@ -69,6 +69,8 @@ def whiten(blocks: Float, vectors: Float) -> Float:
         Zero in the rows of the pivots left out.
     """
     J, s, q = vectors.shape
+    if s == 1:
+        return vectors * np.sqrt(np.divide(1.0, blocks, out=np.zeros_like(blocks), where=blocks > PIVOT_FLOOR))
     if q <= s and 1 < J <= MANY * s**2 and (v := _factored(blocks, vectors)) is not None:
         return v
     if s > LARGE or 2 * (s - 1) >= J:  # one call for each block is faster than one for each column of all blocks

@@ -269,8 +269,8 @@ Factorisation = BlockCholesky | GramSchmidt
 
 
 def _forward(L: Float, B: Float) -> Float:
-    """Return L⁻¹B for lower triangular L and row-major B: B'L⁻ᵀ, column-major, is not copied."""
-    return np.asarray(dtrsm(1.0, L.T, B.T, side=1).T) if L.size else B
+    """Return L⁻¹B for lower triangular L and row-major B, which is overwritten: as B'L⁻ᵀ, so that nothing is copied."""
+    return np.asarray(dtrsm(1.0, L.T, B.T, side=1, overwrite_b=1).T) if L.size else B
 
 
 def _grown(array: Float, rows: int, columns: int) -> Float:

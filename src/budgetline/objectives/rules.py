@@ -48,7 +48,7 @@ class Rule:
     def narrow(self, groups: Mask, columns: Mask) -> None:
         """Keep only the groups of a mask (J,); rows and gradients will have only the columns of a mask (D,)."""
         place = np.cumsum(columns) - 1
-        stays = {k: groups[c.groups] for k, c in enumerate(self.classes) if groups[c.groups].any()}
+        stays = {k: stay for k, c in enumerate(self.classes) if (stay := groups[c.groups]).any()}
         parts = [(self.classes[k], stay) for k, stay in stays.items()]
         self._set([SizeClass(c.groups[stay], place[c.columns[stay]], c.blocks[stay]) for c, stay in parts])
         self._narrow(stays, columns)
@@ -114,9 +114,9 @@ class ForwardRegression(_Whitened):
         self._arrange([self.schur[k][stay] for k, stay in stays.items()])
 
     def forget(self, g: int) -> None:
-        """Replace the block of a group, of which rounding noise is left, by one that can be factored like the others."""
+        """Replace the block of a group, of which only rounding noise is left: a singular one would slow down all."""
         k, i = self._place(g)
-        self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(self.unit[k].shape[1]), 1.0
+        self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(len(self.unit[k][i])), 1.0
 
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block; of small ones, only the upper triangle is kept up."""

@@ -114,6 +114,8 @@ def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bo
     Costs that differ by no more than ``slack``, relatively, count as equal when a tie is broken.
     """
     tied = _best(scores, costs, allowed, cost_sensitive=cost_sensitive)
+    if tied.size == 1:
+        return int(tied[0])
     return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + slack))])
 
 
