@@ -16,8 +16,8 @@ from budgetline.objectives.blocks import SizeClass, nested_squares, whiten
 
 Ints = Positions
 
-BOUGHT = 1e300
-"""The diagonal of what takes the place of the blocks of chosen groups; their scores become 0."""
+BOUGHT = 1e100
+"""The diagonal of what takes the place of the blocks of chosen groups: it leaves next to nothing of their scores."""
 SMALL = 8
 """Blocks of at most this size are updated entry by entry, for all groups together; BLAS updates larger ones faster."""
 
