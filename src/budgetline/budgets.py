@@ -17,6 +17,8 @@ from budgetline.messages import shown
 
 SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
+TINY, HUGE = 1e-200, 1e200
+"""A best rate between these needs no unit of its own."""
 ENDLESS = 2**20
 """The exponent of an infinite rate, beyond that of any quotient of two numbers."""
 Interpolation = Literal["step", "linear"]
@@ -73,6 +75,14 @@ class Rates:
     def key(self, k: int) -> tuple[float, float, float]:
         """Return a key that compares as the k-th rate does."""
         return float(self.sign[k]), float(self.sign[k] * self.exponent[k]), float(self.mantissa[k])
+
+
+def relative_rates(values: Float, costs: Float) -> Float:
+    """Return values per cost, (n,), in a unit, a power of two, in which floats hold the best: see :class:`Rates`."""
+    with np.errstate(all="ignore"):
+        rates = values / costs
+    # quotients that float arithmetic holds are the same in every unit; those far below the best may become 0
+    return rates if TINY < rates.max() < HUGE else Rates.of(values, costs).relative()
 
 
 def rate(value: float, cost: float) -> tuple[float, float, float]:

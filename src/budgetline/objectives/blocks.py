@@ -18,6 +18,8 @@ PIVOT_FLOOR = 1e-13
 """Pivots below this are rounding noise: columns are standardised, so a healthy pivot is of order one."""
 LARGE = 32
 """Blocks that are larger are factored one by one."""
+MANY = 5
+"""More blocks than this times their size squared are eliminated together: fewer calls than one for each block."""
 STRIP = 2048
 """Rows of blocks are eliminated together if there are fewer groups than this: short rows cost more calls than time."""
 
@@ -66,10 +68,30 @@ def whiten(blocks: Float, vectors: Float) -> Float:
     array of shape (J, s, q)
         Zero in the rows of the pivots left out.
     """
-    J, s, _ = blocks.shape
+    J, s, q = vectors.shape
+    if s == 1:
+        return vectors * np.sqrt(np.divide(1.0, blocks, out=np.zeros_like(blocks), where=blocks > PIVOT_FLOOR))
+    if q <= s and 1 < J <= MANY * s**2 and (v := _factored(blocks, vectors)) is not None:
+        return v
     if s > LARGE or 2 * (s - 1) >= J:  # one call for each block is faster than one for each column of all blocks
         return _whiten_each(blocks, vectors)
     return _eliminated(blocks, vectors)
+
+
+def _factored(blocks: Float, vectors: Float) -> Float | None:
+    """Factor all blocks in one call, or return None if a pivot of one is rounding noise.
+
+    The upper factor of [B, v; v', tI] is [U, U⁻ᵀv; 0, …], for any t that is large enough.
+    """
+    J, s, q = vectors.shape
+    both = np.zeros((J, s + q, s + q))  # only its upper triangles are read
+    both[:, :s, :s], both[:, :s, s:] = blocks, vectors
+    np.einsum("jaa->ja", both)[:, s:] = 1e300
+    try:
+        U = np.linalg.cholesky(both, upper=True)
+    except np.linalg.LinAlgError:
+        return None
+    return U[:, :s, s:] if np.einsum("jaa->ja", U)[:, :s].min() ** 2 > PIVOT_FLOOR else None
 
 
 def _eliminated(blocks: Float, vectors: Float) -> Float:
@@ -159,12 +181,9 @@ def factor_of_independent(block: Float) -> tuple[Float, Mask]:
 
     Returns their Cholesky factor, lower triangular, and the mask.
     """
-    try:
-        L = np.asarray(np.linalg.cholesky(block))
-        if np.all(np.diag(L) ** 2 > PIVOT_FLOOR):
-            return L, np.ones(len(block), dtype=bool)
-    except np.linalg.LinAlgError:
-        pass
+    U, broken = dpotrf(block.T)  # of the lower triangle
+    if not broken and (U.diagonal() ** 2).min(initial=1.0) > PIVOT_FLOOR:
+        return U.T, np.ones(len(block), dtype=bool)
     M = block.copy()
     kept = np.zeros(len(block), dtype=bool)
     for j in range(len(block)):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.linalg import cho_solve, lapack, lstsq, solve_triangular
+from contextlib import AbstractContextManager, nullcontext
 
-from budgetline.arrays import Float, Mask
+import numpy as np
+from scipy.linalg import blas, cho_solve, lapack, lstsq, solve_triangular
+
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.factors import Factor
+from budgetline.threads import one_blas_thread
+
+SMALL = 1000
+"""Factors of at most this many columns are left to one thread of BLAS."""
 
 
 def stage_coefficients(factor: Factor) -> Float:
     """Solve C_{S_j} w_j = b_{S_j} for every stage j.
 
-    On the columns that were kept, U is square and W_j = W_{j−1} + U⁻¹[:, block j] z_j, all from one triangular inverse.
+    On the columns B that were kept, U is square and U_B w_j = z, its rows after stage j replaced by 0.
     Columns N that depend on them (λ = 0) are combinations X_N = X_B R, R = U_B⁻¹ U_N, and the solution is not unique.
     Of all solutions (w_B − Rv, v), the one of minimum norm is the limit of λ → 0: (I + R'R) v = R'w_B. Later stages
     only append to R, so one Cholesky factor serves all.
@@ -22,23 +28,42 @@ def stage_coefficients(factor: Factor) -> Float:
     array of shape (stages, P, T)
         In the order of ``factor.columns``; zero for the columns of later stages.
     """
+    with _few_threads(factor.U):
+        return _stage_coefficients(factor)
+
+
+def _stage_coefficients(factor: Factor) -> Float:
+    if factor.kept.all():
+        return _nested_solutions(factor.U, factor.z, factor.row_ends)
     kept, dependent = np.flatnonzero(factor.kept), np.flatnonzero(~factor.kept)
-    inverse = triangular_inverse(factor.U[:, kept])
-    R = inverse @ factor.U[:, dependent]
+    basis = factor.U[:, kept]
+    R = solve_triangular(basis, factor.U[:, dependent], check_finite=False) if kept.size else factor.U[:, dependent]
     L = np.linalg.cholesky(np.eye(dependent.size) + R.T @ R)
     W = np.zeros((factor.row_ends.size, factor.z.shape[1], factor.U.shape[1]))
-    basic = np.zeros((factor.z.shape[1], kept.size))
-    start = 0
-    for j, (stop, end) in enumerate(zip(factor.row_ends, factor.column_ends, strict=True)):
-        basic = basic + (inverse[:, start:stop] @ factor.z[start:stop]).T
-        start = stop
-        W[j][:, kept] = basic
-        count = int(np.searchsorted(dependent, end))
-        if count:
-            v = cho_solve((L[:count, :count], True), R[:, :count].T @ basic.T, check_finite=False)
-            W[j][:, dependent[:count]] = v.T
-            W[j][:, kept] -= (R[:, :count] @ v).T
+    W[:, :, kept] = _nested_solutions(basis, factor.z, factor.row_ends)
+    for w, end in zip(W, factor.column_ends, strict=True):
+        if count := int(np.searchsorted(dependent, end)):
+            v = cho_solve((L[:count, :count], True), R[:, :count].T @ w[:, kept].T, check_finite=False)
+            w[:, dependent[:count]] = v.T
+            w[:, kept] -= (R[:, :count] @ v).T
     return W
+
+
+def _nested_solutions(U: Float, z: Float, ends: Positions) -> Float:
+    """Return U[:e, :e]⁻¹ z[:e], followed by zeros, for every e of ``ends``: (stages, P, k) for square triangular U."""
+    k, P = z.shape
+    found = np.zeros((ends.size, P, k))
+    if 0 < 2 * ends.size * P <= k:  # to solve for few stages takes less time than an inverse
+        for w, stop in zip(found, ends, strict=True):
+            w[:, :stop] = z[:stop].T
+        solved, info = lapack.dtrtrs(U.T, found.reshape(-1, k).T, lower=1, trans=1, overwrite_b=1)
+        _check_regular(info)
+        return np.asarray(solved.T.reshape(found.shape) + 0.0)  # a zero over a negative pivot is −0
+    inverse, total, start = triangular_inverse(U), np.zeros((k, P)), 0
+    for w, stop in zip(found, ends, strict=True):
+        total += inverse[:, start:stop] @ z[start:stop]
+        w[...], start = total.T, stop
+    return found
 
 
 def subset_coefficients(U: Float, z: Float, kept: Mask, chosen: Mask) -> Float:
@@ -88,11 +113,11 @@ def condition_number(U: Float) -> float:
     if np.any(np.diag(U) == 0):
         return float(np.inf)
     high = low = np.random.default_rng(0).standard_normal(len(U))
-    U = np.asfortranarray(U)  # LAPACK would copy it in every step
-    with np.errstate(over="ignore", invalid="ignore"):
+    L = np.asfortranarray(U.T)  # BLAS would copy it in every step
+    with np.errstate(over="ignore", invalid="ignore"), _few_threads(U):
         for _ in range(12):
-            high = U.T @ (U @ (high / np.linalg.norm(high)))
-            low = lapack.dtrtrs(U, lapack.dtrtrs(U, low / np.linalg.norm(low), trans=1)[0])[0]
+            high = blas.dtrmv(L, blas.dtrmv(L, high / np.linalg.norm(high), lower=1, trans=1), lower=1)
+            low = blas.dtrsv(L, blas.dtrsv(L, low / np.linalg.norm(low), lower=1), lower=1, trans=1)
     product = float(np.linalg.norm(high) * np.linalg.norm(low))
     return product if np.isfinite(product) else float(np.inf)
 
@@ -108,6 +133,16 @@ def triangular_inverse(U: Float) -> Float:
     if U.size == 0:
         return np.zeros_like(U)
     inverse, info = lapack.dtrtri(U)
+    _check_regular(info)
+    return np.triu(inverse)  # what is below the diagonal of U is rounding noise, and dtrtri leaves it there
+
+
+def _few_threads(U: Float) -> AbstractContextManager[None]:
+    """Keep BLAS to one thread if U is small: several take as long, or far longer if the machine has other work."""
+    return one_blas_thread() if U.shape[1] <= SMALL else nullcontext()
+
+
+def _check_regular(info: int) -> None:
+    """Raise an error if LAPACK has found a zero on the diagonal."""
     if info != 0:
         raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
-    return np.triu(inverse)  # what is below the diagonal of U is rounding noise, and dtrtri leaves it there

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.blas import dtrsm
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.device_tables import DeviceTable
@@ -81,6 +81,8 @@ class _Chosen:
 class BlockCholesky(_Chosen):
     """Rows of P from C itself: col = C_g· − P_g'P, then P_new = L⁻¹ col.
 
+    Columns are counted among those *in play*: all, until :meth:`narrow` leaves out some that have been chosen.
+
     Parameters
     ----------
     gram : Gram
@@ -90,7 +92,8 @@ class BlockCholesky(_Chosen):
         super().__init__(gram.b, gram.target_variance)
         self._gram, self._eps = gram, max(NOISE, gram.eps)
         self._left, self._error = np.diag(gram.C), np.full(len(gram.C), self._eps)
-        self._P = np.empty(gram.C.shape)
+        self._P, self._ids = np.empty(gram.C.shape), np.arange(len(gram.C))
+        self._U: list[Float] = []
         self._rank = 0
 
     def rounding(self) -> Float:
@@ -106,28 +109,40 @@ class BlockCholesky(_Chosen):
 
     def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
-        here, k = slice(columns[0], columns[-1] + 1), self._rank
-        col = self._gram.C[here] - self._P[:k, here].T @ self._P[:k]
+        here, k, ids = slice(columns[0], columns[-1] + 1), self._rank, self._ids
+        C, P = self._gram.C[ids[columns[0]] : ids[columns[-1]] + 1], self._P[:k, : ids.size]
+        col = (C if ids.size == C.shape[1] else C.take(ids, axis=1)) - P[:, here].T @ P
         L, kept = factor_of_independent(col[:, here])
-        rows, z = _forward(L, col[kept]), _forward(L, r[here][kept])
-        p = np.diag(L).min(initial=1.0)
+        rows, z = _forward(L, col if kept.all() else col[kept]), _forward(L, r[here][kept])
+        p = L.diagonal().min(initial=1.0)
         self._error = np.maximum(self._error, self._eps / p * np.maximum(1.0, np.sqrt(self._left) / p))
         self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         self._rank += len(rows)
-        self._P[k : self._rank] = rows
-        self._note(columns, kept, z)
+        self._P[k : self._rank, : ids.size] = rows
+        self._U.append(self._P[: self._rank, here].copy())
+        self._note(self._ids[here], kept, z)
         return rows, z
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Return the Schur complement (s, s) of columns A after those chosen, C_A − P_A'P_A, and their gradient (s, P).
 
-        ``r`` (D, P) is the gradient of all columns.
+        ``r`` (D, P) is the gradient of the columns in play.
         """
-        P = self._P[: self._rank, columns]
-        return self._gram.C[np.ix_(columns, columns)] - P.T @ P, r[columns]
+        P, ids = self._P[: self._rank, columns], self._ids[columns]
+        return self._gram.C[np.ix_(ids, ids)] - P.T @ P, r[columns]
+
+    def narrow(self, stay: Mask) -> None:
+        """Keep only some of the columns in play, which ``stay`` (D,) marks; the others must have been chosen."""
+        left, k = np.flatnonzero(stay), self._rank
+        self._P[:k, : left.size] = self._P[:k].take(left, axis=1)
+        self._ids, self._left, self._error = self._ids[left], self._left[left], self._error[left]
 
     def _triangle(self, columns: Ints) -> Float:
-        return self._P[: self._rank, columns]
+        U, start = np.zeros((self._rank, columns.size)), 0
+        for part in self._U:
+            U[: len(part), start : start + part.shape[1]] = part
+            start += part.shape[1]
+        return U
 
 
 class GramSchmidt(_Chosen):
@@ -254,8 +269,8 @@ Factorisation = BlockCholesky | GramSchmidt
 
 
 def _forward(L: Float, B: Float) -> Float:
-    """Return L⁻¹B for lower triangular L, without the checks of SciPy's function, which take longer than this."""
-    return np.asarray(dtrtrs(L.T, B, lower=0, trans=1)[0]) if L.size else B
+    """Return L⁻¹B for lower triangular L and row-major B, which is overwritten: as B'L⁻ᵀ, so that nothing is copied."""
+    return np.asarray(dtrsm(1.0, L.T, B.T, side=1, overwrite_b=1).T) if L.size else B
 
 
 def _grown(array: Float, rows: int, columns: int) -> Float:

@@ -18,11 +18,13 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.blocks import columns_of, size_classes
-from budgetline.objectives.factors import Factor, Factorisation, GramSchmidt
+from budgetline.objectives.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
 from budgetline.objectives.rules import RULES, ForwardRegression
 
 RENEW = 1e-6
 """A Schur block that has shrunk to this share of its columns' variance has few accurate digits."""
+FEW = 64
+"""So few columns are not worth leaving out: that takes copies."""
 
 
 class LeastSquares:
@@ -40,7 +42,7 @@ class LeastSquares:
     """
 
     def __init__(self, factorisation: Factorisation, sizes: Positions, rule: str, *, track_gains: bool = False) -> None:
-        self._factorisation = factorisation
+        self._factorisation, self._sizes = factorisation, sizes
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         self._r = factorisation.b.copy()
         self._deviation = np.sqrt(factorisation.target_variance)
@@ -51,7 +53,9 @@ class LeastSquares:
             self._forward = self._rule
         elif track_gains:
             self._forward = ForwardRegression(classes)
-        self._dependent = np.zeros(sizes.size, dtype=bool)
+        self._idle = 0  # columns of chosen groups that are still updated
+        self._rules = [self._rule] if self._forward in (None, self._rule) else [self._rule, self._forward]
+        self._chosen, self._dependent = np.zeros((2, sizes.size), dtype=bool)
 
     @property
     def null_value(self) -> float:
@@ -80,16 +84,31 @@ class LeastSquares:
         """Add group g and return its gain in F."""
         rows, z = self._factorisation.append(np.arange(self._starts[g], self._starts[g + 1]), self._r)
         self._r -= rows.T @ z
-        self._rule.absorb(rows)
-        if self._forward is not None and self._forward is not self._rule:
-            self._forward.absorb(rows)
-        self._dependent[g] = True
+        for rule in self._rules:
+            rule.absorb(rows)
+            rule.forget(g)
+        self._chosen[g] = self._dependent[g] = True
+        self._narrow(g)
         self._renew()
         return float((z**2).sum() / 2)
 
     def factor(self) -> Factor:
         """Return the factor of everything chosen."""
         return self._factorisation.factor()
+
+    def _narrow(self, g: int) -> None:
+        """Go on with the columns of remaining groups only, once many others are idle; g has just been chosen."""
+        if not isinstance(self._factorisation, BlockCholesky):  # wide data are read as a whole at every step
+            return
+        self._idle += int(self._sizes[g])
+        if self._idle < max(FEW, len(self._r) / 4):
+            return
+        left = np.where(self._chosen, 0, self._sizes)
+        columns = np.repeat(~self._chosen, np.diff(self._starts))
+        for rule in self._rules:
+            rule.narrow(~self._chosen, columns)
+        self._factorisation.narrow(columns)
+        self._r, self._starts, self._idle = self._r[columns], np.concatenate([[0], np.cumsum(left)]), 0
 
     def _renew(self) -> None:
         """Recompute from the data, if they are available, the Schur blocks that subtraction has left with few digits.

@@ -11,11 +11,13 @@ from functools import reduce
 
 import numpy as np
 
-from budgetline.arrays import Float, Positions
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.blocks import SizeClass, nested_squares, whiten
 
 Ints = Positions
 
+BOUGHT = 1e100
+"""The diagonal of what takes the place of the blocks of chosen groups: it leaves next to nothing of their scores."""
 SMALL = 8
 """Blocks of at most this size are updated entry by entry, for all groups together; BLAS updates larger ones faster."""
 
@@ -24,15 +26,39 @@ class Rule:
     """Scores of all groups from the gradient r, shape (D, P), in group-major order."""
 
     def __init__(self, classes: list[SizeClass]) -> None:
-        self.classes = classes
         self.n_groups = sum(c.groups.size for c in classes)
+        self._set(classes)
+
+    def _set(self, classes: list[SizeClass]) -> None:
+        self.classes, self._class_of = classes, np.zeros(self.n_groups, dtype=np.intp)
+        for k, c in enumerate(classes):
+            self._class_of[c.groups] = k
+
+    def _place(self, g: int) -> tuple[int, int]:
+        """Return the class of a group, and where in it the group is."""
+        k = int(self._class_of[g])
+        return k, int(np.searchsorted(self.classes[k].groups, g))
 
     def absorb(self, rows: Float) -> None:
         """Update after a choice that appended ``rows``, shape (m, D), to the factor P."""
 
+    def forget(self, g: int) -> None:
+        """Take note that group g has been chosen: its score need not mean anything, and is 0 or tiny."""
+
+    def narrow(self, groups: Mask, columns: Mask) -> None:
+        """Keep only the groups of a mask (J,); rows and gradients will have only the columns of a mask (D,)."""
+        place = np.cumsum(columns) - 1
+        stays = {k: stay for k, c in enumerate(self.classes) if (stay := groups[c.groups]).any()}
+        parts = [(self.classes[k], stay) for k, stay in stays.items()]
+        self._set([SizeClass(c.groups[stay], place[c.columns[stay]], c.blocks[stay]) for c, stay in parts])
+        self._narrow(stays, columns)
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        """Keep only the classes of ``stays``, and of each the groups that a mask (J_s,) marks."""
+
     def scores(self, r: Float) -> Float:
         """Return one score per group, shape (J,)."""
-        scores = np.empty(self.n_groups)
+        scores = np.zeros(self.n_groups)
         for k, c in enumerate(self.classes):
             scores[c.groups] = self._class_scores(k, r[c.columns])
         return scores
@@ -71,26 +97,40 @@ class ForwardRegression(_Whitened):
 
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
-        self.schur = [_along(c.blocks) if c.blocks.shape[1] <= SMALL else c.blocks.copy() for c in classes]
-        self.spare = [np.empty_like(schur) for schur in self.schur]  # fresh memory takes longer than the products
         # Replaced blocks are scored in units of their own columns, even if little is left of them.
         self.unit = [np.ones(c.columns.shape) for c in classes]
         self.replaced = [False for _ in classes]
+        self._arrange([c.blocks for c in classes])
+
+    def _arrange(self, blocks: list[Float]) -> None:
+        self.schur = [_along(M) if M.shape[1] <= SMALL else M.copy() for M in blocks]
+        self.spare = [np.empty_like(schur) for schur in self.schur]  # fresh memory takes longer than the products
         # columns that lie one after another need not be gathered
-        self.adjacent = [bool(np.all(np.diff(c.columns.ravel()) == 1)) for c in classes]
+        self.adjacent = [bool(np.all(np.diff(c.columns.ravel()) == 1)) for c in self.classes]
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        self.unit = [self.unit[k][stay] for k, stay in stays.items()]
+        self.replaced = [self.replaced[k] for k in stays]
+        self._arrange([self.schur[k][stay] for k, stay in stays.items()])
+
+    def forget(self, g: int) -> None:
+        """Replace the block of a group, of which only rounding noise is left: a singular one would slow down all."""
+        k, i = self._place(g)
+        self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(len(self.unit[k][i])), 1.0
 
     def absorb(self, rows: Float) -> None:
         """Subtract what the new rows explain of every block; of small ones, only the upper triangle is kept up."""
         for c, schur, spare, adjacent in zip(self.classes, self.schur, self.spare, self.adjacent, strict=True):
-            first, (count, size) = c.columns[0, 0], c.columns.shape
+            count, size = c.columns.shape
+            first = c.columns[0, 0]
             own = rows[:, first : first + count * size] if adjacent else rows[:, c.columns.ravel()]
             if size <= SMALL:
                 new = np.ascontiguousarray(own.reshape(-1, count, size).transpose(2, 0, 1))
                 for a in range(size):
                     schur[:, a, a:].T[...] -= np.einsum("mj,bmj->bj", new[a], new[a:])
             else:
-                new = np.ascontiguousarray(own.T).reshape(count, size, -1)
-                schur -= np.matmul(new, new.transpose(0, 2, 1), out=spare)
+                new = own.reshape(-1, count, size).transpose(1, 0, 2)
+                schur -= np.matmul(new.transpose(0, 2, 1), new, out=spare)
 
     def faded(self, share: float) -> Positions:
         """Return the groups with a column that has shrunk below ``share`` of its variance."""
@@ -99,10 +139,9 @@ class ForwardRegression(_Whitened):
 
     def replace(self, g: int, block: Float, spread: Float) -> None:
         """Replace the Schur block (s, s) of one group; ``spread`` (s,) are its columns' norms, 0 for those left out."""
-        for k, (c, schur, unit) in enumerate(zip(self.classes, self.schur, self.unit, strict=True)):
-            if (where := np.flatnonzero(c.groups == g)).size:
-                schur[where], self.replaced[k] = block, True
-                unit[where] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+        k, i = self._place(g)
+        self.schur[k][i], self.replaced[k] = block, True
+        self.unit[k][i] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
     def _class_scores(self, k: int, r: Float) -> Float:
         if not self.replaced[k]:
@@ -117,6 +156,9 @@ class OrthogonalMatchingPursuit(_Whitened):
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
         self.whiteners = [whiten(c.blocks, _identities(c.blocks)) for c in classes]
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        self.whiteners = [self.whiteners[k][stay] for k, stay in stays.items()]
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))
@@ -137,6 +179,10 @@ class Static(OrthogonalMatchingPursuit):
     def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
         """Return nested scores at the first gradient seen."""
         return super().joint_scores(columns, ends, self._at_start(r), block)
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        super()._narrow(stays, columns)
+        self._start = None if self._start is None else self._start[columns]
 
     def _at_start(self, r: Float) -> Float:
         if self._start is None:

@@ -11,13 +11,14 @@ and costs c(S ∪ A) − c(S). There are two kinds:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import Rates
+from budgetline.budgets import relative_rates
 from budgetline.groups.prices import Prices
 
 TIE = 1e-12
@@ -113,20 +114,24 @@ def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bo
     Costs that differ by no more than ``slack``, relatively, count as equal when a tie is broken.
     """
     tied = _best(scores, costs, allowed, cost_sensitive=cost_sensitive)
+    if tied.size == 1:
+        return int(tied[0])
     return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + slack))])
 
 
 def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> Positions:
     """Return the allowed groups that tie for the highest score per cost; if some are free, for their highest score."""
     candidates = np.flatnonzero(allowed)
-    free = (costs[candidates] <= 0) & ~(scores[candidates] < 0)
-    if cost_sensitive and not free.any():
-        rates = Rates.of(scores[candidates], costs[candidates]).relative()
-    else:
-        candidates = candidates[free] if cost_sensitive else candidates
-        rates = scores[candidates]
-    top = rates.max()
-    if np.isnan(top):
+    rates = scores[candidates]
+    if cost_sensitive:
+        prices = costs[candidates]
+        free = (prices <= 0) & ~(rates < 0)
+        if free.any():
+            candidates, rates = candidates[free], rates[free]
+        else:
+            rates = relative_rates(rates, prices)
+    top = float(rates.max())
+    if math.isnan(top):
         raise ValueError("the objective returned a score that is not a number")
-    tied = rates >= top - TIE * abs(top) if np.isfinite(top) else rates == top
+    tied = rates >= top - TIE * abs(top) if math.isfinite(top) else rates == top
     return np.asarray(candidates[tied])
