@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -168,14 +168,14 @@ class _RowGroups:
         sizes = [stop - start for _, start, stop in parts]
         with ExitStack() as stack:
             if self._fit(width):
-                blocks: Blocks = HeldBlocks(sizes, width, numeric.dtype)
+                blocks: Blocks = HeldBlocks(sizes, width, numeric.dtype, roles.beside)
             else:
                 spilled = stack.enter_context(TemporaryFile(prefix="budgetline-"))
-                blocks = SpilledBlocks(spilled, sizes, width, numeric.dtype)
+                blocks = SpilledBlocks(spilled, sizes, width, numeric.dtype, roles.beside)
             self._decode(blocks, readers, numeric, size, sizes)
             others = rows_cut(self.batches(stack.enter_context(readers.one()), roles.others, size), sizes, self.where)
-            for (where, start, _), batch, X in zip(parts, others, blocks.taken(), strict=True):
-                yield roles.chunk(batch, X, where, start)
+            for (where, start, _), batch, room in zip(parts, others, blocks.taken(), strict=True):
+                yield replace(roles.chunk(batch, room.table, where, start), room=room)
 
     def _decode(self, blocks: Blocks, readers: _Readers, numeric: _Numeric, size: int, sizes: list[int]) -> None:
         """Fill blocks of these sizes, in threads that each decode a few columns."""
