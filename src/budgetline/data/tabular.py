@@ -18,7 +18,7 @@ import numpy as np
 from budgetline.arrays import Array, DType, Positions, Table
 from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
-from budgetline.data.memory import lent
+from budgetline.data.memory import Room
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.messages import cut, shown, some
 
@@ -59,6 +59,11 @@ class Roles:
         """Names of the columns that are always read: targets, weight and query."""
         return [*self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
+    @property
+    def beside(self) -> int:
+        """Number of columns that are multiplied with the features: targets that are numbers, and ones."""
+        return len(self.targets) + 1
+
     def features_at(self, columns: Positions | None) -> list[str]:
         """Return the names of some features, None: all."""
         return list(self.features) if columns is None else [self.features[d] for d in columns]
@@ -94,9 +99,12 @@ class Roles:
         for batch in batches:
             numbers = batch.select(names) if self.raw else numbers_of(batch, names, where)
             for start in range(0, batch.num_rows, size):
-                part = numbers.slice(start, size)
-                X = _frame_of(part) if self.raw and names else matrix_of(part)
-                yield self.chunk(batch.slice(start, size), X, where, first + start)
+                part, others = numbers.slice(start, size), batch.slice(start, size)
+                if self.raw and names:
+                    yield self.chunk(others, _frame_of(part), where, first + start)
+                    continue
+                room = matrix_of(part, self.beside)
+                yield replace(self.chunk(others, room.table, where, first + start), room=room)
             first += batch.num_rows
             del batch, numbers  # not held while the next one is read
 
@@ -180,11 +188,11 @@ def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
     return nw.from_native(arrow().Table.from_batches([batch]), eager_only=True)
 
 
-def matrix_of(numbers: pa.RecordBatch) -> Array:
-    """Return a record batch of numbers as an array (m, D) in column-major order, missing values as NaN."""
-    columns = lent((numbers.num_columns, numbers.num_rows), type_of(numbers))
-    fill(columns, numbers)
-    return columns.T
+def matrix_of(numbers: pa.RecordBatch, beside: int) -> Room:
+    """Return a record batch of numbers as a table (m, D), missing values as NaN, with room beside it."""
+    room = Room((numbers.num_rows, numbers.num_columns), type_of(numbers), beside)
+    fill(room.columns, numbers)
+    return room
 
 
 def type_of(numbers: pa.RecordBatch) -> DType:
