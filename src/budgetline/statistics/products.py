@@ -71,18 +71,21 @@ def _scatter_in_place(rows: Rows) -> tuple[Float, Float, Float] | None:
     if whole is None or whole.dtype != np.float64:
         return None
     some = whole[:NEAR_ROWS, :D]
-    if not np.all(np.abs(some.mean(axis=0)) <= some.std(axis=0)):  # not of squares: those of tiny numbers are zero
-        return None
+    with np.errstate(all="ignore"):  # what is not finite is not near
+        if not np.all(np.abs(some.mean(axis=0)) <= some.std(axis=0)):  # not of squares: those of tiny numbers are zero
+            return None
     shift = np.concatenate([np.zeros(D), mean_of(rows.Y[:SHIFT_ROWS], None)])
     np.subtract(rows.Y, shift[D:], out=whole[:, D:k])
     whole[:, k], whole[:, k + 1 :] = 1, 0
 
     def of(s: slice) -> Float:
-        return np.asarray(whole[s].T @ whole[s])
+        with np.errstate(all="ignore"):
+            return np.asarray(whole[s].T @ whole[s])
 
     total = of(slice(None)) if k > WIDE else sum_in_threads(partial(added, of), _slices(rows, whole.dtype))
-    squares, mean = np.diag(total)[:D] / rows.n_rows, total[:D, k] / rows.n_rows
-    near = np.abs(mean) <= np.sqrt(NEAR * (squares - mean**2))  # false also for what is not finite
+    with np.errstate(all="ignore"):
+        squares, mean = np.diag(total)[:D] / rows.n_rows, total[:D, k] / rows.n_rows
+        near = np.abs(mean) <= np.sqrt(NEAR * (squares - mean**2))  # false also for what is not finite
     return _centred(rows, shift, total) if near.all() else None
 
 
