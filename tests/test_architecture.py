@@ -60,6 +60,7 @@ RUN_CODE_OF_OTHERS = {
     "budgetline.estimators.clones",  # users' estimators, whose errors get a note and are raised again
     "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
+    "budgetline.threads",  # what helpers are given to do; an error is raised again where it was asked for
 }
 WRITE_IN_FULL = {
     "budgetline.messages",

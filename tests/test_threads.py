@@ -2,13 +2,14 @@
 
 import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 from budgetline.messages import warn
-from budgetline.threads import FREE, STRIPES, in_threads, map_in_threads, product, sum_in_threads
+from budgetline.threads import FREE, STRIPES, _Helper, in_threads, map_in_threads, product, share_out, sum_in_threads
 
 SLICES = [slice(a, a + 7) for a in range(0, 7 * (3 * STRIPES + 5), 7)]
 
@@ -40,6 +41,41 @@ def test_an_error_in_any_thread_reaches_the_caller():
 
     with pytest.raises(ValueError, match="slice 15 is bad"):
         in_threads(work, SLICES)
+
+
+def test_after_an_error_helpers_take_other_work():
+    def work(stripe):
+        raise ValueError("bad")
+
+    with threadpool_limits(4):
+        for _ in range(20):
+            with pytest.raises(ValueError, match="bad"):
+                in_threads(work, SLICES)
+            seen = []
+            in_threads(seen.extend, SLICES)
+            assert len(seen) == len(SLICES)
+
+
+def test_several_threads_may_ask_for_help_at_once():
+    def total(_):
+        return float(sum_in_threads(lambda stripe: np.array([float(len(stripe))]), SLICES)[0])
+
+    with threadpool_limits(4), ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(total, range(200))) == [float(len(SLICES))] * 200
+
+
+def test_work_goes_on_if_no_thread_can_be_started(monkeypatch):
+    monkeypatch.setattr(_Helper, "idle", [])
+    monkeypatch.setattr(_Helper, "number", 0)
+    monkeypatch.setattr(_Helper, "start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread")))
+    seen = []
+    with threadpool_limits(4):
+        in_threads(seen.extend, SLICES)
+    assert len(seen) == len(SLICES)
+
+
+def test_nothing_to_do_is_done_at_once():
+    share_out(lambda k: pytest.fail("called"), 0)
 
 
 def test_work_inside_work_ends():

@@ -11,6 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_source
 from budgetline.objectives import newton
 from budgetline.statistics.design_blocks import DesignBlocks
+from budgetline.statistics.rows_engine import RowsEngine
 
 SEED = 0
 
@@ -188,3 +189,28 @@ def test_a_tolerance_below_rounding_is_no_obstacle():
     X, y = table(n=300, columns=60)
     wanted, found = (AnytimeClassifier(GROUPS, rule="omp", alpha=1e-2, tol=tol).fit(X, y) for tol in (1e-10, 1e-300))
     np.testing.assert_allclose(found.coef_path_, wanted.coef_path_, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_a_loss_is_computed_only_where_it_decides(loss, monkeypatch):
+    X, y = table(n=3000)
+    kind = AnytimeClassifier if loss == "logistic" else partial(AnytimeRegressor, loss="poisson")
+    model = kind(GROUPS, rule="omp", alpha=1e-3)
+    calls = {"at": 0, "risk": 0}
+
+    def counted(name, inner):
+        def count(*given):
+            calls[name] += 1
+            return inner(*given)
+
+        return count
+
+    for name in calls:
+        monkeypatch.setattr(RowsEngine, name, counted(name, getattr(RowsEngine, name)))
+    lazy = model.fit(X, y).coef_path_
+    assert calls["risk"] < 0.7 * calls["at"]
+    inner = newton._falls
+    monkeypatch.setattr(
+        newton, "_falls", lambda fit, new, least: inner(fit, new, least) and new.risk < fit.risk + 1e-12
+    )
+    np.testing.assert_allclose(model.fit(X, y).coef_path_, lazy, rtol=1e-8, atol=1e-9)

@@ -14,6 +14,7 @@ from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Logistic, Poisson, Softmax
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
+from budgetline.statistics.design_blocks import DesignBlocks
 from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.passes import ChunkMoments, Passes
 from budgetline.statistics.source_engine import SourceEngine
@@ -164,10 +165,12 @@ def test_hessians_of_several_scores_and_of_sources_are_renewed_as_a_whole(family
     assert np.array_equal(point.renewed(columns, past).H, point.hessian(columns))
 
 
+@pytest.mark.parametrize("room", [0, 1 << 32])
 @pytest.mark.parametrize("together", [1, 48])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_complete_point_answers_as_the_point_does(family, together, monkeypatch):
+def test_a_complete_point_answers_as_the_point_does(family, together, room, monkeypatch):
     monkeypatch.setattr("budgetline.statistics.rows_engine.TOGETHER", together)  # products of one column: some missing
+    monkeypatch.setattr("budgetline.statistics.design_blocks.LARGEST_BUFFER", room)
     X, Y, weight = problem(family, n=2000)
     engine = make("dense", X, Y, weight, family)
     columns, others, groups = np.array([0, 2, 5, 3]), np.array([6, 1]), np.array([[1, 4], [5, 2]])
@@ -194,31 +197,20 @@ def test_a_complete_point_answers_as_the_point_does(family, together, monkeypatc
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_rough_point_is_off_by_no_more_than_it_says(seed, monkeypatch):
-    monkeypatch.setattr("budgetline.statistics.rows_engine.WORTHWHILE", 0)
+def test_blocks_hold_the_columns_that_are_asked_for(seed):
     rng = np.random.default_rng(seed)
-    n, D = 5000, 30
-    X = (rng.normal(size=(n, D)) + 2 * rng.normal(size=(n, 1))) * 10.0 ** rng.integers(-30, 30, D)
-    Y = (rng.random((n, 1)) < 0.3).astype(float)
-    engine = engine_of_rows(Rows(X, Y), rng.permutation(D), Logistic())
-    columns, starts = np.array([0, 4, 5, 6, 19, 20, 21]), np.arange(1, 31, 3)
-    point = engine.at(columns, rng.normal(size=(7, 1)))
-    exact, rough = (point.complete(columns, starts, rough=given) for given in (False, True))
-    assert (exact.rough, rough.rough > 0) == (0.0, True)
-    size = np.sqrt(np.diag(point.hessian(np.arange(1 + D))))
-    bound = rough.rough * np.outer(size[columns], size[1:])
-    error = np.abs(rough.cross(columns, None) - exact.cross(columns, None))
-    assert np.all(error <= bound)
-    assert error.max() > 1e-12 * bound.max()
-    groups = np.array([[1, 2, 3], [7, 8, 9]])
-    bound = rough.rough * size[groups][:, :, None] * size[groups][:, None]
-    assert np.all(np.abs(rough.blocks(groups) - exact.blocks(groups)) <= bound)
-    # what the model needs is exact
-    np.testing.assert_allclose(rough.hessian(columns), point.hessian(columns), rtol=1e-10, atol=1e-14)
-    wider = np.append(columns, [1, 2, 3])
-    np.testing.assert_allclose(rough.hessian(wider), point.hessian(wider), rtol=1e-10, atol=1e-14)
-    np.testing.assert_allclose(rough.gradient(wider), point.gradient(wider), rtol=1e-10, atol=1e-14)
-    np.testing.assert_allclose(rough.gradient(None), point.gradient(None), rtol=1e-10, atol=1e-14)
+    X = rng.normal(size=(50, 9))
+    engine = engine_of_rows(Rows(X, X[:, :1] > 0), rng.permutation(9), Logistic())
+    blocks = DesignBlocks(engine.A, engine.order, [slice(0, 20), slice(20, 40), slice(40, 50)], 2)
+    Z = np.column_stack([np.ones(50), engine.A.plain(engine.order)])
+    for step in range(40):  # from then on, all columns are held
+        columns = np.concatenate([[0], 1 + rng.permutation(9)[: rng.integers(0, 10)]])
+        others, rest = blocks.rest(columns) if step % 3 == 2 else (np.setdiff1d(np.arange(10), columns), None)
+        chosen = blocks.of(columns)
+        for s in (slice(0, 20), slice(20, 40), slice(40, 50)):
+            np.testing.assert_allclose(chosen(s), Z[s, columns].T, rtol=1e-13)
+            if rest is not None:
+                np.testing.assert_allclose(rest(s), Z[s, others].T, rtol=1e-13)
 
 
 @pytest.mark.parametrize("classes", [3, 12])

@@ -100,7 +100,7 @@ class PlainPoint(WholeHessians):
         traces = matrices(self.engine.loss.curvature(self.eta)).trace(axis1=1, axis2=2)[self.engine.weight > 0]
         return float(traces.min()), float(traces.max())
 
-    def complete(self, columns, starts, *, rough=False):
+    def complete(self, columns, starts):
         return self
 
     def near(self, columns, theta):

@@ -30,8 +30,7 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, 
     with one_blas_thread():
         level = family.start(engine.y_mean)
         settings = (recipe.alpha, tol * unit, recipe.rule, recipe.penalties)
-        only_best = recipe.prices.additive and recipe.limits.min_gain == 0  # neither bundles nor gains are looked at
-        objective = GeneralisedLinear(engine, recipe.sizes, level, *settings, only_best=only_best)
+        objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
         order, gains = recipe.order(objective)
         expansions = objective.expansions() if subsets else ()
     if engine.y_spread > 0:

@@ -132,31 +132,10 @@ def whitened_gradients(blocks: Float, k: Float, r: Float) -> Float:
     r : array of shape (J, s)
         Gradients.
     """
-    M, unit = _left_over(blocks, k)
-    return whiten(M, (r * unit)[:, :, None])
-
-
-def _left_over(blocks: Float, k: Float) -> tuple[Float, Float]:
-    """Return H_g − k_g k_g' in units (J, s) of the diagonal of H_g, as curvature may be small everywhere, and these."""
+    # pivots are judged against the block's own diagonal: curvature may be small everywhere
     unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", blocks), 1e-300))
-    return (blocks - k @ k.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :], unit
-
-
-def score_errors(blocks: Float, k: Float, error: float, spread: float) -> Float:
-    """Return ρ (J,) so that ``score_tests`` are within a factor of 1 ± ρ of those of exact blocks and products.
-
-    Entries of H_g, and of H_Sg, between columns a and b may be off by error·√(H_aa H_bb). ``spread`` is ‖v‖, with
-    v = |L⁻ᵀ|·√diag(H_S), so that a column of k, in units of the diagonal of H_g, is off by e = error·‖v‖ at most. By
-    Weyl's inequality the Schur complement is off by Δ = error·s + 2‖k_g‖e√s + 3e²s, and ρ = Δ/its lowest eigenvalue.
-    It is infinite where that is below Δ, or where single precision underflows.
-    """
-    M, unit = _left_over(blocks, k)
-    size, e = blocks.shape[1], error * spread
-    norm = np.sqrt(((k * unit[:, :, None]) ** 2).sum(axis=(1, 2)))
-    off = 1.01 * (error * size + 2 * norm * e * np.sqrt(size) + 3 * e**2 * size)
-    lowest = np.linalg.eigvalsh(M)[:, 0]
-    sure = (lowest > off) & (unit.max(axis=1) < 1e15)
-    return np.asarray(np.divide(off, lowest, out=np.full(len(blocks), np.inf), where=sure))
+    M = (blocks - k @ k.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :]
+    return whiten(M, (r * unit)[:, :, None])
 
 
 def _whiten_each(blocks: Float, vectors: Float) -> Float:

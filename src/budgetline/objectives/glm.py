@@ -25,28 +25,18 @@ from functools import partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dtrtri
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.messages import warn
-from budgetline.objectives.blocks import (
-    columns_of,
-    nested_squares,
-    score_errors,
-    score_tests,
-    size_classes,
-    whitened_gradients,
-)
+from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.newton import SCREEN, Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.statistics.engines import Engine, Ints, Point
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
-MOST_CONTENDING = 0.25
-"""If groups with more than this share of all columns can have the best score, scores are exact from there on."""
 EXPANSION_WIDTH = 4000
 """With more parameters than this, the quadratic model is kept around the last stage only."""
 EXPANSION_WORK = 10**9
@@ -88,9 +78,7 @@ class GeneralisedLinear:
         Ridge constant, and the largest entry of the gradient at which a stage counts as fitted.
     rule : str
     penalties : array of shape (J,), optional
-        What is subtracted from gains before they are compared: ``fr`` and ``score`` look for candidates that can win.
-    only_best : bool
-        Whether only the best of the scores matters, so that the others may be rough.
+        What is subtracted from gains before they are compared: ``fr`` looks for the candidates that can win.
 
     Attributes
     ----------
@@ -109,8 +97,6 @@ class GeneralisedLinear:
         tol: float,
         rule: str,
         penalties: Float | None = None,
-        *,
-        only_best: bool = False,
     ) -> None:
         self._engine, self._sizes, self._tol, self._rule_name = engine, sizes, tol, rule
         self._penalties = np.zeros(sizes.size) if penalties is None else penalties
@@ -120,8 +106,6 @@ class GeneralisedLinear:
         self.stages: list[Float] = []
         self._fit, self._refits = self.null, dict[int, Fit]()
         self._factor: Float | None = None
-        self._rough = only_best and rule == "score"
-        self._plain: Point = self.null.point
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
@@ -141,13 +125,11 @@ class GeneralisedLinear:
         return self._fit.columns[1:] - 1
 
     def scores(self, allowed: Mask, costs: Float) -> Float:
-        """Return the merit of the allowed groups, shape (J,); the costs say which of them can win."""
+        """Return the merit of the allowed groups, shape (J,); ``fr`` uses the costs to find those that can win."""
         if self._rule is not None:
             return self._rule.scores(self._gradient())
-        one_step, errors = self._one_step()
-        if self._rule_name == "fr":
-            return 2 * self._exact(one_step / 2, allowed, costs)
-        return self._decided(one_step, errors, allowed, costs) if self._rough else one_step
+        one_step = self._one_step()
+        return 2 * self._exact(one_step / 2, allowed, costs) if self._rule_name == "fr" else one_step
 
     def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
         """Return the merit of the unions of the first 1, 2, … parts, each as one group."""
@@ -157,24 +139,20 @@ class GeneralisedLinear:
                 fit = self._refit([g for part in parts[: k + 1] for g in part], fit)
                 found.append(2 * (self._fit.risk - fit.risk))
             return np.array(found)
-        columns, ends = columns_of(parts, self._starts)
+        (columns, ends), r, fit = columns_of(parts, self._starts), self._gradient(), self._fit
         if self._rule is not None:
-            covariance, alpha = self._engine.covariance, self._fit.alpha
+            covariance = self._engine.covariance
             return self._rule.joint_scores(
-                columns - 1, ends, self._gradient(), lambda: with_ridge(covariance(columns[None]), alpha)[0]
+                columns - 1, ends, r, lambda: with_ridge(covariance(columns[None]), fit.alpha)[0]
             )
-        return self._joint(columns, ends, self._fit.point)
-
-    def _joint(self, columns: Ints, ends: Ints, point: Point) -> Float:
-        """Return the score tests of the first ``ends[k]`` of some columns, for every k, each as one group."""
-        K, r = self._explained(columns, point), self._gradient()
-        H = with_ridge(point.blocks(columns[None]), self._fit.alpha)
+        K = self._explained(columns)
+        H = with_ridge(self._fit.point.blocks(columns[None]), fit.alpha)
         v = whitened_gradients(H, K.reshape(len(K), -1).T[None], r[columns - 1].reshape(1, -1))
         return nested_squares(v[0], ends * r.shape[1])
 
     def gains(self) -> Float:
         """Return the gain of one Newton step for every group, shape (J,)."""
-        return self._one_step()[0] / 2
+        return self._one_step() / 2
 
     def choose(self, g: int) -> float:
         """Add group g, refit, and return the gain."""
@@ -214,18 +192,13 @@ class GeneralisedLinear:
         r = self._fit.slopes
         return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
-    def _explained(self, others: Ints | None, point: Point | None = None) -> Float:
-        """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L.
-
-        The point is that of the fit, ready to score groups, if None.
-        """
+    def _explained(self, others: Ints | None) -> Float:
+        """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
-            self._plain = self._fit.point
-            complete = self._plain.complete(self._fit.columns, self._starts[:-1], rough=self._rough)
-            fit = replace(self._fit, point=complete)
+            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns, self._starts[:-1]))
             factor = fit.factor()
             self._factor, self._fit = factor.U, replace(fit, metric=factor)  # refits begin with it
-        cross = (self._fit.point if point is None else point).cross(self._fit.columns, others)
+        cross = self._fit.point.cross(self._fit.columns, others)
         K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
@@ -259,41 +232,14 @@ class GeneralisedLinear:
                 self._refits[g], best = fit, rate(float(gains[g] - penalties[g]), float(costs[g]))
         return gains
 
-    def _one_step(self) -> tuple[Float, Float]:
-        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, and bounds of relative errors, (J,)."""
+    def _one_step(self) -> Float:
+        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
         K, r, fit = self._explained(None), self._gradient(), self._fit
-        scores, errors, rough = np.empty(self._sizes.size), np.zeros(self._sizes.size), fit.point.rough
-        spread = self._spread() if rough else 0.0
+        scores = np.empty(self._sizes.size)
         for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
             count = len(c.groups)
             k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, -1, len(K))
             scores[c.groups] = score_tests(c.blocks, k, r[c.columns].reshape(count, -1))
-            if rough:
-                errors[c.groups] = score_errors(c.blocks, k, rough, spread)
-        return scores, errors
-
-    def _spread(self) -> float:
-        """Return the norm of |L⁻ᵀ|·√diag(H_S), by which products with the chosen columns are amplified."""
-        assert self._factor is not None
-        inverse, _ = dtrtri(self._factor)
-        return float(np.linalg.norm(np.abs(inverse).T @ np.sqrt((self._factor**2).sum(axis=0))))
-
-    def _decided(self, scores: Float, errors: Float, allowed: Mask, costs: Float) -> Float:
-        """Return scores of which those that can be the best are exact."""
-        groups = np.flatnonzero(allowed)
-        own, error, penalty = scores[groups], errors[groups], self._penalties[groups]
-        high = np.divide(own, 1 - error, out=np.full(groups.size, np.inf), where=error < 1)
-        high[own == 0] = 0.0
-        both = np.concatenate([high / 2 - penalty, own / (1 + error) / 2 - penalty])
-        ranked = Rates.of(both, np.tile(costs[groups], 2)).order()
-        contenders = groups[ranked[: int(np.argmax(ranked >= groups.size))]]  # they may be above all lower bounds
-        if contenders.size == 1:
-            return scores
-        if self._sizes[contenders].sum() > MOST_CONTENDING * self._sizes.sum():
-            self._rough, self._factor = False, None  # with more columns chosen, bounds only become wider
-            return self._one_step()[0]
-        for g in contenders.tolist():
-            scores[g] = self._joint(*columns_of([[g]], self._starts), self._plain)[0]
         return scores
 
     def _warn_if_saturated(self) -> None:

@@ -329,8 +329,7 @@ def _falls(fit: Fit, new: Fit, least: float) -> bool:
     halves the gradient, no loss is computed.
     """
     step = new.theta - fit.theta
-    certain = -float(np.vdot(new.gradient, step))
-    if least - ROUNDING <= certain < np.inf:
+    if least - ROUNDING <= -float(np.vdot(new.gradient, step)) < np.inf:
         return True
     halved = np.abs(new.gradient).max() <= 0.5 * np.abs(fit.gradient).max()
     if halved and np.abs(step).max() <= SMALL_STEP * np.abs(fit.theta).max():

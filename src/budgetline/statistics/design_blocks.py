@@ -42,7 +42,8 @@ class DesignBlocks:
         self._A, self._order, self._slices, self._given, self._held = A, order, slices, given, np.arange(0)
         self._rows = slices[0].stop
         # columns of a block lie one after another; those not written yet take no memory
-        room = order.size + 1 if 8 * slices[-1].stop * order.size <= LARGEST_BUFFER else 1
+        self._all_fit = 8 * slices[-1].stop * order.size <= LARGEST_BUFFER
+        room = order.size + 1 if self._all_fit else 1
         self._Z = np.empty((len(slices), 0 if given is not None else room, self._rows))
 
     def of(self, columns: Positions) -> Blocks:
@@ -53,10 +54,31 @@ class DesignBlocks:
         common = min(columns.size, self._held.size)
         same = columns[:common] == self._held[:common]
         first = common if same.all() else int(np.argmin(same))
-        if first < columns.size:
+        if first < columns.size and self._held.size == 1 + self._order.size:
+            self._rearrange(np.concatenate([columns, self._held[~np.isin(self._held, columns)]]))
+        elif first < columns.size:
             self._write(columns, first)
         k = columns.size
         return lambda s: self._Z[s.start // self._rows, :k, : s.stop - s.start]
+
+    def rest(self, columns: Positions) -> tuple[Positions, Blocks]:
+        """Return the columns other than these, in ascending order, and blocks (m', m) of them.
+
+        If there is room, all columns are kept from then on, and change places when others are chosen.
+        """
+        given, k, every = self._given, columns.size, np.arange(1 + self._order.size)
+        others = every[~np.isin(every, columns)]
+        if given is not None:
+            return others, lambda s: given[s, others].T
+        if not self._all_fit:
+            return others, self.plain(others)
+        self.of(columns)
+        if not np.array_equal(self._held, (order := np.concatenate([columns, others]))):
+            if self._held.size == every.size:
+                self._rearrange(order)
+            else:
+                self._write(order, k)
+        return others, lambda s: self._Z[s.start // self._rows, k:, : s.stop - s.start]
 
     def picked(self, columns: Positions, rows: Positions) -> Float:
         """Return some rows (m,), in ascending order, of columns, the first being 0, shape (k, m)."""
@@ -74,6 +96,19 @@ class DesignBlocks:
             dense = A.plain(index)
             return lambda s: dense[s].T
         return lambda s: A.plain(index, s).T
+
+    def _rearrange(self, columns: Positions) -> None:
+        """Put all columns into another order; those that keep their places are not touched."""
+        moved = np.flatnonzero(self._held != columns)
+        sources = np.argsort(self._held)[columns[moved]]
+
+        def move(stripe: list[slice]) -> None:
+            for s in stripe:
+                block = self._Z[s.start // self._rows]
+                block[moved] = block[sources]
+
+        in_threads(move, self._slices, self._threads)
+        self._held = columns
 
     def _write(self, columns: Positions, first: int) -> None:
         if columns.size > self._Z.shape[1]:

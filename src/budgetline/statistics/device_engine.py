@@ -299,7 +299,7 @@ class _DevicePoint(WholeHessians):
         trace = on_host(self.engine.curvature(self.eta).trace())[self.engine.weight > 0]
         return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
 
-    def complete(self, columns: Ints, starts: Ints, *, rough: bool = False) -> _DevicePoint:
+    def complete(self, columns: Ints, starts: Ints) -> _DevicePoint:
         D, Q = self.engine.order.size, self.descent.shape[1]
         if self.H is not None or 2 * columns.size + EXTRA < D or (Q > 1 and Q * (1 + D) > WHOLE):
             return self

@@ -54,12 +54,7 @@ class Loss(Protocol):
 
 
 class Point(Protocol):
-    """What is known at one θ. The first of ``columns`` (k,) is always 0, the intercept.
-
-    Entries of ``cross`` and ``blocks`` between columns a and b are off by at most rough·√(H_aa H_bb), besides rounding.
-    """
-
-    rough: float
+    """What is known at one θ. The first of ``columns`` (k,) is always 0, the intercept."""
 
     @property
     def risk(self) -> float:
@@ -92,11 +87,8 @@ class Point(Protocol):
     def curvature_range(self) -> tuple[float, float]:
         """Return the smallest and the largest trace of ∇²φ(η) among samples of positive weight."""
 
-    def complete(self, columns: Ints, starts: Ints, *, rough: bool = False) -> Point:
-        """Return the same point, ready to score all groups, which begin at ``starts``, against these columns.
-
-        If it may be rough, ``cross`` and ``blocks`` may return what is computed faster; see the attribute ``rough``.
-        """
+    def complete(self, columns: Ints, starts: Ints) -> Point:
+        """Return the same point, ready to score all groups, which begin at ``starts``, against these columns."""
 
     def near(self, columns: Ints, theta: Float) -> Point:
         """Return the point at a nearby θ, where engines may rely on the quadratic model of the risk."""

@@ -47,8 +47,6 @@ class _WithHessian(Protocol):
 class WholeHessians:
     """Points that compute Hessians as a whole."""
 
-    rough = 0.0
-
     def outdated(self, past: LaggedHessian) -> float:
         """Return one: no row can be kept."""
         return 1.0

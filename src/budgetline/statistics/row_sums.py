@@ -62,7 +62,7 @@ class RowSums:
         self.slices = [slice(start, min(start + rows, self.n_rows)) for start in range(0, self.n_rows, rows)]
         self.most = self.threads_for(1 + order.size)
         Z = DesignBlocks(A, order, self.slices, self.most, design)
-        self.design, self.picked, self.plain = Z.of, Z.picked, Z.plain
+        self.design, self.rest, self.picked, self.plain = Z.of, Z.rest, Z.picked, Z.plain
 
     def threads_for(self, n_columns: int) -> int:
         """Return how many threads, at most, a pass over so many columns of Z keeps busy."""

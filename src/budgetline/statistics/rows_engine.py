@@ -27,8 +27,6 @@ FEW = 64
 """Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
 EXTRA = 400
 """Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
-SINGLE_ROWS, WORTHWHILE = 1024, 10**8
-"""Rows whose products are added up in single precision, if they may be rough; fewer products take no time anyway."""
 CHOSEN = -1
 """The part of columns that are chosen."""
 WHOLE = 1500
@@ -120,7 +118,6 @@ class _RowsPoint:
     own: Ints
     descent: Float
     computed_risk: Callable[[], float]
-    rough = 0.0
 
     @property
     def risk(self) -> float:
@@ -229,58 +226,48 @@ class _RowsPoint:
         trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
         return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
 
-    def complete(self, columns: Ints, starts: Ints, *, rough: bool = False) -> _RowsPoint:
+    def complete(self, columns: Ints, starts: Ints) -> _RowsPoint:
         k, D, Q = columns.size, self.engine.order.size, len(self.eta)
         if sparse.issparse(self.engine.A.X) or 2 * k + EXTRA < D or (Q > 1 and Q * (1 + D) > WHOLE):
             return self
         A, place = self.engine.A, np.concatenate([[0], 1 + self.engine.order])
         if Q == 1:
-            return self._with_products(columns, starts, rough and self.engine.n_rows * k * (1 + D - k) >= WORTHWHILE)
+            return self._with_products(columns, starts)
         unit, curvature = np.concatenate([[1.0], 1 / A.scale])[:, None], self.curvature
         H = self.engine.summed(lambda s: curvature(s).square(A.centred(s).T)).reshape(1 + D, Q, 1 + D, Q)
         H = (H * unit * unit[..., None, None])[place][:, :, place]
         return self._completed(H, np.full(1 + D, CHOSEN), self.gradient(None))
 
-    def _completed(self, H: Float, part: Ints, slopes: Float, rough: float = 0.0) -> _CompletePoint:
+    def _completed(self, H: Float, part: Ints, slopes: Float) -> _CompletePoint:
         own = (self.engine, self.eta, self.residual, self.own, self.descent, self.computed_risk)
-        return _CompletePoint(*own, H, part, slopes, rough)
+        return _CompletePoint(*own, H, part, slopes)
 
-    def _with_products(self, columns: Ints, starts: Ints, rough: bool) -> _CompletePoint:
-        """Complete the point of one score, without the products between groups that are not chosen.
-
-        If it may be rough, products of columns that are not chosen are in single precision, ``SINGLE_ROWS`` rows at a
-        time. An entry of H between columns a and b is then off by at most rough·√(H_aa H_bb).
-        """
-        A, Z, k, curvature = self.engine.A, self.engine.design(columns), columns.size, self.curvature
-        others = np.setdiff1d(np.arange(1 + self.engine.order.size), columns)
-        index, firsts = self.engine.order[others - 1], np.searchsorted(others, np.intersect1d(starts, others))
+    def _with_products(self, columns: Ints, starts: Ints) -> _CompletePoint:
+        """Complete the point of one score, without the products between groups that are not chosen."""
+        k, curvature, Z = columns.size, self.curvature, self.engine.design(columns)
+        others, rest = self.engine.rest(columns)
+        firsts = np.flatnonzero(np.isin(others, starts))
         # groups that lie side by side share a product of about so many columns: BLAS is slow on small matrices
         cuts = firsts[np.diff(firsts // TOGETHER, prepend=-1) > 0].tolist()
         pieces = [slice(*ends) for ends in pairwise([*cuts, others.size])]
-        dtype, unit = np.dtype(np.float32 if rough else np.float64), 1 / A.scale[index]
 
         def of(s: slice) -> Float:  # chosen columns, then others; the last column is the slope
-            root = np.sqrt(curvature(s).scale)
-            chosen = Z(s) * root[:, 0]
-            rest = np.subtract(A.X[s].take(index, axis=1), A.mean[index], dtype=np.float64)
-            rest *= unit
+            root, R = np.sqrt(curvature(s).scale[:, 0]), rest(s)
             found = np.zeros((k + others.size, k + others.size + 1))
-            found[k:, -1] = product(self.residual[:, s], rest)[0]
+            chosen = Z(s) * root
             found[:k, :k] = chosen @ chosen.T
-            left, right = chosen.astype(dtype, copy=False), np.multiply(rest, root, dtype=dtype, casting="same_kind")
-            for start in range(0, len(root), SINGLE_ROWS if rough else len(root)):
-                rows = slice(start, start + SINGLE_ROWS if rough else None)
-                found[:k, k:-1] += left[:, rows] @ right[rows]
-                for p in pieces:
-                    found[k:, k:-1][p, p] += right[rows, p].T @ right[rows, p]
+            chosen *= root
+            found[:k, k:-1], found[k:, -1:] = chosen @ R.T, product(R, self.residual[:, s].T)
+            for p in pieces:
+                few = R[p] * root
+                found[k:, k:-1][p, p] = few @ few.T
             return found
 
         total, place = self.engine.summed(of), np.concatenate([columns, others])
         total[k:, :k], total[:k, -1] = total[:k, k:-1].T, self.gradient(columns)[:, 0]
         back = np.argsort(place)
         part = np.concatenate([np.full(k, CHOSEN), *(np.full(p.stop - p.start, p.start) for p in pieces)])[back]
-        error = (SINGLE_ROWS + 4) * float(np.finfo(np.float32).eps) / 2 if rough else 0.0
-        return self._completed(total[np.ix_(back, back)][:, None, :, None], part, total[back[1:], -1:], error)
+        return self._completed(total[np.ix_(back, back)][:, None, :, None], part, total[back[1:], -1:])
 
     def near(self, columns: Ints, theta: Float) -> _RowsPoint:
         return self.engine.at(columns, theta)
@@ -291,13 +278,12 @@ class _CompletePoint(_RowsPoint):
     """A point with the gradient of all columns at hand, and with what the scores of groups need of their Hessian.
 
     ``H`` (1 + D, Q, 1 + D, Q) has no entries between columns of different parts, other than ``CHOSEN``; those are
-    computed when they are asked for. Those of columns that are not chosen may be off, see ``_with_products``.
+    computed when they are asked for.
     """
 
     H: Float
     part: Ints
     slopes: Float
-    rough: float = 0.0
 
     def _has(self, columns: Ints, others: Ints | None) -> bool:
         parts = [self.part[c] for c in (columns, slice(1, None) if others is None else others)]
@@ -313,7 +299,7 @@ class _CompletePoint(_RowsPoint):
         return np.vstack([self.descent, self.slopes[columns[known:] - 1]])
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        has = self._has(columns, columns) and not (self.rough and np.any(self.part[columns] != CHOSEN))
+        has = self._has(columns, columns)
         return part_of(self.H, columns, columns, score) if has else super().hessian(columns, score)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:

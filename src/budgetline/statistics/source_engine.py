@@ -82,7 +82,7 @@ class _ModelSums(WholeHessians):
     def curvature_range(self) -> tuple[float, float]:
         return self.lowest, self.highest
 
-    def complete(self, columns: Ints, starts: Ints, *, rough: bool = False) -> _ModelSums:
+    def complete(self, columns: Ints, starts: Ints) -> _ModelSums:
         return self
 
     def near(self, columns: Ints, theta: Float) -> _ModelSums:
