@@ -317,13 +317,13 @@ def run(tree: Path, folder: Path) -> Results:
     return found
 
 
-def timed(before: Path, after: Path, rounds: int) -> None:
-    """Print the median over rounds of AFTER / BEFORE for every job, both measured in turns."""
+def timed(before: Path, after: Path, rounds: int, part: str) -> None:
+    """Print the median over rounds of AFTER / BEFORE for the jobs with this in their names, both measured in turns."""
     command = [sys.executable, __file__, "--serve"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     served = [subprocess.Popen(command, env=environment(tree), **pipes) for tree in (before, after)]
     names, _ = (json.loads(process.stdout.readline()) for process in served)
-    for name in names:
+    for name in (name for name in names if part in name):
         ratios = []
         for k in range(rounds + 1):
             times = []
@@ -345,6 +345,7 @@ def main() -> None:
     parser.add_argument("after", type=Path, nargs="?")
     parser.add_argument("--time", action="store_true", help="measure speed, too")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--job", default="", help="measure only jobs with this in their names")
     parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -358,7 +359,7 @@ def main() -> None:
     wrong = differences(before, after)
     print("\n".join([f"{len(before)} problems, {len(wrong)} differences", *wrong]))
     if given.time:
-        timed(given.before.resolve(), given.after.resolve(), given.rounds)
+        timed(given.before.resolve(), given.after.resolve(), given.rounds, given.job)
     raise SystemExit(bool(wrong))
 
 

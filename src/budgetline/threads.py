@@ -126,7 +126,12 @@ def share_out(work: Callable[[int], None], count: int, most: int | None = None) 
 
     There are at most ``most`` threads, if it is given.
     """
-    job, threads = _Job(work, count), 1 if _alone.get() else min(blas_threads(), count, most or count)
+    threads = 1 if count == 1 or _alone.get() else min(blas_threads(), count, most or count)
+    if threads <= 1:
+        for k in range(count):
+            work(k)
+        return
+    job = _Job(work, count)
     for _ in range(threads - 1):
         if not _Helper.takes(job):
             break
@@ -141,8 +146,7 @@ class _Job:
         self._work, self._numbers, self._left = work, iter(range(count)), count
         self._error: BaseException | None = None
         self._lock, self._done = Lock(), Lock()
-        if count:
-            self._done.acquire()
+        self._done.acquire()
 
     def run(self) -> None:
         """Take the next number, until all are taken; after an error, do nothing with them."""

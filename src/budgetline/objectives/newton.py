@@ -264,7 +264,7 @@ def _grows(engine: Engine, fit: Fit, known: Metric, wanted: bool) -> bool:
 
     A fit that may be given up begins with a new one, if that costs little: what it promises is then better known.
     """
-    share = _outdated(fit, known)
+    share = _outdated(fit, known) if wanted or _price(engine, fit) >= 2 else 1.0
     return (wanted and share == 0) or _price(engine, fit, share) >= 2
 
 
@@ -329,10 +329,9 @@ def _falls(fit: Fit, new: Fit, least: float) -> bool:
     halves the gradient, no loss is computed.
     """
     step = new.theta - fit.theta
-    if least - ROUNDING <= -float(np.vdot(new.gradient, step)) < np.inf:
-        return True
-    halved = np.abs(new.gradient).max() <= 0.5 * np.abs(fit.gradient).max()
-    if halved and np.abs(step).max() <= SMALL_STEP * np.abs(fit.theta).max():
+    falls = least - ROUNDING <= -float(np.vdot(new.gradient, step)) < np.inf
+    small = not falls and np.abs(step).max() <= SMALL_STEP * np.abs(fit.theta).max()
+    if falls or (small and np.abs(new.gradient).max() <= 0.5 * np.abs(fit.gradient).max()):
         return True
     return new.risk <= fit.risk - least + ROUNDING * (1 + abs(fit.risk))
 

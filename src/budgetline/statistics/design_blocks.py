@@ -55,7 +55,7 @@ class DesignBlocks:
         same = columns[:common] == self._held[:common]
         first = common if same.all() else int(np.argmin(same))
         if first < columns.size and self._held.size == 1 + self._order.size:
-            self._rearrange(np.concatenate([columns, self._held[~np.isin(self._held, columns)]]))
+            self._rearrange(self._swapped(columns, first))
         elif first < columns.size:
             self._write(columns, first)
         k = columns.size
@@ -96,6 +96,14 @@ class DesignBlocks:
             dense = A.plain(index)
             return lambda s: dense[s].T
         return lambda s: A.plain(index, s).T
+
+    def _swapped(self, columns: Positions, first: int) -> Positions:
+        """Return all columns, beginning with these, of which some are in place; those displaced take their places."""
+        order, place = self._held.copy(), np.argsort(self._held)
+        for k, column in enumerate(columns[first:].tolist(), first):
+            other, there = order[k], place[column]
+            order[[k, there]], place[[column, other]] = [column, other], [k, there]
+        return order
 
     def _rearrange(self, columns: Positions) -> None:
         """Put all columns into another order; those that keep their places are not touched."""

@@ -79,7 +79,7 @@ class RowSums:
             with np.errstate(over="ignore", invalid="ignore"):
                 each(work, stripe)
 
-        if self.has_few_threads():
+        if len(self.slices) > 1 and self.has_few_threads():
             in_threads(of, self.slices, self.most)
         else:
             of(self.slices)
