@@ -13,6 +13,7 @@ from budgetline.budgets import relative_rates
 from budgetline.objectives import blocks, coefficients, least_squares
 from budgetline.objectives.factors import Factor
 
+BUNDLES = 0
 SIZES = np.array([10, 1, 3, 10, 7, 1, 12, 10, 3, 40, 10, 5, 1, 10, 9, 8, 10, 10])
 
 
@@ -96,3 +97,20 @@ def test_relative_rates_of_any_size(unit):
         assert relative_rates(np.append(values, -1.0), np.append(costs, 0.0)).argmax() == 3  # a free group that harms
         assert relative_rates(np.append(values, 1.0), np.append(costs, 0.0)).argmax() == 5
         assert relative_rates(np.append(values, 1e-300), np.append(costs, 1e300)).argmax() == 3
+
+
+@pytest.mark.parametrize("rule", ["fr", "omp", "no-whiten", "single", "static"])
+def test_bundles_are_those_of_all_columns(rule, monkeypatch):
+    names = [f"g{j}" for j in range(30)]
+    groups = {name: list(range(10 * j, 10 * j + 10)) for j, name in enumerate(names)}
+    parts = FeatureGroups(groups, dict.fromkeys(names, 1.0), shared={"lab": (5.0, names[12:])})
+    for seed in range(BUNDLES, BUNDLES + 4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((2000, 300)) + rng.standard_normal((2000, 1)) * np.linspace(0, 2, 300)
+        moments = Moments.of(X, X @ rng.standard_normal(300) + rng.standard_normal(2000))
+        orders = []
+        for few in (least_squares.FEW, np.inf):  # columns leave play, or stay
+            with monkeypatch.context() as patch:
+                patch.setattr(least_squares, "FEW", few)
+                orders.append(AnytimeRegressor(parts, rule=rule, alpha=1e-4).fit_moments(moments).sequence_.groups)
+        assert orders[0] == orders[1]

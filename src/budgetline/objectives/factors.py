@@ -105,7 +105,7 @@ class BlockCholesky(_Chosen):
 
     def blocks(self, columns: Ints) -> Float:
         """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
-        return self._gram.blocks(columns)
+        return self._gram.blocks(self._ids[columns])
 
     def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
