@@ -13,7 +13,7 @@ from budgetline.budgets import relative_rates
 from budgetline.objectives import blocks, coefficients, least_squares
 from budgetline.objectives.factors import Factor
 
-BUNDLES = 0
+BUNDLES = FACTORS = 0
 SIZES = np.array([10, 1, 3, 10, 7, 1, 12, 10, 3, 40, 10, 5, 1, 10, 9, 8, 10, 10])
 
 
@@ -114,3 +114,33 @@ def test_bundles_are_those_of_all_columns(rule, monkeypatch):
                 patch.setattr(least_squares, "FEW", few)
                 orders.append(AnytimeRegressor(parts, rule=rule, alpha=1e-4).fit_moments(moments).sequence_.groups)
         assert orders[0] == orders[1]
+
+
+def test_singular_blocks_are_factored_without_the_columns_that_depend_on_others():
+    for seed in range(FACTORS, FACTORS + 500):
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(2, 9))
+        A = rng.normal(size=(size, int(rng.integers(1, size)))) * 10.0 ** rng.uniform(-6, 0, size)[:, None]
+        block = A @ A.T
+        L, kept = blocks.factor_of_independent(block)
+        assert np.array_equal(L, np.tril(L))
+        np.testing.assert_allclose(L @ L.T, block[np.ix_(kept, kept)], atol=1e-11 * block.max())
+
+
+@pytest.mark.filterwarnings("ignore")  # of digits, as it should be
+@pytest.mark.parametrize("seed", [58, 94, 102, 105])
+def test_bundles_that_the_chosen_columns_span_are_no_error(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 3, 9, 12, 33], size=int(rng.integers(8, 16)))
+    D, ends = int(sizes.sum()), np.cumsum(sizes)
+    X = rng.standard_normal((D // 2 + 5, D))
+    for d in range(D):
+        if rng.random() < 0.15:
+            X[:, d] = X[:, rng.integers(D)]
+    X[:, rng.random(D) < 0.03] += 1e4
+    Y = X @ rng.standard_normal((D, 2)) + rng.standard_normal((len(X), 2))
+    names = [f"g{k}" for k in range(sizes.size)]
+    columns = {name: list(range(end - size, end)) for name, size, end in zip(names, sizes, ends, strict=True)}
+    groups = FeatureGroups(columns, dict.fromkeys(names, 1.0), shared={"lab": (5.0, names[1 : sizes.size // 2])})
+    model = AnytimeRegressor(groups, rule="fr", alpha=0.0).fit_moments(Moments.of(X, Y))
+    assert model.sequence_.explained[-1] == pytest.approx(1.0, abs=1e-3)

@@ -163,10 +163,11 @@ def factor_of_independent(block: Float) -> tuple[Float, Mask]:
     U, broken = dpotrf(block.T)  # of the lower triangle
     if not broken and (U.diagonal() ** 2).min(initial=1.0) > PIVOT_FLOOR:
         return U.T, np.ones(len(block), dtype=bool)
-    M = block.copy()
+    M, L = block.copy(), np.zeros_like(block)
     kept = np.zeros(len(block), dtype=bool)
     for j in range(len(block)):
         kept[j] = M[j, j] > PIVOT_FLOOR
         if kept[j]:
-            M[j + 1 :, j + 1 :] -= np.outer(M[j + 1 :, j] / M[j, j], M[j, j + 1 :])
-    return np.asarray(np.linalg.cholesky(block[np.ix_(kept, kept)])), kept
+            L[j:, j] = M[j:, j] / np.sqrt(M[j, j])
+            M[j + 1 :, j + 1 :] -= np.outer(L[j + 1 :, j], L[j + 1 :, j])
+    return L[np.ix_(kept, kept)], kept
