@@ -79,7 +79,7 @@ def test_stages_solve_their_triangles(P, widths):
     ends, k = np.cumsum(widths), sum(widths)
     U = np.triu(rng.standard_normal((k, k))) - 3 * np.eye(k)  # the factor of data may have negative pivots
     z = rng.standard_normal((k, P))
-    found = coefficients.stage_coefficients(Factor(U, z, np.arange(k), np.ones(k, dtype=bool), ends, ends))
+    found = coefficients.stage_coefficients(Factor(U, z, np.arange(k), np.ones(k, dtype=bool), ends, ends, np.zeros(k)))
     assert found.shape == (len(widths), P, k)
     for w, e in zip(found, ends, strict=True):
         np.testing.assert_allclose(w[:, :e].T, solve_triangular(U[:e, :e], z[:e]), rtol=1e-11, atol=1e-13)

@@ -109,19 +109,19 @@ def test_without_a_correction_nothing_is_subtracted():
 
 
 @pytest.mark.parametrize("n_rows", [15, 60])
-def test_few_rows_take_the_noise_of_the_ridge_model_of_gcv(n_rows):
+def test_few_rows_take_the_noise_of_the_restricted_likelihood(n_rows):
     """Where the model of all columns leaves too few degrees of freedom, also with more columns than rows."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n_rows, 50))
     y = 2 * X[:, 0] + rng.standard_normal(n_rows)
-    Z, t = (X - X.mean(axis=0)) / X.std(axis=0) / np.sqrt(n_rows), (y - y.mean()) / np.sqrt(n_rows)
+    Z, t = (X - X.mean(axis=0)) / X.std(axis=0), y - y.mean()
     best = None
     for alpha in 10.0 ** (np.arange(-64, 25) / 8):
-        H = Z @ np.linalg.solve(Z.T @ Z + alpha * np.eye(50), Z.T)
-        left, free = ((t - H @ t) ** 2).sum(), n_rows - 1 - np.trace(H)
-        gcv = left / free**2
-        if best is None or gcv <= best[0] * (1 + 1e-9):
-            best = gcv, left * n_rows / free
+        V = np.eye(n_rows) + Z @ Z.T / (n_rows * alpha)
+        noise = t @ np.linalg.solve(V, t) / (n_rows - 1)
+        value = np.linalg.slogdet(V)[1] + (n_rows - 1) * np.log(noise)
+        if best is None or value <= best[0] + 0.02:
+            best = min(value, np.inf if best is None else best[0]), noise
     model = AnytimeRegressor(alpha=1e-9, correction=1.0, max_groups=3)
     found = model.fit(X, y).model_.penalties
     np.testing.assert_allclose(found, best[1] / n_rows, rtol=1e-4)

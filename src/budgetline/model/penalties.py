@@ -22,8 +22,8 @@ from budgetline.threads import one_blas_thread
 def with_penalties_of_moments(recipe: Recipe, moments: Moments) -> Recipe:
     """Return a recipe with the penalties correction · σ̂²d_g/n, if it asks for a correction.
 
-    σ̂² is the residual variance of the model of all groups, or of the ridge model with the smallest GCV if fewer than 20
-    degrees of freedom are left to the former.
+    σ̂² is the residual variance of the model of all groups, or the estimate of restricted maximum likelihood if fewer
+    than 20 degrees of freedom are left to that model.
     """
     if not recipe.correction:
         return recipe
@@ -40,7 +40,7 @@ def with_penalties_of_moments(recipe: Recipe, moments: Moments) -> Recipe:
 
 
 def with_penalties_of_columns(recipe: Recipe, A: StandardisedColumns, targets: Float) -> Recipe:
-    """Return a recipe with the penalties for a wide table, with σ̂² from the ridge model with the smallest GCV."""
+    """Return a recipe with the penalties for a wide table, with σ̂² by restricted maximum likelihood."""
     if not recipe.correction:
         return recipe
     check_size("correction", A.root.size, A.scale.size, MOST_SQUARED)

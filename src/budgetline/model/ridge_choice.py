@@ -7,9 +7,9 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.messages import warn
 from budgetline.model.recipe import Recipe
-from budgetline.objectives.families import Family
+from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.objectives.gram import Gram
-from budgetline.objectives.ridge import Spectrum, left_out_alpha, rotated
+from budgetline.objectives.ridge import Spectrum, likeliest_alpha, rotated
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.device_engine import DeviceEngine
 from budgetline.statistics.engines import Engine
@@ -24,11 +24,10 @@ FEWEST_ROWS = 10
 """With fewer rows a criterion says little."""
 CHEAP = 1000
 """Whether a constant that was given is far off is looked at for up to this many columns."""
-HARM = 3.0
 
 
 def with_alpha_of_moments(recipe: Recipe, moments: Moments) -> Recipe:
-    """Return a recipe with the constant of the smallest GCV, if it is to be chosen."""
+    """Return a recipe with the likeliest constant, if it is to be chosen."""
     return recipe.with_alpha(spectrum_of(moments, recipe).alpha()) if recipe.auto else recipe
 
 
@@ -41,25 +40,26 @@ def spectrum_of(moments: Moments, recipe: Recipe, name: str = AUTO) -> Spectrum:
 
 
 def warn_if_overfitted(recipe: Recipe, moments: Moments) -> None:
-    """Warn if, by GCV, a constant makes the error of the model of all groups more than ``HARM`` times what it could be.
+    """Warn if a constant lets the model of all groups use more parameters than half the rows, and twice those needed.
 
     Looked at only where half as many columns as rows make that possible, and their spectrum costs little.
     """
-    if not (recipe.alpha > 0 and FEWEST_ROWS <= moments.n_samples < 2 * moments.n_features <= 2 * CHEAP):
+    n = moments.n_samples
+    if not (recipe.alpha > 0 and FEWEST_ROWS <= n < 2 * moments.n_features <= 2 * CHEAP):
         return
     spectrum = spectrum_of(moments, recipe)
     best = spectrum.alpha()
-    here, there = spectrum.gcv(np.array([recipe.alpha, best]))
-    if recipe.alpha < best and here > HARM * there:
+    used, needed = spectrum.parameters(recipe.alpha), spectrum.parameters(best)
+    if spectrum.explained.any() and used > max(n / 2, 2 * needed):
         warn(
-            f"alpha={recipe.alpha:g} fits the noise: by generalised cross-validation the squared error of the model of "
-            f"all groups on new rows is {here / there:.1f} times that with alpha={best:.2g}, which alpha='auto' takes",
+            f"alpha={recipe.alpha:g} fits the noise: the model of all groups uses {used:.0f} effective parameters for "
+            f"{n} rows. alpha='auto' chooses alpha={best:.2g}, which uses {needed:.0f}.",
             UserWarning,
         )
 
 
 def with_alpha_of_columns(recipe: Recipe, A: StandardisedColumns, targets: Float) -> Recipe:
-    """Return a recipe with the constant of the smallest GCV on a wide table, if it is to be chosen."""
+    """Return a recipe with the likeliest constant on a wide table, if it is to be chosen."""
     if not recipe.auto:
         return recipe
     check_size(AUTO, A.root.size, A.scale.size, MOST_SQUARED)
@@ -67,7 +67,7 @@ def with_alpha_of_columns(recipe: Recipe, A: StandardisedColumns, targets: Float
 
 
 def with_alpha_of_engine(recipe: Recipe, engine: Engine, family: Family) -> Recipe:
-    """Return a recipe with the constant of the smallest left-out risk, if it is to be chosen."""
+    """Return a recipe with about the likeliest constant for a loss other than squared error, if it is to be chosen."""
     if not recipe.auto:
         return recipe
     with one_blas_thread():
@@ -76,7 +76,8 @@ def with_alpha_of_engine(recipe: Recipe, engine: Engine, family: Family) -> Reci
             check_size(AUTO, engine.n_rows, columns, MOST_SCORES)
             if engine.n_rows < columns:
                 engine, columns = _narrow(engine)
-        return recipe.with_alpha(left_out_alpha(engine, family.start(engine.y_mean), columns))
+        dispersed = not isinstance(family, Logistic | Softmax)
+        return recipe.with_alpha(likeliest_alpha(engine, family.start(engine.y_mean), columns, dispersed=dispersed))
 
 
 def _narrow(engine: RowsEngine | DeviceEngine) -> tuple[RowsEngine, int]:
@@ -90,6 +91,6 @@ def check_size(name: str, n_rows: int, n_columns: int, most: int) -> None:
     """Raise an error if the model of all columns is too large for what a parameter asks."""
     if min(n_rows, n_columns) > most:
         raise ValueError(
-            f"{name} judges the model of all {n_columns} columns, which are too many with {n_rows} rows: one of the "
-            f"numbers must be at most {most}. Give {name.split('=')[0]} {'a number' if '=' in name else 'no value'}."
+            f"{name} evaluates the model of all {n_columns} columns, which are too many with {n_rows} rows: one of the "
+            f"numbers must be at most {most}. Set {name.split('=')[0]} to {'a number' if '=' in name else '0'}."
         )

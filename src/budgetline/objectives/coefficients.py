@@ -5,12 +5,17 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
-from scipy.linalg import blas, cho_solve, lapack, lstsq, solve_triangular
+from scipy.linalg import blas, cho_solve, lapack, lstsq, qr, solve_triangular
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.objectives.factors import Factor
+from budgetline.objectives.gram import EPS
 from budgetline.threads import one_blas_thread
 
+FELT = 1e-8
+"""Share of what is explained that the noise of dependent columns may change."""
+SMALL_PIVOT = 1e-4
+"""Columns are standardised: less is left of a column only if it nearly depends on others."""
 SMALL = 1000
 """Factors of at most this many columns are left to one thread of BLAS."""
 
@@ -21,7 +26,8 @@ def stage_coefficients(factor: Factor) -> Float:
     On the columns B that were kept, U is square and U_B w_j = z, its rows after stage j replaced by 0.
     Columns N that depend on them (λ = 0) are combinations X_N = X_B R, R = U_B⁻¹ U_N, and the solution is not unique.
     Of all solutions (w_B − Rv, v), the one of minimum norm is the limit of λ → 0: (I + R'R) v = R'w_B. Later stages
-    only append to R, so one Cholesky factor serves all.
+    only append to R, so one factor serves all. A column that is a combination only up to rounding noise has no
+    coefficient where that noise, times v, would be felt.
 
     Returns
     -------
@@ -38,12 +44,15 @@ def _stage_coefficients(factor: Factor) -> Float:
     kept, dependent = np.flatnonzero(factor.kept), np.flatnonzero(~factor.kept)
     basis = factor.U[:, kept]
     R = solve_triangular(basis, factor.U[:, dependent], check_finite=False) if kept.size else factor.U[:, dependent]
-    L = np.linalg.cholesky(np.eye(dependent.size) + R.T @ R)
+    root = qr(np.vstack([R, np.eye(dependent.size)]), mode="r", check_finite=False)[0]  # its square is I + R'R
+    noise = factor.left[dependent] + EPS * np.abs(R).sum(axis=0)
+    felt = FELT * np.sqrt((factor.z**2).sum(axis=0))
     W = np.zeros((factor.row_ends.size, factor.z.shape[1], factor.U.shape[1]))
     W[:, :, kept] = _nested_solutions(basis, factor.z, factor.row_ends)
     for w, end in zip(W, factor.column_ends, strict=True):
         if count := int(np.searchsorted(dependent, end)):
-            v = cho_solve((L[:count, :count], True), R[:, :count].T @ w[:, kept].T, check_finite=False)
+            v = cho_solve((root[:count, :count], False), R[:, :count].T @ w[:, kept].T, check_finite=False)
+            v[noise[:count, None] * np.abs(v) > felt] = 0.0
             w[:, dependent[:count]] = v.T
             w[:, kept] -= (R[:, :count] @ v).T
     return W
@@ -53,7 +62,8 @@ def _nested_solutions(U: Float, z: Float, ends: Positions) -> Float:
     """Return U[:e, :e]⁻¹ z[:e], followed by zeros, for every e of ``ends``: (stages, P, k) for square triangular U."""
     k, P = z.shape
     found = np.zeros((ends.size, P, k))
-    if 0 < 2 * ends.size * P <= k:  # to solve for few stages takes less time than an inverse
+    # To solve for few stages takes less time than an inverse. If pivots are small, an inverse leaves large residuals.
+    if 0 < 2 * ends.size * P <= k or (ends.size and np.abs(np.diag(U)).min(initial=1.0) < SMALL_PIVOT):
         for w, stop in zip(found, ends, strict=True):
             w[:, :stop] = z[:stop].T
         solved, info = lapack.dtrtrs(U.T, found.reshape(-1, k).T, lower=1, trans=1, overwrite_b=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import qr, solve_triangular
 from scipy.linalg.blas import dtrsm
 
 from budgetline.arrays import Float, Mask, Positions
@@ -23,6 +23,8 @@ Ints = Positions
 
 NOISE = 64 * EPS
 """Rounding error of a well-conditioned elimination, with a margin."""
+FEW_DIGITS = 1e-4
+"""A remainder of a standardised column below this has lost so many digits that it is orthogonalised again."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Factor:
         Whether a column added a row to U; the others depend on those before them.
     row_ends, column_ends : int arrays of shape (stages,)
         Rows and columns of U that belong to the first j stages.
+    left : array of shape (T,)
+        Norms of the remainders of columns that were not kept; 0 for other columns, and from C alone.
     """
 
     U: Float
@@ -48,6 +52,7 @@ class Factor:
     kept: Mask
     row_ends: Ints
     column_ends: Ints
+    left: Float
 
 
 class _Chosen:
@@ -58,6 +63,7 @@ class _Chosen:
         self._columns: list[Ints] = []
         self._kept: list[Mask] = []
         self._z: list[Float] = []
+        self._lost: list[Float] = []
 
     def factor(self) -> Factor:
         """Return the factor of everything chosen."""
@@ -66,16 +72,18 @@ class _Chosen:
         z = np.vstack([np.zeros((0, self.b.shape[1])), *self._z])
         row_ends = np.cumsum([len(z) for z in self._z], dtype=np.intp)
         column_ends = np.cumsum([c.size for c in self._columns], dtype=np.intp)
-        return Factor(self._triangle(columns), z, columns, kept, row_ends, column_ends)
+        left = np.concatenate([np.empty(0), *self._lost])
+        return Factor(self._triangle(columns), z, columns, kept, row_ends, column_ends, left)
 
     def _triangle(self, columns: Ints) -> Float:
         """Return U (k, T) of the chosen columns."""
         raise NotImplementedError
 
-    def _note(self, columns: Ints, kept: Mask, z: Float) -> None:
+    def _note(self, columns: Ints, kept: Mask, z: Float, left: Float) -> None:
         self._columns.append(columns)
         self._kept.append(kept)
         self._z.append(z)
+        self._lost.append(left)
 
 
 class BlockCholesky(_Chosen):
@@ -120,7 +128,7 @@ class BlockCholesky(_Chosen):
         self._rank += len(rows)
         self._P[k : self._rank, : ids.size] = rows
         self._U.append(self._P[: self._rank, here].copy())
-        self._note(self._ids[here], kept, z)
+        self._note(self._ids[here], kept, z, np.zeros(kept.size))
         return rows, z
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
@@ -160,7 +168,8 @@ class GramSchmidt(_Chosen):
     targets : array of shape (n, P)
     alpha : float
     noise : array of shape (D,)
-        The remainder of a column of A after orthogonalisation is rounding noise if its norm is below this.
+        Norms of the rounding errors of the columns of A. The remainder of a column after orthogonalisation is noise if
+        its norm is below the error that it inherits; see :meth:`_spanned`.
     """
 
     def __init__(self, A: StandardisedColumns, order: Ints, targets: Float, alpha: float, noise: Float) -> None:
@@ -169,6 +178,7 @@ class GramSchmidt(_Chosen):
         self._in_order = np.array_equal(order, np.arange(A.scale.size))
         self._target, self._n = np.vstack([targets, np.zeros((order.size, targets.shape[1]))]), len(targets)
         self._T, self._k, self._pivots, self._left = 0, 0, np.empty(0), np.ones(order.size)
+        self._worst = 0.0  # noise of a chosen column
         on_device = isinstance(A.X, DeviceTable) and A.X.device.writable
         self._device: Device | None = A.X.device if on_device else None
         self._Q, self._U = self._zeros((self._n, 0)), np.zeros((0, 0), order="F")
@@ -189,8 +199,13 @@ class GramSchmidt(_Chosen):
         # 1. orthogonalise against what was chosen
         V, above = self._orthogonal(columns)
         # 2. make the remainders orthonormal, without those that are only noise
-        q, corner, kept = _orthonormal(V, self._noise_of(columns, above))
-        self._pivots = np.append(self._pivots, np.abs(np.diag(corner[:, kept])))
+        q, corner, kept, left = self._orthonormal(V, above, self._noise[columns])
+        pivots = np.abs(np.diag(corner[:, kept]))
+        if k and pivots.min(initial=1.0) < FEW_DIGITS:
+            q, corner, above = self._again(q, corner, above)
+            pivots = np.abs(np.diag(corner[:, kept]))
+        self._pivots = np.append(self._pivots, pivots)
+        self._worst = max(self._worst, self._noise[columns].max())
         # 3. the targets lose their part along q
         z = q.T @ self._target[: len(q)]
         self._target[: len(q)] -= q @ z
@@ -201,7 +216,7 @@ class GramSchmidt(_Chosen):
         self._Q[: len(q), k : self._k] = there
         self._U = _grown(self._U, self._k, self._T)
         self._U[:k, T : self._T], self._U[k : self._k, T : self._T] = above, corner
-        self._note(columns, kept, z)
+        self._note(columns, kept, z, left)
         rows = self.A.project(there[: self._n, ...])
         rows = rows if self._in_order else rows[:, self.order]
         self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
@@ -213,7 +228,11 @@ class GramSchmidt(_Chosen):
         size = np.sqrt((V**2).sum(axis=0))
         self._left[columns] = size**2
         r = V.T @ self._target[: len(V)]
-        return V.T @ V, r, np.where(size > self._noise_of(columns, above), size, 0.0)
+        noise, doubtful = self._noise[columns], np.flatnonzero(size <= self._most_noise(columns, above))
+        if doubtful.size:
+            along = _back(self._chosen_basis(), above[:, doubtful])
+            noise[doubtful] = np.hypot(noise[doubtful], np.linalg.norm(self._basis_noise()[:, None] * along, axis=0))
+        return V.T @ V, r, np.where(size > noise, size, 0.0)
 
     def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
         """Return V'V and V'Y of the remainders of columns, in units of their norms: even tiny remainders count."""
@@ -221,12 +240,75 @@ class GramSchmidt(_Chosen):
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         return block * unit[:, None] * unit, np.where(r[columns] == 0, 0.0, own) * unit[:, None]
 
-    def _noise_of(self, columns: Positions, above: Float) -> Float:
-        """Return the norms below which remainders of columns are noise, given the parts removed, ``above`` (k, s).
+    def _orthonormal(self, V: Float, above: Float, noise: Float) -> tuple[Float, Float, Mask, Float]:
+        """Return q (N, m) orthonormal, q'V (m, s), which columns of V it spans, and the norms of what it leaves of V.
 
-        A direction of norm p is known to eps/p, so a component u along it leaves an error of u·eps/p.
+        ``above`` (k, s) are the parts removed from V (N, s), and ``noise`` (s,) the errors of its columns.
         """
-        return np.asarray(self._noise[columns] * (np.abs(above) / self._pivots[:, None]).max(axis=0, initial=1.0))
+        q, R = qr(V, mode="economic", check_finite=False)
+        pivots = np.abs(np.diag(R))
+        if np.all(pivots > 0):
+            R = np.triu(R)
+            grown = np.maximum(self._grown(above), (np.abs(R) / pivots[:, None]).max(axis=0))
+            if np.all(pivots > max(noise.max(), self._worst) * grown):
+                return q, R, np.ones(V.shape[1], dtype=bool), np.zeros(V.shape[1])
+        kept, left = self._spanned(R, above, noise)
+        q, _ = qr(V[:, kept], mode="economic", check_finite=False)
+        return q, q.T @ V, kept, left
+
+    def _again(self, q: Float, corner: Float, above: Float) -> tuple[Float, Float, Float]:
+        """Return q, q'V and the parts removed, with q (N, m) made orthogonal to Q once more.
+
+        If little was left of V, what rounding had left of it along Q has grown with the remainders to norm one.
+        """
+        k, N = self._k, self._n + self._T
+        Q, part = self._Q[:N, :k], q[:N] if self._device is None else self._device.put(q[:N])
+        h = Q.T @ part
+        part, h = (part - Q @ h, h) if self._device is None else (on_host(part - Q @ h), on_host(h))
+        q, turn = qr(np.vstack([part, q[N:]]), mode="economic", check_finite=False)
+        return q, np.triu(turn) @ corner, above + h @ corner
+
+    def _spanned(self, R: Float, above: Float, noise: Float) -> tuple[Mask, Float]:
+        """Mark the columns of V = QR, one after another, whose remainder is more than the error that it inherits.
+
+        A remainder is a combination Σ c_d x_d of its own column and of those that span what is removed. Their errors
+        ε_d make √Σ (c_d ε_d)² of it. So a noisy column matters to others only as far as it takes part in them. Also
+        return the norms of the remainders that are noise.
+        """
+        chosen, basis_noise, size = self._chosen_basis(), self._basis_noise(), noise.size
+        kept, left, basis, T = np.zeros(size, dtype=bool), np.zeros(size), np.empty((len(R), 0)), np.empty((0, 0))
+        for j in range(size):
+            v, own = R[:, j], np.zeros(basis.shape[1])
+            for _ in range(2):
+                h = basis.T @ v
+                v, own = v - basis @ h, own + h
+            c = _back(T, own)
+            others = basis_noise * _back(chosen, above[:, j] - above[:, kept] @ c)  # one solution: two would cancel
+            error = np.linalg.norm(np.concatenate([[noise[j]], noise[kept] * c, others]))
+            left[j] = np.linalg.norm(v)
+            if left[j] > error:
+                T = np.block([[T, own[:, None]], [np.zeros((1, own.size)), left[j]]])
+                basis = np.column_stack([basis, v / left[j]])
+                kept[j], left[j] = True, 0.0
+        return kept, left
+
+    def _most_noise(self, columns: Positions, above: Float) -> Float:
+        """Return norms (s,) above which remainders of columns are no noise, whatever they are combinations of."""
+        worst = np.maximum(self._noise[columns], self._worst)
+        return np.asarray(worst * self._grown(above))
+
+    def _grown(self, above: Float) -> Float:
+        """Return by how much (s,) the small pivots of Q enlarge errors of the parts removed."""
+        return np.asarray((np.abs(above) / self._pivots[:, None]).max(axis=0, initial=1.0))
+
+    def _chosen_basis(self) -> Float:
+        """Return the columns (k, k) of U that belong to the chosen columns that span Q: upper triangular."""
+        return self._U[: self._k, : self._T][:, np.concatenate([np.empty(0, dtype=bool), *self._kept])]
+
+    def _basis_noise(self) -> Float:
+        """Return the rounding errors (k,) of the chosen columns that span Q."""
+        chosen = zip(self._columns, self._kept, strict=True)
+        return np.concatenate([np.empty(0), *(self._noise[columns[kept]] for columns, kept in chosen)])
 
     def _orthogonal(self, columns: Ints) -> tuple[Float, Float]:
         """Orthogonalise columns against those chosen, twice: once is not enough if little is left.
@@ -273,6 +355,11 @@ def _forward(L: Float, B: Float) -> Float:
     return np.asarray(dtrsm(1.0, L.T, B.T, side=1, overwrite_b=1).T) if L.size else B
 
 
+def _back(T: Float, B: Float) -> Float:
+    """Return T⁻¹B for upper triangular T."""
+    return np.asarray(solve_triangular(T, B, check_finite=False)) if T.size else B
+
+
 def _grown(array: Float, rows: int, columns: int) -> Float:
     """Return the array padded with zeros, unless it already has that many rows and columns."""
     have = array.shape
@@ -282,16 +369,3 @@ def _grown(array: Float, rows: int, columns: int) -> Float:
     larger = np.zeros(room, order="F")
     larger[: have[0], : have[1]] = array
     return larger
-
-
-def _orthonormal(V: Float, noise: Float) -> tuple[Float, Float, Mask]:
-    """Return q (N, m) orthonormal, q'V (m, s) and which columns of V it spans: not those below their noise."""
-    q, R = qr(V, mode="economic", check_finite=False)
-    kept = np.ones(V.shape[1], dtype=bool)
-    pivots = np.abs(np.diag(R))
-    if np.all(pivots > 0) and np.all(pivots > noise * (np.abs(np.triu(R)) / pivots[:, None]).max(axis=0)):
-        return q, np.triu(R), kept
-    _, R, order = qr(V, mode="economic", pivoting=True, check_finite=False)
-    kept[order[int(np.sum(np.abs(np.diag(R)) > noise.max())) :]] = False
-    q, _ = qr(V[:, kept], mode="economic", check_finite=False)
-    return q, q.T @ V, kept

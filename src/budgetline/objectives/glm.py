@@ -20,7 +20,7 @@ Candidates of several groups are all refitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,35 +33,10 @@ from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.objectives.newton import SCREEN, Fit, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
-from budgetline.statistics.engines import Engine, Ints, Point
+from budgetline.statistics.engines import Engine, Ints
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
-EXPANSION_WIDTH = 4000
-"""With more parameters than this, the quadratic model is kept around the last stage only."""
-EXPANSION_WORK = 10**9
-"""Quadratic models are kept around every stage while they take fewer multiplications than this."""
-EXPANSION_NUMBERS = 10**7
-"""If every point comes with its Hessian, those of all stages are kept if they hold at most this many numbers."""
-
-
-@dataclass(frozen=True)
-class Expansion:
-    """The quadratic model of the risk around one stage: minimised where H(θ − θ*) = −gradient.
-
-    Attributes
-    ----------
-    stage : int
-    H : array of shape (Q(1 + T), Q(1 + T))
-    theta : array of shape (Q(1 + T),)
-        Intercepts, then coefficients of standardised columns in internal scores; zero beyond the stage.
-    gradient : array of shape (Q(1 + T),)
-    """
-
-    stage: int
-    H: Float
-    theta: Float
-    gradient: Float
 
 
 class GeneralisedLinear:
@@ -109,9 +84,6 @@ class GeneralisedLinear:
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
-        # where a point comes with its Hessian, those of all stages are kept if they are small
-        self._keeps = engine.eager and sizes.size * (self._starts[-1] * level.size) ** 2 <= EXPANSION_NUMBERS
-        self._kept: list[Point] = []
         self._warned = False
 
     @property
@@ -160,32 +132,8 @@ class GeneralisedLinear:
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
         self._factor = None
         self.stages.append(self._fit.theta)
-        if self._keeps:
-            self._kept.append(self._fit.point)
         self._warn_if_saturated()
         return before - self._fit.risk
-
-    def expansions(self) -> tuple[Expansion, ...]:
-        """Return the quadratic models from which any subset is answered.
-
-        They are kept around the last stage; if not too large, around the intercept alone; and where it costs little,
-        around every stage.
-        """
-        J, width = len(self.stages), self._fit.theta.size
-        stages = sorted({0, J}) if width <= EXPANSION_WIDTH else [J]
-        if self._keeps or (not self._engine.eager and J * self._engine.n_rows * width**2 <= EXPANSION_WORK):
-            stages = list(range(J + 1))
-        return tuple(map(self._expansion, stages))
-
-    def _expansion(self, stage: int) -> Expansion:
-        fit = self._fit if stage == len(self.stages) else self.null
-        if 0 < stage < len(self.stages):
-            theta = self.stages[stage - 1]
-            columns = self._fit.columns[: len(theta)]
-            point = self._kept[stage - 1] if self._keeps else self._engine.at(columns, theta)
-            fit = Fit(columns, theta, fit.alpha, point)
-        fit = fit.widened(self._fit.columns)
-        return Expansion(stage, fit.hessian(), fit.theta.ravel(), fit.gradient.ravel())
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q); entries within the tolerance of the refits are zero."""

@@ -25,7 +25,7 @@ from budgetline.objectives.ridge import Spectrum
 RANK = 1e-12
 """Eigenvalues of a block of standardised columns below this are rounding noise."""
 FEWEST_FREE = 20
-"""With fewer degrees of freedom left, the noise is that of the ridge model with the smallest GCV."""
+"""With fewer degrees of freedom left, the noise is estimated by restricted maximum likelihood."""
 
 
 def effective_columns(
@@ -80,9 +80,6 @@ def noise_of_gram(gram: Gram, alpha: float, n: float) -> float | None:
 
 
 def noise_of_spectrum(spectrum: Spectrum, n: float) -> float:
-    """Return σ̂², summed over the targets: the residual variance of the ridge model with the smallest GCV."""
-    alpha = spectrum.alpha()
-    shrunk = alpha / (spectrum.values + alpha)
-    left = spectrum.rest + float(shrunk**2 @ spectrum.explained)
-    used = 1 + float((1 - shrunk).sum())
-    return left * n / max(n - used, 1.0)
+    """Return σ̂², summed over the targets, by restricted maximum likelihood."""
+    alpha = np.array([spectrum.alpha()])
+    return float(spectrum.variances(alpha).sum()) * n / max(n - 1.0, 1.0)

@@ -1,16 +1,20 @@
-"""The ridge constant from the data, without folds: generalised cross-validation, or approximate leave-one-out.
+"""The ridge constant from the data, without folds: restricted maximum likelihood (REML) for the model of all columns.
 
-Both judge the model of all columns. For squared error and the eigenvalues λ_i of X'X/n, of standardised columns,
+A ridge is the prior w ~ N(0, φ/(nα)) of every coefficient. With the coefficients integrated out, and the intercept too,
+the likelihood of α is known. For squared error and the eigenvalues λ_i of X'X/n, of standardised columns, and b = X'y/n
+in the basis of their eigenvectors, minus twice its logarithm is, but for a constant,
 
-    GCV(α) = RSS(α)/n / (1 − tr H/n)²,    tr H = 1 + Σ λ_i/(λ_i + α),
+    (n − 1) log s(α) + Σ log(1 + λ_i/α),    s(α) = ‖y‖²/n − Σ b_i²/(λ_i + α),
 
-summed over the targets, takes one eigendecomposition for all α. For other losses, with H the Hessian of the risk of the
-fitted model, the score of row i without that row is, by one Newton step,
+summed over the targets, each with a variance φ of its own: one eigendecomposition for all α. For other losses the
+integral is Laplace's approximation at the fitted model, with the Hessian H of its risk and s(α) twice the penalised
+risk, less that of the saturated model:
 
-    η̃_i = η_i − G_i (I − ∇²φ(η_i) G_i)⁻¹ (y_i − ∇φ(η_i)),    G_i = ω_i Z_i'H⁻¹Z_i  (Q × Q),
+    n s(α)/φ + (n − 1) log φ + log det H − D log α.
 
-and Σ ω_i (φ(η̃_i) − y_i'η̃_i) is minimised by a walk over a grid of α, each model starting from the one before. If H is
-large, the scores are treated one by one, each with its own part of H.
+The dispersion φ is 1 for classes; otherwise the one that fits best, but not below 1. (At that φ both formulas are the
+same for squared error.) It is minimised by a walk over a grid of α, each model starting from the one before. If H is
+large, only its part of each score is used.
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.objectives.coefficients import triangular_inverse
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.newton import DIRECT_SIZE, Fit, factored, minimise
 from budgetline.statistics.columns import StandardisedColumns
@@ -30,12 +33,12 @@ from budgetline.statistics.engines import Engine
 PER_DECADE = 8
 GRID = 10.0 ** (np.arange(-8 * PER_DECADE, 3 * PER_DECADE + 1) / PER_DECADE)
 """The constants that can be chosen."""
+WIDEST_LOG_ODDS = 20.0
+"""A classifier's coefficients have at most this prior deviation: separable classes make ever larger ones likelier."""
 STRIDE = PER_DECADE // 2
 """Positions of the grid between two models of a walk."""
-PLATEAU = 1e-4
-"""A walk ends where a step improves the left-out risk by less than this share of it: little is to be gained there."""
-EQUAL = 1e-5
-"""Values of GCV that differ by less than this share are equal, as on wide tables for all small constants."""
+EQUAL = 0.02
+"""Constants whose criterion differs by less are equally likely: the larger one is taken."""
 RANK = 1e-12
 """Eigenvalues below this share of the largest one are rounding noise."""
 WALK_TOL = 1e-6
@@ -50,53 +53,62 @@ class Spectrum:
     ----------
     values : array of shape (r,)
         Positive eigenvalues.
-    explained : array of shape (r,)
-        Variance of the targets that least squares explains along each eigenvector, summed over the targets.
-    rest : float
+    explained : array of shape (r, P)
+        Variance of every target that least squares explains along each eigenvector.
+    rest : array of shape (P,)
         Variance that it does not explain.
     n_rows : int
-        Rows of positive weight, n. Weights are taken for precisions, not for numbers of copies.
+        Rows of positive weight, n. Weights are precisions, not numbers of copies.
     """
 
     values: Float
     explained: Float
-    rest: float
+    rest: Float
     n_rows: int
 
     @classmethod
     def of_gram(cls, gram: Gram, n_rows: int) -> Spectrum:
         """Return the spectrum of C, which must be without a ridge and without constant columns."""
         values, V = np.linalg.eigh(gram.C)
-        return cls._of(values, (V.T @ gram.b) ** 2, float(gram.target_variance.sum()), n_rows, divide=True)
+        return cls._of(values, (V.T @ gram.b) ** 2, gram.target_variance, n_rows, divide=True)
 
     @classmethod
     def of_columns(cls, A: StandardisedColumns, targets: Float) -> Spectrum:
         """Return the spectrum from the n × n products of the rows of a wide table."""
         values, U = np.linalg.eigh(row_products(A))
         n_rows = int(np.count_nonzero(A.root))
-        return cls._of(values, (U.T @ targets) ** 2, float((targets**2).sum()), n_rows, divide=False)
+        return cls._of(values, (U.T @ targets) ** 2, (targets**2).sum(axis=0), n_rows, divide=False)
 
     @classmethod
-    def _of(cls, values: Float, squares: Float, variance: float, n_rows: int, *, divide: bool) -> Spectrum:
+    def _of(cls, values: Float, squares: Float, variance: Float, n_rows: int, *, divide: bool) -> Spectrum:
         kept = np.argsort(values)[::-1][: max(n_rows - 1, 0)]
         kept = kept[values[kept] > RANK * values.max(initial=0.0)]
-        explained = squares[kept].sum(axis=1) / (values[kept] if divide else 1.0)
+        explained = squares[kept] / (values[kept, None] if divide else 1.0)
         # nothing is left where the rows can be interpolated: a rest of rounding would count there
-        rest = max(variance - float(explained.sum()), 0.0) if kept.size < n_rows - 1 else 0.0
+        rest = np.maximum(variance - explained.sum(axis=0), 0.0) if kept.size < n_rows - 1 else np.zeros_like(variance)
         return cls(values[kept], explained, rest, n_rows)
 
-    def gcv(self, alphas: Float) -> Float:
-        """Return GCV(α) of constants (A,) > 0, shape (A,)."""
-        shrunk = alphas[:, None] / (self.values + alphas[:, None])
-        left = (self.n_rows - 1 - self.values.size + shrunk.sum(axis=1)) / self.n_rows
-        return np.asarray((self.rest + shrunk**2 @ self.explained) / left**2)
+    def variances(self, alphas: Float) -> Float:
+        """Return s(α) of constants (A,) > 0 and every target, shape (A, P)."""
+        return np.asarray(self.rest + (alphas[:, None] / (self.values + alphas[:, None])) @ self.explained)
+
+    def reml(self, alphas: Float) -> Float:
+        """Return the criterion of constants (A,) > 0, shape (A,)."""
+        s = self.variances(alphas)
+        s = s[:, s[-1] > 0]
+        volume = np.log1p(self.values / alphas[:, None]).sum(axis=1)
+        return np.asarray((self.n_rows - 1) * np.log(s).sum(axis=1) + s.shape[1] * volume)
 
     def alpha(self) -> float:
-        """Return the largest constant of the grid whose GCV is the smallest, up to the share ``EQUAL``."""
-        if not self.values.size or self.n_rows < 3:
+        """Return the likeliest constant of the grid."""
+        if not self.values.size or self.n_rows < 3 or not self.variances(GRID[-1:]).any():
             return float(GRID[-1])
-        found = self.gcv(GRID)
-        return float(GRID[found <= (1 + EQUAL) * found.min()][-1])
+        found = self.reml(GRID)
+        return float(GRID[found <= found.min() + EQUAL][-1])
+
+    def parameters(self, alpha: float) -> float:
+        """Return the effective number of parameters of a ridge model, without the intercept."""
+        return float((self.values / (self.values + alpha)).sum())
 
 
 def row_products(A: StandardisedColumns) -> Float:
@@ -121,33 +133,37 @@ def rotated(A: StandardisedColumns) -> StandardisedColumns:
     return StandardisedColumns(T, np.zeros(T.shape[1]), np.ones(T.shape[1]), A.root)
 
 
-def left_out_alpha(engine: Engine, level: Float, n_columns: int) -> float:
-    """Return the constant of the grid that minimises the left-out risk of the model of all columns of an engine.
+def likeliest_alpha(engine: Engine, level: Float, n_columns: int, *, dispersed: bool) -> float:
+    """Return about the likeliest constant of the grid for the model of all columns of an engine.
 
-    ``level`` (Q,) is a start for the intercepts.
+    ``level`` (Q,) is a start for the intercepts; ``dispersed`` says whether the dispersion is unknown.
     """
     if engine.y_spread == 0 or n_columns == 0:
         return float(GRID[-1])
     tol, alone, columns = WALK_TOL * engine.y_spread, np.zeros(1, dtype=np.intp), np.arange(1 + n_columns)
     fit = minimise(engine, Fit(alone, level[None], 1.0, engine.at(alone, level[None])), alone, tol)
     curvature = float(np.trace(fit.point.hessian(alone))) / level.size
-    fit = fit.widened(columns)
+    fit, n = fit.widened(columns), engine.sample_size
 
-    def risk(position: int) -> float:
+    def criterion(position: int) -> float:
         nonlocal fit
-        fit = minimise(engine, Fit(columns, fit.theta, float(GRID[position]), fit.point), columns, tol)
-        return engine.left_out_risk(fit.theta, _roots(fit)) - engine.saturated
+        alpha = float(GRID[position])
+        fit = minimise(engine, Fit(columns, fit.theta, alpha, fit.point), columns, tol)
+        return laplace(fit, engine.saturated, n, dispersed=dispersed)
 
-    start = int(np.searchsorted(GRID, curvature * n_columns / engine.n_rows))
-    return float(GRID[walk(risk, min(max(start, STRIDE), GRID.size - 1 - STRIDE))])
+    start = int(np.searchsorted(GRID, curvature * n_columns / n))
+    found = float(GRID[walk(criterion, min(max(start, STRIDE), GRID.size - 1 - STRIDE))])
+    return found if dispersed else max(found, 1 / (n * WIDEST_LOG_ODDS**2))
 
 
-def _roots(fit: Fit) -> Float:
-    """Return R_q (Q, k, kQ) with R_q R_r' the part of H⁻¹ between scores, or (Q, k, k) of each score if H is large."""
+def laplace(fit: Fit, saturated: float, n: float, *, dispersed: bool) -> float:
+    """Return the criterion of a fitted model on n rows; ``saturated`` is the risk of the saturated model."""
     k, Q = fit.theta.shape
-    if k * Q > DIRECT_SIZE:
-        return np.array([triangular_inverse(factored(fit.hessian(q))) for q in range(Q)])
-    return triangular_inverse(factored(fit.hessian())).reshape(k, Q, -1).transpose(1, 0, 2)
+    parts = [fit.hessian(q) for q in range(Q)] if k * Q > DIRECT_SIZE else [fit.hessian()]
+    volume = sum(2 * float(np.log(np.diag(factored(H))).sum()) for H in parts) - (k - 1) * Q * float(np.log(fit.alpha))
+    s = 2 * float(fit.risk - saturated)
+    dispersion = max(1.0, n * s / ((n - 1) * Q)) if dispersed and n > 1 else 1.0
+    return float(n * s / dispersion + (n - 1) * Q * np.log(dispersion) + volume)
 
 
 def walk(value: Callable[[int], float], start: int) -> int:
@@ -160,7 +176,7 @@ def walk(value: Callable[[int], float], start: int) -> int:
     for direction in (-1, 1):
         while 0 <= (following := best + direction * STRIDE) < GRID.size and following not in known:
             known[following] = value(following)
-            if known[following] >= known[best] * (1 - PLATEAU):
+            if known[following] >= known[best] - EQUAL:
                 break
             best = following
         if best != start:
