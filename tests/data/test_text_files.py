@@ -16,7 +16,8 @@ import budgetline.data.text_files
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_source
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.summary import MOST_LEVELS, summarise
-from budgetline.data.text_format import find_format, find_header, line_of_row, text_rows_about
+from budgetline.data.text_files import CsvFiles
+from budgetline.data.text_format import find_header, line_of_row, text_rows_about
 
 
 def day(number):
@@ -46,7 +47,9 @@ GOOD = {
     "decimal comma in quotes": ('a,b\n"1,5",x\n"2,25",y\n', {"a": [1.5, 2.25], "b": ["x", "y"]}),
     "three decimals": ("a;b\n1,500;1\n2,250;2\n", {"a": [1.5, 2.25], "b": [1, 2]}),
     "thousands in quotes": ('a,b\n"1,500",1.5\n"2,250",2\n', {"a": ["1,500", "2,250"], "b": [1.5, 2]}),
-    "dates with commas and points": ("a;b\n1,5;3.25\n2;4\n", {"a": ["1,5", "2"], "b": [3.25, 4]}),
+    "both decimal marks": ("a;b\n1,5;3.25\n ;4\n+2;5\n,5;?\n", {"a": [1.5, None, 2, 0.5], "b": [3.25, 4, 5, None]}),
+    "decimal commas beside versions": ("a;b\n1,5;1.2\n2,500;1.2.3\n", {"a": [1.5, 2.5], "b": ["1.2", "1.2.3"]}),
+    "decimal commas beside words": ("a;b\n1,5;2,5\n2;high\n", {"a": [1.5, 2], "b": ["2,5", "high"]}),
     "quotes": ('"a","b"\n"1","x ""y"" z"\n"2","a,b"\n', {"a": [1, 2], "b": ['x "y" z', "a,b"]}),
     "all in quotes, gaps too": ('"a","b"\n"1",""\n"","y"\n', {"a": [1, None], "b": [None, "y"]}),
     "quotes with newlines": ('a,b\n1,"x\ny"\n2,"u\r\nv"\n', {"a": [1, 2], "b": ["x\ny", "u\r\nv"]}),
@@ -166,6 +169,62 @@ def test_integers_may_become_fractions_and_gaps_in_later_blocks(tmp_path, monkey
     assert found["b"][-3:] == [None, 1.5, 2]
 
 
+LATE = [*(f"{k};1.25;x" for k in range(40_000)), "3,5;1.5;y"]
+
+
+def test_decimal_commas_may_come_late(tmp_path):
+    (tmp_path / "a.csv").write_text("\n".join(["a;b;c", *LATE]))  # after 400 kB
+    found = frame(tmp_path / "a.csv")
+    assert (found["a"][-2:], found["b"][-1], found["c"][-1]) == ([39_999, 3.5], 1.5, "y")
+    plain = "\n".join(["a;b;c", *LATE]).replace("1.25", "125").replace("1.5", "2")
+    (tmp_path / "b.csv").write_text(plain)
+    assert frame(tmp_path / "b.csv")["a"][-2:] == [39_999, 3.5]
+    files = CsvFiles.of([tmp_path / "a.csv"])
+    assert (files.written.decimal, files.commas) == (".", {"a"})
+    assert CsvFiles.of([tmp_path / "b.csv"]).written.decimal == ","
+    assert files.reading({"a": "text"}).commas == frozenset()
+
+
+@pytest.mark.parametrize("first", ["3", "3,5"])
+def test_numbers_of_later_blocks_in_another_style(tmp_path, monkeypatch, first):
+    monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 4000)
+    wrong, why = ("3,5", ": no row before has a decimal comma") if first == "3" else ("3.5", "")
+    rows = ["a;b", f"{first};1.5", *(f"{k};1.5" for k in range(2000)), f"{wrong};1.5"]
+    (tmp_path / "data.csv").write_text("\n".join(rows))
+    with pytest.raises(ValueError, match=rf"data\.csv, line 2003: column 'a' holds '{wrong}', not a number{why}$"):
+        frame(tmp_path / "data.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("a;b;y\n1,234;3.25;1\n2;4;2\n", "column 'a' is read as text: if the comma of '1,234' stands"),
+        ('a,b,y\n"1,234",3,1\n2,4,2\n', "column 'a' is read as text: if the comma of '1,234' stands"),
+        ("a;b;y\n1,5;1.234;1\n2;4;2\n", "column 'b' is read with a decimal point: if the point of '1.234' stands"),
+    ],
+)
+def test_thousands_are_doubted(tmp_path, text, doubt):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.warns(UserWarning, match=f"a.csv: {doubt} between thousands, remove it"):
+        open_source(tmp_path / "a.csv", "y")
+
+
+def test_columns_with_decimal_commas_are_numbers_everywhere(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)).round(3)
+    y = (X @ [1, 2] + rng.normal(size=60)).round(3)
+    comma = lambda value: str(value).replace(".", ",")  # noqa: E731
+    rows = [f"{comma(a)};{b};{comma(target)}" for (a, b), target in zip(X.tolist(), y.tolist(), strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["a;b;y", *rows]))
+    expected = AnytimeRegressor().fit(X, y)
+    np.testing.assert_allclose(AnytimeRegressor().fit(open_source(tmp_path / "a.csv", "y")).coef_, expected.coef_)
+    curved = AnytimeRegressor(encoding="linear").fit(open_source(tmp_path / "a.csv", "y"))
+    assert curved.feature_names_out_.tolist() == ["a", "b"]
+    found = summarise(RawFiles.of([tmp_path / "a.csv"], "csv"))
+    assert [column.kind for column in found.columns] == ["number"] * 3
+    assert found.text.in_words == ["delimiter semicolon, decimal point (comma in a, y)"]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_what_was_written_is_read(tmp_path, seed):
     """Tables at random, written by Python's csv module in every style."""
@@ -191,8 +250,8 @@ def test_what_was_written_is_read(tmp_path, seed):
     writer.writerows([[text(value) for value in row] for row in table])
     path = tmp_path / f"data.csv{rng.choice(['', '.gz', '.bz2', '.zst'])}"
     write(path, file.getvalue().encode(rng.choice(["utf-8", "utf-8-sig"])))
-    found = find_format(path, None, None)
-    assert (found.delimiter, found.decimal) == (delimiter, decimal)
+    written = CsvFiles.of([path]).written
+    assert (written.delimiter, written.decimal) == (delimiter, decimal)
     assert frame(path) == {name: [row[d] for row in table] for d, name in enumerate(names)}
 
 

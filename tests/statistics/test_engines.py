@@ -109,7 +109,7 @@ def test_an_engine_of_ones_own_is_all_that_the_model_needs(family, rule, eager):
         if field.name not in ("sequence", "names", "subset"):
             np.testing.assert_allclose(getattr(found, field.name), getattr(wanted, field.name), rtol=1e-9, atol=1e-10)
     some = np.array([True, False, True, True])
-    # recalibrated on a sample of rows in float32, of which a last digit may be rounded either way
+    # fitted to cells of rows, whose means are rounded
     np.testing.assert_allclose(found.of_steps(some).coef, wanted.of_steps(some).coef, rtol=1e-6, atol=1e-7)
 
 

@@ -37,6 +37,7 @@ class PlainEngine:
     def __init__(self, X, Y, weight, order, loss, eager=False):
         self.eager, self.n_rows, self.loss = eager, len(X), loss
         self.weight = weight / weight.sum()
+        self.sample_size = 1 / (self.weight @ self.weight)
         self.x_mean = self.weight @ X
         self.x_scale = np.sqrt(self.weight @ (X - self.x_mean) ** 2)
         self.Z = np.column_stack([np.ones(len(X)), ((X - self.x_mean) / self.x_scale)[:, order]])
@@ -49,8 +50,9 @@ class PlainEngine:
         return np.array([(self.Z[:, g].T * self.weight) @ self.Z[:, g] for g in groups])
 
     def sample(self, columns, most):
-        rows = self.weight[:most] / self.weight[:most].sum()
-        return RowSample(np.arange(rows.size, dtype=np.uint64), self.Z[:most, columns], rows, most)
+        there = np.flatnonzero(self.weight)[:most]
+        rows = self.weight[there] / self.weight[there].sum()
+        return RowSample(np.arange(rows.size, dtype=np.uint64), self.Z[there][:, columns], rows, most)
 
     def at(self, columns, theta):
         return PlainPoint(self, self.Z[:, columns] @ theta)

@@ -11,7 +11,8 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Positions
-from budgetline.data.sources import NO_TARGET, Chunk, GivenPartition, Partition, Source
+from budgetline.data.iterators import GivenPartition
+from budgetline.data.sources import NO_TARGET, Chunk, Partition, Source
 from budgetline.data.tabular import Roles, TablePartition
 from budgetline.inputs import raise_missing
 

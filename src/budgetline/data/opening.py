@@ -12,9 +12,10 @@ from typing import Any
 import narwhals as nw
 
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
+from budgetline.data.iterators import frame_source, iterator_source, split_given
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
-from budgetline.data.sources import Source, array_source, iterator_source, split_given
+from budgetline.data.sources import Source, array_source
 from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition
 from budgetline.data.text_files import CsvFiles, CsvPartition, svmlight_source
 from budgetline.data.text_format import ROW_NAMES, find_header
@@ -60,7 +61,7 @@ def open_source(
           .svmlight, .libsvm); a folder stands for the files of one such kind in it.
         - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
-        - An iterator of such tuples, which can be read once, or a function that starts one.
+        - An iterator of such tuples, read once, or a function that starts one. Chunks are copied as they are read.
     target : str or list of str
         Name of the target column; not for tuples, iterators and svmlight files. An empty list: no target, to predict.
     weight, qid : str, optional
@@ -75,9 +76,10 @@ def open_source(
     n_features, zero_based
         For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
     delimiter, na
-        For CSV files: what stands between values (default: found from the first lines, as is a decimal comma), and the
-        texts of missing values besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these
-        may be labels of a target). Row names, a first column without a name, are left out, with a warning.
+        For CSV files: what stands between values (default: found from the first lines), and the texts of missing values
+        besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a
+        target). Decimal commas are found column by column. Row names, a first column without a name, are left out, with
+        a warning.
     device : str, optional
         Multiply the rows on a device of PyTorch or CuPy, such as "cuda": chunks are copied there while the next are
         read. With dask, every worker uses its own device of this name.
@@ -123,15 +125,17 @@ def _open_files(data: Paths, asked: Asked) -> Source:
     if kind == "csv":
         files = CsvFiles.of(paths, asked.delimiter, asked.na)
         roles = asked.roles(files.schema.names)
-        _tell_left_out(paths[0], files)
+        _tell_doubts(paths[0], files)
         return roles.source([CsvPartition(Mark.of(path), roles, files) for path in paths])
     asked.refuse(FOR_CSV, "delimiter", "na")
     roles = asked.roles(parquet_schema(paths[0]).names)
     return roles.source([part for path in paths for part in parquet_partitions(path, roles)])
 
 
-def _tell_left_out(path: Path, files: CsvFiles) -> None:
-    """Warn of row names that are left out."""
+def _tell_doubts(path: Path, files: CsvFiles) -> None:
+    """Warn of row names that are left out, and of numbers that may be misread."""
+    for doubt in files.doubts:
+        warn(f"{path}: {doubt}", UserWarning)
     header = find_header(path, files.written.delimiter)
     if ROW_NAMES in header.left_out:
         warn(f"{path}: the first column has no name: it is left out, as row names", UserWarning)
@@ -146,7 +150,7 @@ def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
     if not frame and not is_dask(X):
         return array_source(X, y, weight, asked.chunk_rows)
     asked.refuse(OWN_PIECES, "chunk_rows")
-    return iterator_source(lambda: iter([data])) if frame else dask_source(X, y, weight)
+    return frame_source(data) if frame else dask_source(X, y, weight)
 
 
 def _open_object(data: Any, asked: Asked) -> Source:

@@ -16,7 +16,16 @@ from budgetline.arrays import DType, Positions
 from budgetline.data.column_blocks import Blocks, HeldBlocks, SpilledBlocks, rows_cut
 from budgetline.data.marks import FilePartition, Mark
 from budgetline.data.sources import SOURCE_BYTES, Chunk
-from budgetline.data.tabular import Roles, WithRoles, arrow, guarded, numbers_of, type_of
+from budgetline.data.tabular import (
+    Roles,
+    WithRoles,
+    arrow,
+    as_declared,
+    declared_categories,
+    guarded,
+    numbers_of,
+    type_of,
+)
 from budgetline.messages import cut, shown, some
 from budgetline.threads import share_out
 
@@ -66,12 +75,15 @@ class ParquetPartition(WithRoles, FilePartition):
         with self.mark.held(self.where), _Readers(self.path) as readers:
             file = readers.first
             self._check(file, wanted)
+            declared = _schema(file)
             place = _place(self.path, self.first, self.first)
             numeric = None if roles.raw else _Numeric.of(file.schema_arrow, roles.features_at(columns), place)
             for numbers in self._together(file, len(wanted)):
                 groups = _RowGroups(self.path, file.metadata, numbers)
                 if numeric is None or groups.are_streamed(wanted):
                     batches = groups.batches(file, wanted, roles.chunk_rows, use_threads=True)
+                    if roles.raw:
+                        batches = (as_declared(batch, declared) for batch in batches)
                     yield from roles.chunks(batches, columns, groups.where)
                 else:
                     yield from groups.chunks(readers, numeric, roles, roles.rows_at_once(columns))
@@ -261,13 +273,19 @@ def _start(group: pa.parquet.RowGroupMetaData) -> int:
 def parquet_schema(path: Path) -> pa.Schema:
     """Return the Arrow schema of a file."""
     with _opened(path) as file:
-        return file.schema_arrow
+        return _schema(file)
+
+
+def _schema(file: pa.parquet.ParquetFile) -> pa.Schema:
+    return declared_categories(file.metadata.metadata, file.schema_arrow)
 
 
 def parquet_batches(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield columns of a file as they are, some rows at a time."""
     with _opened(path) as file:
-        yield from guarded(file.iter_batches(RAW_ROWS, columns=names), str(path))
+        declared = _schema(file)
+        batches = guarded(file.iter_batches(RAW_ROWS, columns=names), str(path))
+        yield from (as_declared(batch, declared) for batch in batches)
 
 
 def _opened(path: Path, metadata: pa.parquet.FileMetaData | None = None) -> pa.parquet.ParquetFile:
@@ -276,6 +294,8 @@ def _opened(path: Path, metadata: pa.parquet.FileMetaData | None = None) -> pa.p
     try:
         metadata = _parsed(_footer(path)) if metadata is None else metadata
         return parquet.ParquetFile(path, metadata=metadata, pre_buffer=False, buffer_size=READ_BUFFER)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"pyarrow cannot open {shown(str(path))}, whose name is not UTF-8: rename the file") from error
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path} is not a Parquet file, or it is damaged: {cut(str(error))}") from error
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -23,10 +23,8 @@ from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.memory import Room
 from budgetline.device_tables import DeviceTable, moved, on_device
 from budgetline.devices import named_device, on_host
-from budgetline.encoding.raw import raw_part
 from budgetline.encoding.table import TableEncoding
-from budgetline.inputs import RowError, check_table, check_weight, column_names, numbers_of, raise_missing
-from budgetline.messages import some
+from budgetline.inputs import RowError, check_weight, raise_missing
 
 SOURCE_BYTES = 1 << 26
 """Size of the rows that are read at once, and of all chunks in work: small for any machine's memory."""
@@ -138,6 +136,11 @@ class Partition(ABC):
         """Return the partition whose text is read as these kinds, "text" or "flag"; data with types keep theirs."""
         return self
 
+    @property
+    def foreign(self) -> bool:
+        """Whether reading runs code of the caller, which may belong to the caller's thread."""
+        return False
+
     @abstractmethod
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows, with these columns of the source only (None: all)."""
@@ -223,6 +226,11 @@ class Source:
         known = [number for number in counts if number is not None]
         return sum(known) if len(known) == len(counts) else None
 
+    @property
+    def foreign(self) -> bool:
+        """Whether reading runs code of the caller, such as an iterator: only the caller's thread may read it."""
+        return not isinstance(self.partitions, list) or any(part.foreign for part in self.partitions)
+
     def anew(self) -> Source:
         """Return the source of the data as they are now: files may have changed since they were opened."""
         if not isinstance(self.partitions, list):
@@ -275,11 +283,17 @@ class ArrayPartition(Partition):
         """Number of rows."""
         return self.stop - self.start
 
+    @property
+    def foreign(self) -> bool:
+        """Whether X is a table of another library, such as a file that is read by slices."""
+        return not (isinstance(self.X, np.ndarray | DeviceTable) or sparse.issparse(self.X))
+
     def alone(self) -> ArrayPartition:
         """Return the partition without the rest of the arrays, to be sent elsewhere."""
         rows = slice(self.start, self.stop)
+        X = np.array(self.X[rows]) if self.foreign else self.X[rows]  # others may read into the same memory again
         weight = None if self.weight is None else self.weight[rows]
-        return ArrayPartition(self.X[rows], self.y[rows], weight, 0, self.n_rows, self.first + self.start)
+        return ArrayPartition(X, self.y[rows], weight, 0, self.n_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows as one chunk. A memmap is read now."""
@@ -308,79 +322,3 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
     size = chunk_rows or chunk_rows_for(D, X.dtype.itemsize)
     parts = [ArrayPartition(X, y, weight, start, min(start + size, n)) for start in range(0, n, size)]
     return Source(parts, D, None, y.shape[1:])
-
-
-@dataclass(frozen=True)
-class GivenPartition(Partition):
-    """A chunk (X, y) or (X, y, weight) from a user's iterator."""
-
-    given: object
-    where: str
-    names: tuple[str, ...] | None
-    n_features: int
-    as_is: bool = False
-
-    def raw(self) -> GivenPartition:
-        """Return the partition of raw columns."""
-        return replace(self, as_is=True)
-
-    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the chunk, unless its columns are not those of the first."""
-        X, y, weight = split_given(self.given, self.where)
-        try:
-            names, shape = column_names(X), np.shape(X)
-            if len(shape) == 2 and (names != self.names or shape[1] != self.n_features):
-                found, wanted = _columns(names, shape[1]), _columns(self.names, self.n_features)
-                raise ValueError(f"other columns than before: {found} instead of {wanted}")
-            if shape[:1] == (0,):
-                return  # a chunk without rows adds nothing
-            numbers = raw_part(X, columns) if self.as_is else numbers_of(check_table(X), columns)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.where}: {error}") from error
-        yield Chunk.of(numbers, y, weight, None, self.where)
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """The partitions of a function that starts a new iterator each time."""
-
-    make: Callable[[], Iterator[Partition]]
-
-    def __iter__(self) -> Iterator[Partition]:
-        return self.make()
-
-    def raw(self) -> Repeated:
-        """Return partitions of raw columns."""
-        return Repeated(lambda: (partition.raw() for partition in self.make()))
-
-
-def iterator_source(chunks: Any) -> Source:
-    """Return a source of a user's iterator of (X, y) or (X, y, weight), or of a function that starts one."""
-    again = callable(chunks)
-    iterator = iter(chunks() if again else chunks)
-    first = next(iterator, None)
-    if first is None:
-        raise ValueError("the iterator of chunks is empty")
-    X, y, _ = split_given(first, "chunk 0")
-    if len(np.shape(X)) != 2:
-        raise ValueError(f"chunk 0: X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
-    names, D = column_names(X), np.shape(X)[1]
-
-    def partitions(given: Iterator[object]) -> Iterator[Partition]:
-        return (GivenPartition(part, f"chunk {k}", names, D) for k, part in enumerate(given))
-
-    if again:
-        return Source(Repeated(lambda: partitions(iter(chunks()))), D, names, np.shape(y)[1:])
-    return Source(partitions(chain([first], iterator)), D, names, np.shape(y)[1:], once=True)
-
-
-def split_given(given: object, where: str) -> tuple[Any, Any, Any]:
-    """Return X, y and weight of a chunk given by a user."""
-    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-        size = f" of length {len(given)}" if isinstance(given, tuple | list) else ""
-        raise TypeError(f"{where} must be (X, y) or (X, y, weight), got {type(given).__name__}{size}")
-    return given[0], on_host(given[1]), on_host(given[2]) if len(given) == 3 else None
-
-
-def _columns(names: tuple[str, ...] | None, count: int) -> str:
-    return f"{count} without names" if names is None else f"{count} ({some(names, 5)})"

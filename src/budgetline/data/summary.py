@@ -41,10 +41,14 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TextSummary:
-    """How CSV files are written; ``missing`` counts the texts that stand for missing values."""
+    """How CSV files are written; ``missing`` counts the texts that stand for missing values.
+
+    Columns ``commas`` have decimal commas beside others with decimal points.
+    """
 
     delimiter: str
     decimal: str
+    commas: tuple[str, ...]
     compression: str | None
     missing: dict[str, int]
     left_out: tuple[str, ...]
@@ -53,6 +57,7 @@ class TextSummary:
     def in_words(self) -> list[str]:
         """Lines that say how the text was understood."""
         mark = "point" if self.decimal == "." else "comma"
+        mark += f" (comma in {some(self.commas, of=name_of)})" if self.commas else ""
         packed = "" if self.compression is None else f", {self.compression}"
         lines = [f"delimiter {MARKS.get(self.delimiter, self.delimiter)}, decimal {mark}{packed}"]
         if self.missing:
@@ -154,4 +159,5 @@ def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
     found = Counter[str]()
     for path in files.paths if gaps else ():
         found += files.csv.count_missing(path, list(gaps))
-    return TextSummary(written.delimiter, written.decimal, header.compression, dict(found), header.left_out)
+    how = (written.delimiter, written.decimal, tuple(sorted(files.csv.commas)), header.compression)
+    return TextSummary(*how, dict(found), header.left_out)

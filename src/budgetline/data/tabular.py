@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -172,7 +173,7 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
     for name in names:
         column = batch.column(name)
         kind = column.type
-        if types.is_boolean(kind) or types.is_null(kind):
+        if types.is_boolean(kind) or types.is_null(kind) or types.is_decimal(kind):
             column = column.cast(pa.float64())
         elif types.is_float16(kind):  # Arrow has few functions for it
             column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
@@ -182,6 +183,34 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
             )
         columns[name] = column
     return pa.record_batch(columns) if columns else batch.select([])
+
+
+def declared_categories(metadata: Mapping[bytes, bytes] | None, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a Parquet file with the categories that it was written with.
+
+    Parquet itself knows those of text alone, so Arrow keeps the types that it was given beside the data.
+    """
+    pa, given = arrow(), (metadata or {}).get(b"ARROW:schema")
+    if given is None:
+        return schema
+    written = pa.ipc.read_schema(pa.BufferReader(b64decode(given)))
+    types = {field.name: field.type for field in written if pa.types.is_dictionary(field.type)}
+    known = (field.with_type(types[field.name]) if _lost(field, types) else field for field in schema)
+    return pa.schema(list(known), schema.metadata)
+
+
+def _lost(field: pa.Field, types: Mapping[str, pa.DataType]) -> bool:
+    """Tell whether a column was categories of this type when it was written, and is no longer."""
+    return field.name in types and types[field.name].value_type == field.type
+
+
+def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch whose columns are categories where a schema says so."""
+    is_dictionary, columns = arrow().types.is_dictionary, dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name, column in columns.items():
+        if is_dictionary(schema.field(name).type) and not is_dictionary(column.type):
+            columns[name] = column.dictionary_encode()
+    return arrow().record_batch(columns) if columns else batch
 
 
 def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
@@ -220,7 +249,7 @@ def values_of(batch: pa.RecordBatch | pa.Table, name: str, where: str, first: in
         count = column.null_count
         raise ValueError(f"{where}: column {shown(name)} has {count} missing values, the first in row {row}")
     if arrow().types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        column = import_module("pyarrow.compute").dictionary_decode(column)
     return np.asarray(column)
 
 
@@ -292,8 +321,12 @@ class FragmentPartition(WithRoles, Partition):
             batch_readahead=1,
             fragment_readahead=1,
         )
+        metadata = getattr(getattr(self.fragment, "metadata", None), "metadata", None)
+        declared = declared_categories(metadata, self.schema)
         with nullcontext() if self.mark is None else self.mark.held(where):
             for k, batch in enumerate(guarded(batches, where)):
+                if self.roles.raw:
+                    batch = as_declared(batch, declared)
                 yield from self.roles.chunks([batch], columns, f"{where}, batch {k}")
 
 

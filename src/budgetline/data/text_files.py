@@ -16,10 +16,12 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from budgetline.arrays import Array, Mask, Positions, Table
+from budgetline.data.decimal_marks import find_marks, numbers_with_commas
 from budgetline.data.marks import FilePartition, Mark, rows_about
 from budgetline.data.sources import Chunk, Source
 from budgetline.data.tabular import Roles, WithRoles, arrow
 from budgetline.data.text_format import (
+    LONGEST_LINE,
     Header,
     TextFormat,
     check_closed,
@@ -37,20 +39,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Texts = str | Iterable[str] | None
-CSV_BLOCK = 1 << 24
-"""Bytes of text parsed at once."""
+CSV_BLOCK = LONGEST_LINE
+"""Bytes of text parsed at once, and of the longest row."""
 TEXT_BYTES = 1 << 25
 """Bytes of text that make a chunk."""
 LARGEST_INDEX = 2**31 - 1
 """The number of features while it is not known."""
+LONGEST_ROW = 1 << 28
+"""Bytes of a line of svmlight beyond a chunk."""
+MOST_FEATURES, FEATURE_BYTES = 100_000_000, 8
+"""Features of svmlight files: more than the widest have; and what a fit needs at least for each, read or not."""
 
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """How text files are read together: in the format of the first one, with the types of its first block."""
+    """How text files are read together: in the format of the first one, with the types of its first block.
+
+    Columns ``commas`` have decimal commas beside others with decimal points; ``doubts`` say what may be misread.
+    """
 
     written: TextFormat
     schema: pa.Schema
+    commas: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: Texts = None) -> CsvFiles:
@@ -60,24 +71,57 @@ class CsvFiles:
             header = find_header(path, written.delimiter)
             with _reading(path, header, written, header.columns, {}) as reader:
                 if reader is not None and set(reader.schema.types) - {arrow().null()}:
-                    _check_text(path, written, reader)
-                    return cls(written, reader.schema)
+                    return cls._of_batch(path, header, written, reader.read_next_batch())
             schema = schema or arrow().schema([(name, arrow().null()) for name in header.columns])
         return cls(written, schema)
+
+    @classmethod
+    def _of_batch(cls, path: Path, header: Header, written: TextFormat, batch: pa.RecordBatch) -> CsvFiles:
+        """Return how files are read whose first batch this is."""
+        _check_text(path, written, batch)
+
+        def texts(names: list[str]) -> pa.RecordBatch:
+            with _reading(path, header, written, names, dict.fromkeys(names, arrow().string())) as reader:
+                assert reader is not None
+                return reader.read_next_batch()
+
+        marks = find_marks(batch, arrow().array(written.missing), written.delimiter, texts)
+        floats = {name: arrow().float64() for name in marks.found}
+        schema = [field.with_type(floats.get(field.name, field.type)) for field in batch.schema]
+        written = replace(written, decimal=marks.decimal)
+        return cls(written, arrow().schema(schema), marks.found if marks.decimal == "." else frozenset(), marks.doubts)
 
     def batches(self, path: Path, names: list[str], numbers: Iterable[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield columns of a file, a block of text at a time; ``numbers`` as floating-point numbers."""
         header = find_header(path, self.written.delimiter)
-        if absent := [name for name in names if name not in header.columns]:
+        known = set(header.columns)
+        if absent := [name for name in names if name not in known]:
             raise ValueError(f"{path} has no column {shown(absent[0])}; its columns are {some(header.columns, 10)}")
-        types = {name: self.schema.field(name).type for name in names}
-        return _parsed(path, header, self.written, names, types | dict.fromkeys(numbers, arrow().float64()))
+        types = {name: self.schema.field(name).type for name in names} | dict.fromkeys(numbers, arrow().float64())
+        types |= {name: arrow().string() for name in names if name in self.commas}
+        return self._with_points(path, _parsed(path, header, self.written, names, types))
+
+    def _with_points(self, path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches in which numbers with decimal commas are numbers."""
+        rows = 0
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            for name in self.commas & columns.keys():
+                missing = arrow().array(self.missing(columns[name], self.written.missing))
+                found = numbers_with_commas(columns[name], missing)
+                if isinstance(found, int):
+                    line = line_of_row(path, self.written.delimiter, rows + found)
+                    value = shown(columns[name][found].as_py())
+                    raise ValueError(f"{path}, {line}: column {shown(name)} holds {value}, not a number")
+                columns[name] = found
+            rows += batch.num_rows
+            yield arrow().record_batch(columns) if self.commas & columns.keys() else batch
 
     def reading(self, kinds: Mapping[str, str]) -> CsvFiles:
         """Return the files whose columns are read as these kinds, "text" or "flag"."""
         types = {"text": arrow().string(), "flag": arrow().bool_()}
         known = ((field.name, types.get(kinds.get(field.name, ""), field.type)) for field in self.schema)
-        return replace(self, schema=arrow().schema(list(known)))
+        return replace(self, schema=arrow().schema(list(known)), commas=self.commas - kinds.keys())
 
     def as_numbers(self, names: Iterable[str]) -> list[str]:
         """Return which of these columns hold numbers; a column without any value may, in later blocks."""
@@ -164,13 +208,12 @@ def _last_texts(batch: pa.RecordBatch) -> Iterator[str]:
     return (column[-1].as_py() or "" for column in columns)
 
 
-def _check_text(path: Path, written: TextFormat, reader: pa.csv.CSVStreamingReader) -> None:
+def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
     """Raise an error if all columns are text because the header is repeated, or one is no text at all."""
-    types, compute, schema = arrow().types, import_module("pyarrow.compute"), reader.schema
+    types, compute, schema = arrow().types, import_module("pyarrow.compute"), batch.schema
     if any(map(types.is_binary, schema.types)):
         raise ValueError(not_unicode(path))
     if len(schema) > 1 and all(map(types.is_string, schema.types)):
-        batch = reader.read_next_batch()
         same = (compute.equal(batch.column(name), name) for name in schema.names)
         if (row := reduce(compute.and_, same).index(True).as_py()) >= 0:
             raise ValueError(f"{path}, {line_of_row(path, written.delimiter, row)}: the header is repeated")
@@ -269,8 +312,11 @@ class SvmlightPartition(FilePartition):
 def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool) -> Source:
     """Return a source of files of lines ``target [qid:q] index:value …``.
 
-    Without ``n_features`` the files are read once to find the largest index.
+    Without ``n_features`` the files are read once to find the largest index. Too large a number is an error before
+    anything is allocated for every feature.
     """
+    if n_features is not None and n_features > MOST_FEATURES:
+        raise ValueError(_too_many(f"n_features={n_features}", n_features))
     parts: list[SvmlightPartition] = []
     for path in paths:
         size = Mark.of(path).size
@@ -279,12 +325,30 @@ def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool,
             mark = Mark.of(path, start, stop)
             parts.append(SvmlightPartition(mark, start, stop, n_features or LARGEST_INDEX, ranked, zero_based))
     if n_features is None:
-        found = (chunk.X.indices.max(initial=-1) for part in parts for chunk in part.chunks(None))
-        n_features = 1 + max(map(int, found), default=-1)
+        n_features = max((_width(part) for part in parts), default=0)
         parts = [replace(part, n_features=n_features) for part in parts]
     if n_features < 1:
         raise ValueError(f"{paths[0]} holds no features")
     return Source(parts, n_features, None, ())
+
+
+def _width(part: SvmlightPartition) -> int:
+    """Return the number of features of a part, which is read; an error names the line of an index that is too large."""
+    width = 1 + max(int(chunk.X.indices.max(initial=-1)) for chunk in part.chunks(None))
+    if width > MOST_FEATURES:
+        index = width - part.zero_based
+        with part.path.open("rb") as file:
+            lines = (number for number, line in enumerate(file, start=1) if b" %d:" % index in line)
+            line = next(lines, None)
+        place = part.where if line is None else f"{part.path}, line {line}"
+        raise ValueError(_too_many(f"{place}: index {index}", width))
+    return width
+
+
+def _too_many(what: str, width: int) -> str:
+    size = f"{width * FEATURE_BYTES / 1e9:.0f} GB"
+    need = f"{width:,} features would need at least {size}, at most {MOST_FEATURES:,} are read"
+    return f"{what}: {need}: number the features that occur from 1, or hash them to fewer"
 
 
 def _lines(path: Path, start: int, stop: int) -> bytes:
@@ -295,6 +359,10 @@ def _lines(path: Path, start: int, stop: int) -> bytes:
     with path.open("rb") as file:
         if start > 0:
             file.seek(start - 1)
-            file.readline()  # the rest of a line that began before
+            while not file.readline(TEXT_BYTES).endswith(b"\n") and file.tell() < stop:
+                pass  # the rest of a line that began before
         text = file.read(max(0, stop - file.tell()))
-        return text if text.endswith(b"\n") or not text else text + file.readline()
+        rest = b"" if text.endswith(b"\n") or not text else file.readline(LONGEST_ROW + 1)
+        if len(rest) > LONGEST_ROW:
+            raise ValueError(f"a line is longer than {LONGEST_ROW / 2**20:.4g} MB: does every line end?")
+        return text + rest

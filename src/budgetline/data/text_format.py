@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,28 +26,35 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "#N/
 """Texts that stand for a missing value, unless others are given."""
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 """How compressed files begin."""
-SAMPLE_BYTES, MOST_BYTES = 1 << 17, 1 << 26
-"""Text from which the format is found: as much as holds two lines, up to the second size."""
+SAMPLE_BYTES = 1 << 17
+"""Text from which the format is found, or more if it does not hold two lines."""
+LONGEST_LINE = 1 << 24
+"""Bytes of a line; the readers of files take no longer ones."""
+MOST_COLUMNS = 200_000
+"""Columns of a file: more than the widest tables have."""
 ROW_NAMES = "(row names)"
 """What the column of row names is called."""
-COMMA, POINT = re.compile(r"[-+]?\d+,(\d+)"), re.compile(r"[-+]?\d*\.\d+")
-"""Numbers with a decimal comma, and with a decimal point."""
+LINE_ENDS = (b"\n", b"\r")
+QUOTED = re.compile(r'"[^"]*"')
+"""A value in quotes; doubled quotes inside make it several."""
+COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
+"""A number with a decimal comma."""
 WIDTH, VALUE = re.compile(r"Expected (\d+) columns, got (\d+)"), re.compile(r"In CSV column #(\d+): .* '(.*)'$", re.S)
 """What pyarrow says of rows that are too long or too short, and of values that are not of the type of their column."""
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How values are written: what stands between them, the decimal mark, and the texts of missing values.
+    """How values are written: what stands between them, the texts of missing values, and the decimal mark.
 
-    The empty text is always among these. For labels of a target the others count only if they were ``given``: a
-    class may be called "None".
+    The empty text always stands for a missing value. For labels of a target the others count only if they were
+    ``given``: a class may be called "None".
     """
 
     delimiter: str
-    decimal: str
     missing: tuple[str, ...]
     given: bool
+    decimal: str = "."
 
     @property
     def no_labels(self) -> tuple[str, ...]:
@@ -79,7 +87,8 @@ class Header:
     @property
     def columns(self) -> list[str]:
         """The names of the columns that can be read."""
-        return [name for name in self.names if name not in self.left_out]
+        left_out = set(self.left_out)
+        return [name for name in self.names if name not in left_out]
 
     def repeated(self, fields: list[str]) -> bool:
         """Return whether a row is the header again."""
@@ -95,20 +104,28 @@ def missing_texts(na: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | None) -> TextFormat:
-    """Return the format of a file; what is not given is found from its first lines."""
+    """Return the format of a file; what is not given is found from its first lines, but not the decimal mark."""
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ValueError(f"the delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
     sample = _Sample.of(path)
     tabs = any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes)
-    mark = delimiter or (sample.delimiter("\t") if tabs else None) or sample.delimiter() or sample.unused()
-    return TextFormat(mark, sample.decimal(mark), missing_texts(na), na is not None)
+    mark = delimiter or (sample.delimiter("\t") if tabs else None) or sample.delimiter()
+    if mark is None:
+        for tried in DELIMITERS:
+            sample.check_width(path, tried)
+        mark = sample.unused()
+    return TextFormat(mark, missing_texts(na), na is not None)
 
 
 def find_header(path: Path, delimiter: str) -> Header:
     """Return how a file begins."""
     sample = _Sample.of(path)
+    sample.check_width(path, delimiter)
     records = sample.records(delimiter)
     if not records:
+        if sample.text.strip("\r\n"):
+            most = f"its first line holds a value of more than {csv.field_size_limit():,} characters"
+            raise ValueError(f"{path} cannot be read as CSV: {most}: is it a table?")
         raise ValueError(f"{path} cannot be read as CSV: it is empty")
     (last, header), rows = records[0], [fields for _, fields in records[1:]]
     bare = [name.strip() for name in header]
@@ -120,21 +137,21 @@ def find_header(path: Path, delimiter: str) -> Header:
     left_out = [names[k] for k, name in enumerate(bare) if not name and (k == 0 or k not in filled)]
     if len(left_out) == len(names):
         raise ValueError(f"{path} cannot be read as CSV: it holds no columns")
-    start = sample.bom + len("".join(islice(io.StringIO(sample.text, newline=""), last)).encode())
-    alone = sample.complete and not rows
-    return Header(sample.compression, tuple(names), tuple(left_out), start, alone)
+    before = "".join(islice(io.StringIO(sample.text, newline=""), last))
+    alone = sample.complete and not sample.text[len(before) :].strip("\r\n")
+    return Header(sample.compression, tuple(names), tuple(left_out), sample.bom + len(before.encode()), alone)
 
 
 def text_rows_about(path: Path) -> int | None:
     """Return about how many lines a file has, from its first bytes, compressed or not; None if there is no telling."""
     if not path.exists():
         return None  # reading it raises the error
-    lines = first = 0
+    lines = first = read = 0
     with readable(path), text_stream(path) as (raw, stream):
-        while block := stream.read(SAMPLE_BYTES):
+        while read < LONGEST_LINE and (block := stream.read(SAMPLE_BYTES)):
             if 0 < first < raw.tell():
                 break  # until now all text came from the first bytes
-            first, lines = raw.tell(), lines + (block.count(b"\n") or block.count(b"\r"))
+            first, read, lines = raw.tell(), read + len(block), lines + (block.count(b"\n") or block.count(b"\r"))
     return max(1, round(path.stat().st_size * lines / first)) if lines else None
 
 
@@ -150,11 +167,14 @@ class _Sample:
     @classmethod
     def of(cls, path: Path) -> _Sample:
         """Read the first lines of a file."""
-        data, more = b"", True
+        data, more, ends = bytearray(), True, Counter[bytes]()
         with readable(path), text_stream(path) as (_, stream):
-            while more and len(data) < MOST_BYTES and (len(data) < SAMPLE_BYTES or data.count(b"\n") < 2):
+            while more and (len(data) < SAMPLE_BYTES or max(ends.values()) < 2):
                 block = stream.read(SAMPLE_BYTES)
                 data, more = data + block, bool(block)
+                ends.update({end: block.count(end) for end in LINE_ENDS})
+                if len(data) - max(map(data.rfind, LINE_ENDS)) > LONGEST_LINE:
+                    raise ValueError(too_long(path, 1 + max(ends.values())))
         if more and b"\n" in data:
             data = data[: data.rindex(b"\n") + 1]
         bom = 3 if data.startswith(b"\xef\xbb\xbf") else 0
@@ -165,8 +185,9 @@ class _Sample:
 
     def records(self, delimiter: str) -> list[tuple[int, list[str]]]:
         """Return the fields of every row that has any, with the number of its last line."""
-        reader, found = csv.reader(io.StringIO(self.text, newline=""), delimiter=delimiter), []
-        with suppress(csv.Error):  # a field is too long for Python: what comes before is enough
+        lines = takewhile(lambda line: _width(line, delimiter) <= MOST_COLUMNS, io.StringIO(self.text, newline=""))
+        reader, found = csv.reader(lines, delimiter=delimiter), []
+        with suppress(csv.Error):  # a field is too long for Python: what comes before is enough, as with a wide line
             for fields in reader:
                 found += [(reader.line_num, fields)] if fields else []
         return found if self.complete or len(found) < 3 else found[:-1]  # the last one may be cut
@@ -186,26 +207,35 @@ class _Sample:
                 best, found = score, mark
         return found
 
+    def check_width(self, path: Path, delimiter: str) -> None:
+        """Raise an error if the header has too many columns; it is not split."""
+        lines = io.StringIO(self.text, newline="")
+        width = next((_width(line, delimiter) for line in lines if line.strip("\r\n")), 0)
+        if width > MOST_COLUMNS:
+            what = f"the header has {width:,} columns with {shown(delimiter)} between them, at most {MOST_COLUMNS:,}"
+            raise ValueError(f"{path}: {what} can be read: give another delimiter, or fewer columns")
+
     def unused(self) -> str:
         """Return a delimiter for a single column, whose values may hold some of them."""
         return next((mark for mark in DELIMITERS if mark not in self.text), ",")
 
-    def decimal(self, delimiter: str) -> str:
-        """Return the decimal mark: a comma if there are numbers with commas and none with points.
 
-        Between commas, ``"1,234"`` is rather a thousand.
-        """
-        fields = [field.strip() for _, record in self.records(delimiter)[1:] for field in record]
-        digits = [len(number[1]) for number in map(COMMA.fullmatch, fields) if number]
-        commas = any(size != 3 for size in digits) if delimiter == "," else bool(digits)
-        return "," if commas and not any(map(POINT.fullmatch, fields)) else "."
+def _width(line: str, delimiter: str) -> int:
+    """Return how many values a long line holds, at least 1; of a short one, at most how many, as that is enough."""
+    return len(line) if len(line) <= MOST_COLUMNS else 1 + QUOTED.sub("", line).count(delimiter)
+
+
+def too_long(path: Path, line: int | None) -> str:
+    """Return what is wrong with a file that has too long a line."""
+    what = f"a line, or a value in quotes, is longer than {LONGEST_LINE / 2**20:.4g} MB"
+    return f"{_place(path, line)}: {what}: is it a table, does every line end, is every quote closed?"
 
 
 @contextmanager
 def text_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
     """Open a file: its bytes, and its text, which is something else if it is compressed."""
     pa, compression = arrow(), compression_of(path)
-    with pa.OSFile(str(path)) as raw:
+    with pa.OSFile(os.fsencode(path)) as raw:  # names of files need not be UTF-8
         if compression is None:
             yield raw, raw
         else:
@@ -276,6 +306,8 @@ def explained(error: Exception, path: Path, header: Header, delimiter: str) -> s
     text = str(error)
     if "UTF8" in text:
         return not_unicode(path)
+    if "straddl" in text:
+        return too_long(path, None)
     if width := WIDTH.search(text):
         expected = int(width[1])
         found = line_of(path, delimiter, lambda row, fields: row >= 0 and len(fields) != expected)
@@ -286,6 +318,7 @@ def explained(error: Exception, path: Path, header: Header, delimiter: str) -> s
         found = line_of(path, delimiter, lambda row, fields: row >= 0 and fields[k : k + 1] == [given])
         line, fields = (None, []) if found is None else found
         again = ": the header is repeated" if header.repeated(fields) else ""
+        again = again or (": no row before has a decimal comma" if COMMA.fullmatch(given) else "")
         kind = text[: value.start(2)].rpartition(" to ")[2].partition(":")[0]
         return f"{_place(path, line)}: column {shown(header.names[k])} holds {shown(given)}, not {_kind(kind)}{again}"
     return f"{path} cannot be read as CSV: {cut(text)}"

@@ -20,7 +20,6 @@ from budgetline.statistics.columns import StandardisedColumns, standardised_colu
 from budgetline.statistics.curvature import Curvature, part_of
 from budgetline.statistics.engines import Engine, Ints, Loss, target_level
 from budgetline.statistics.lagged import WholeHessians
-from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.row_sums import ALONE_ROWS, FEWEST_ROWS
 from budgetline.statistics.rows_engine import EXTRA, WHOLE, RowsEngine
 from budgetline.statistics.samples import RowSample, sample_of
@@ -217,28 +216,6 @@ class DeviceEngine:
             places = 1 + np.arange(part.size).reshape(part.shape)
             found += [part_of(H, place, place) for place in places]
         return np.array(found)
-
-    def left_out_risk(self, theta: Float, roots: Float) -> float:
-        """Return the risk at θ (1 + D, Q) if every row is left out in turn, from roots (Q, 1 + D, m) of H⁻¹."""
-        device, pairs, Q = self.device, pairs_of(roots), len(roots)
-        index, columns = self.order, np.arange(len(theta))
-        by_table = np.zeros((Q, index.size, roots.shape[2]))
-        by_table[:, index] = roots[:, 1:] / self.x_scale[index][:, None]
-        levels = device.put(roots[:, :1] - (self.rest @ by_table)[:, None])
-        R = device.put(by_table)
-
-        def of(s: slice) -> Float:
-            block = self.block(s)
-            T = [block @ R[q, ...] + levels[q, ...] for q in range(Q)]
-            found: Float = device.xp.stack([device.xp.sum(T[q] * T[r], axis=1) for q, r in pairs], axis=1)
-            return found
-
-        own, G = on_host(self.table.joined(of)), np.zeros((self.n_rows, Q, Q))
-        for (q, r), part in zip(pairs, own.T, strict=True):
-            G[:, q, r] = self.weight * part
-        eta = on_host(self.scores(columns, theta))
-        with np.errstate(over="ignore", invalid="ignore"):
-            return left_out_loss(self.loss, self.host_targets, self.weight, eta, G, pairs)
 
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Return a sample of rows."""

@@ -126,13 +126,6 @@ class Engine(Protocol):
     def covariance(self, groups: Ints) -> Float:
         """Return Σ ω zz' of every row of columns (J, s) without the intercept, shape (J, s, s); a new array."""
 
-    def left_out_risk(self, theta: Float, roots: Float) -> float:
-        """Return the risk at θ (1 + D, Q) if every row is left out in turn: the scores of a row move by a Newton step.
-
-        ``roots`` (Q, 1 + D, m) are R_q, with R_q R_r' the part of H⁻¹ between two scores; H includes the ridge. If m is
-        1 + D, R_q R_q' is the inverse of the part of H of score q, and scores are treated one by one.
-        """
-
     def at(self, columns: Ints, theta: Float) -> Point:
         """Return the point at θ (k, Q) for columns (k,), of which the first is 0."""
 

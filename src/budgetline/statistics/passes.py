@@ -116,7 +116,10 @@ class ChunkSummary:
 def _sums(
     source: Source, statistic: Statistic[S], columns: Positions | None, memory: Checkpoint, bar: Bar
 ) -> Iterator[S | None]:
-    """Yield the sum of every partition; while some chunks are summed, the next one is read."""
+    """Yield the sum of every partition; while some chunks are summed, the next one is read.
+
+    What the caller owns is read in this thread, and copied before the next chunk is read.
+    """
 
     def read() -> Iterator[tuple[str | None, Any]]:
         for partition in source.partitions:
@@ -133,7 +136,7 @@ def _sums(
         return name, statistic(found) if found.n_rows else None, found.n_rows
 
     total: S | None = None
-    for name, value, rows in in_order(work, read()):
+    for name, value, rows in in_order(work, read(), here=source.foreign):
         if rows >= 0:
             total = add_up([total, value])
             bar.update(rows)

@@ -16,13 +16,10 @@ from budgetline.statistics.curvature import Curvature, part_of, weighted_square
 from budgetline.statistics.design_blocks import Blocks
 from budgetline.statistics.engines import Ints
 from budgetline.statistics.lagged import MOST_ROWS, LaggedHessian, changed
-from budgetline.statistics.left_out import left_out_loss, pairs_of
 from budgetline.statistics.row_sums import FEWEST_ROWS, TOGETHER, RowSums, each
 from budgetline.statistics.samples import RowSample, sample_of
 from budgetline.threads import added, in_threads, map_in_threads, product, stripes_of, sum_in_threads
 
-PIECE = 512
-"""Rows whose left-out scores are computed at a time."""
 FEW = 64
 """Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
 EXTRA = 400
@@ -77,26 +74,6 @@ class RowsEngine(RowSums):
             descent = sum_in_threads(lambda stripe: added(project, stripe), self.slices, most)
         return _RowsPoint(self, eta, residual, columns, descent, cache(lambda: self.risk(eta)))  # often not needed
 
-    def left_out_risk(self, theta: Float, roots: Float) -> float:
-        """Return the risk at θ (1 + D, Q) if every row is left out in turn, from roots (Q, 1 + D, m) of H⁻¹."""
-        Z, loss, Q, pairs = self.design(np.arange(len(theta))), self.loss, len(roots), pairs_of(roots)
-
-        def part(block: Float, s: slice) -> Float:
-            y, weight = self.targets[:, s], self.weight[s]
-            eta = (theta.T @ block).T
-            with np.errstate(over="ignore", invalid="ignore"):
-                T, G = block.T @ roots, np.zeros((len(eta), Q, Q))
-                for q, r in pairs:
-                    G[:, q, r] = weight * np.einsum("nm,nm->n", T[q], T[r])
-                return np.array([left_out_loss(loss, y.T, weight, eta, G, pairs)])
-
-        def of(s: slice) -> Float:  # a few rows of a block at a time: several scores take memory
-            block, starts = Z(s), range(s.start, s.stop, PIECE)
-            pieces = [slice(i, min(i + PIECE, s.stop)) for i in starts]
-            return sum((part(block[:, p.start - s.start : p.stop - s.start], p) for p in pieces), np.zeros(1))
-
-        return float(self.summed(of)[0])
-
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Return a sample of rows."""
         X, index = self.A.X, self.order[columns - 1]
@@ -141,9 +118,12 @@ class _RowsPoint:
             known = 0
         if columns.size == known:
             return self.descent.copy()
-        Z = engine.design(columns)
-        more = engine.summed(lambda s: product(Z(s)[known:], self.residual[:, s].T))
-        return np.vstack([self.descent[:known], more])
+        return np.vstack([self.descent[:known], self._gradient_beyond(columns, known)])
+
+    def _gradient_beyond(self, columns: Ints, known: int) -> Float:
+        """Return minus the gradient for all but the first columns."""
+        Z = self.engine.design(columns)
+        return self.engine.summed(lambda s: product(Z(s)[known:], self.residual[:, s].T))
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         Z, Q, curvature = self.engine.design(columns), len(self.eta), self.curvature
@@ -291,12 +271,10 @@ class _CompletePoint(_RowsPoint):
         return not ours.size or not theirs.size or (ours.size == theirs.size == 1 and ours[0] == theirs[0])
 
     def gradient(self, columns: Ints | None) -> Float:
-        if columns is None:
-            return self.slopes.copy()
-        known = self.own.size
-        if columns.size < known or np.any(columns[:known] != self.own):
-            return super().gradient(columns)
-        return np.vstack([self.descent, self.slopes[columns[known:] - 1]])
+        return self.slopes.copy() if columns is None else super().gradient(columns)
+
+    def _gradient_beyond(self, columns: Ints, known: int) -> Float:
+        return self.slopes[columns[known:] - 1] if known else super()._gradient_beyond(columns, known)
 
     def hessian(self, columns: Ints, score: int | None = None) -> Float:
         has = self._has(columns, columns)

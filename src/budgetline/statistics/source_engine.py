@@ -130,18 +130,6 @@ class _ChunkSums:
             )
 
 
-@dataclass(frozen=True)
-class _ChunkLeftOut:
-    """The statistic that sums to the risk at the θ of ``at`` if every row is left out in turn."""
-
-    at: _ChunkSums
-    roots: Float
-
-    def __call__(self, chunk: Chunk) -> float:
-        """Return the sum over one chunk."""
-        return self.at.rows(chunk).left_out_risk(self.at.theta, self.roots)
-
-
 class SourceEngine:
     """A source: files, iterators that can be started again, dask.
 
@@ -191,12 +179,6 @@ class SourceEngine:
         unit = 1 / self.x_scale[columns]
         blocks = self._moments.scatter[columns[:, :, None], columns[:, None, :]] / self._moments.weight
         return np.asarray(blocks * unit[:, :, None] * unit[:, None, :])
-
-    def left_out_risk(self, theta: Float, roots: Float) -> float:
-        """Return the risk at θ (1 + D, Q) if every row is left out in turn, with RR' = H⁻¹: one pass."""
-        every, by_table = np.arange(len(theta)), np.empty_like(roots)
-        by_table[:, self._place] = roots
-        return float(self._total(_ChunkLeftOut(self._sums_at(every, theta, first=False), by_table)))
 
     def at(self, columns: Ints, theta: Float) -> _ModelSums:
         """Make one pass."""

@@ -73,24 +73,26 @@ class Checkpoint:
         return self.folder / f"{name}.moments"
 
 
-def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def in_order(work: Callable[[T], R], items: Iterable[T], *, here: bool = False) -> Iterator[R]:
     """Yield the results of items in their order; if an item cannot be read, all before it come first.
 
     Threads work on as many as take ``SOURCE_BYTES`` together with their results, and on one at least. The next one is
-    read meanwhile. Small items leave BLAS one thread each.
+    read meanwhile: by another thread, or by this one if it must be read ``here``. Small items leave BLAS one thread
+    each.
     """
     iterator, largest = iter(items), -1
     waiting: deque[tuple[Future[R], int]] = deque()
     with ThreadPoolExecutor(1) as reader, ExitStack() as stack:
         pool = ThreadPoolExecutor(blas_threads())
         stack.callback(pool.shutdown, cancel_futures=True)
-        read = reader.submit(lambda: list(islice(iterator, 1)))
+        submit = _done_here if here else reader.submit
+        read = submit(list, islice(iterator, 1))
         while read.exception() is None and (found := read.result()):
-            read = reader.submit(lambda: list(islice(iterator, 1)))
             size = bytes_of(found[0])
             if largest < 0 and 2 * size <= SOURCE_BYTES:  # set by this thread, which may be the only one that can
                 stack.enter_context(one_blas_thread())
             waiting.append((pool.submit(work, found.pop()), size))
+            read = submit(list, islice(iterator, 1))
             # the first is alone: it tells how large the results are
             while waiting and (largest < 0 or sum(max(size, largest) for _, size in waiting) >= SOURCE_BYTES):
                 result = waiting.popleft()[0].result()
@@ -99,6 +101,16 @@ def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         while waiting:
             yield waiting.popleft()[0].result()
         read.result()  # the error, if there was one
+
+
+def _done_here(function: Callable[[Iterator[T]], list[T]], items: Iterator[T]) -> Future[list[T]]:
+    """Call a function in this thread."""
+    future: Future[list[T]] = Future()
+    try:
+        future.set_result(function(items))
+    except Exception as error:  # it is raised later, after the results of the items before
+        future.set_exception(error)
+    return future
 
 
 def bytes_of(value: Any) -> int:

@@ -1,0 +1,91 @@
+"""Decimal commas: found column by column, from the first block of a text file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from budgetline.data.tabular import arrow
+from budgetline.messages import shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBER = r"^[-+]?(\d+,?\d*|,\d+)([eE][-+]?\d+)?$"
+"""A number with a decimal comma, or a whole one."""
+GROUPED = r"^[-+]?[1-9]\d{0,2}[.,]\d{3}$"
+"""A number whose mark may as well stand between thousands."""
+FIRST = 1000
+"""Rows that are looked at before all those of a block are."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The decimal mark of a file, the columns ``found`` with decimal commas, and what is doubtful.
+
+    The mark is a point if columns have both.
+    """
+
+    decimal: str = "."
+    found: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
+
+
+def find_marks(
+    batch: pa.RecordBatch, missing: pa.Array, delimiter: str, texts: Callable[[list[str]], pa.RecordBatch]
+) -> Marks:
+    """Return the decimal marks in a first batch, which was read with decimal points.
+
+    ``missing`` are the texts of missing values; ``texts`` reads columns of the batch again, as text. A column has
+    decimal commas if all its values are such numbers. "1,234" may be a thousand: between commas and beside decimal
+    points it stays text, unless another number shows that commas are decimal marks.
+    """
+    types = arrow().types
+    words = [field.name for field in batch.schema if types.is_string(field.type)]
+    commas = _with_mark(batch.select(words), missing, ",", NUMBER)
+    if not commas:
+        return Marks()
+    floats = [field.name for field in batch.schema if types.is_floating(field.type)]
+    points = _with_mark(texts(floats), missing, ".", "") if floats else {}
+    if (points or delimiter == ",") and all(map(_grouped, commas.values())):
+        return Marks(doubts=tuple(_doubt(name, found, "comma", "as text") for name, found in commas.items()))
+    doubtful = {name: found for name, found in points.items() if _grouped(found)}
+    doubts = tuple(_doubt(name, found, "point", "with a decimal point") for name, found in doubtful.items())
+    return Marks("." if points else ",", frozenset(commas), doubts)
+
+
+def numbers_with_commas(column: pa.Array, missing: pa.Array) -> pa.Array | int:
+    """Return text with decimal commas as numbers, or the row of the first that is none; ``missing`` is a mask."""
+    compute = import_module("pyarrow.compute")
+    text = compute.if_else(missing, None, compute.utf8_trim_whitespace(column))
+    row = compute.match_substring_regex(text, NUMBER).index(False).as_py()
+    return compute.replace_substring(text, ",", ".").cast(arrow().float64()) if row < 0 else int(row)
+
+
+def _with_mark(batch: pa.RecordBatch, missing: pa.Array, mark: str, pattern: str) -> dict[str, pa.Array]:
+    """Return the different values with a mark, by column, of the columns that have some and all match a pattern."""
+    compute = import_module("pyarrow.compute")
+    found: dict[str, pa.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for rows in (column[:FIRST], column):
+            values = compute.utf8_trim_whitespace(rows).unique()
+            values = values.filter(compute.invert(compute.is_in(values, missing)))
+            if not compute.all(compute.match_substring_regex(values, pattern)).as_py():
+                break
+        else:
+            marked = values.filter(compute.match_substring(values, mark))
+            found |= {name: marked} if len(marked) else {}
+    return found
+
+
+def _grouped(values: pa.Array) -> bool:
+    """Tell whether the marks of all values may stand between thousands."""
+    compute = import_module("pyarrow.compute")
+    return bool(compute.all(compute.match_substring_regex(values, GROUPED)).as_py())
+
+
+def _doubt(name: str, values: pa.Array, mark: str, how: str) -> str:
+    example = shown(values[0].as_py())
+    return f"column {shown(name)} is read {how}: if the {mark} of {example} stands between thousands, remove it"
