@@ -6,7 +6,7 @@ from scipy.interpolate import CubicSpline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from budgetline import Encoding
-from budgetline.encoding.curves import natural_splines, smooth_curves
+from budgetline.encoding.curves import level_beyond, natural_splines, smooth_curves
 from budgetline.encoding.encoders import LevelEncoder
 from budgetline.encoding.fitting import encoder_of
 from budgetline.encoding.raw import RawColumn, object_column
@@ -222,6 +222,82 @@ def test_text_for_a_column_of_numbers_is_an_error_that_names_it():
         found.encode(object_column(["old"], "x"))
 
 
+# -- outside the data, and where there are few --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [5, 40, 60, 1000])
+def test_curves_stay_at_their_end_values_outside_the_data(n, seed):
+    x = np.random.default_rng(seed).lognormal(0, 2, n)
+    found = encoder_for(RawColumn("x", x))
+    far = np.array([-1e9, x.min() - 1, x.min(), x.max(), x.max() + 1, 1e12])
+    coded = found.encode(RawColumn("x", far))
+    np.testing.assert_allclose(coded[:3], coded[[2, 2, 2]], atol=1e-12)
+    np.testing.assert_allclose(coded[3:], coded[[3, 3, 3]], atol=1e-9 * np.abs(coded).max())
+
+
+def test_level_beyond_changes_nothing_inside():
+    knots, x = knots_and_values(np.random.default_rng(SEED))
+    curve, _ = smooth_curves(knots, x, np.ones(x.size))
+    for low, high in ((x[0], x[-1]), (x[50], x[-50]), (x[0] - 3, x[-1] + 5), (knots[1], knots[3])):
+        found, t = level_beyond(curve, low, high), np.linspace(low, high, 300)
+        np.testing.assert_allclose(found(t), curve(t), atol=1e-11 * np.abs(curve(t)).max())
+
+
+@pytest.mark.parametrize("rare", [3, 13, 30])
+def test_few_rows_besides_a_spike_get_a_line(rare):
+    """The pools of Ames: 0 in all but 13 rows, whose areas all differ."""
+    x = np.append(np.zeros(2900), np.linspace(100, 800, rare))
+    found = encoder_for(RawColumn("x", x))
+    assert (found.n_curves, found.spikes) == (1, (0.0,))
+    assert encoder_for(RawColumn("x", np.append(np.zeros(2900), np.linspace(100, 800, 200)))).n_curves > 1
+
+
+def test_values_with_few_rows_are_no_knots():
+    """Every knot has rows at it, on its way to the next one, and beyond the outer ones."""
+    rng = np.random.default_rng(SEED)
+    x = np.concatenate([rng.integers(3, 8, 2000), [0, 1, 9, 10, 50]]).astype(float)
+    found = encoder_for(RawColumn("x", x))
+    inner = found.curve.knots[1:-1]
+    ranks = np.searchsorted(np.sort(found.warp(x)), inner, side="right")
+    assert np.all(np.diff(np.concatenate([[0], ranks])) >= 10)
+    coded = found.encode(RawColumn("x", x))
+    assert np.abs(coded).max() < 15  # one row alone would have √2005
+
+
+# -- values that differ by rounding -------------------------------------------------------------------------------
+
+TIES = {
+    "sums": ([0.3, 0.1 + 0.2], [0.3, 0.7, 1.0]),
+    "tiny": ([0.0, 1e-15, -1e-17], [0.0, 1.0, 2.0]),
+    "large": ([1e9, np.nextafter(1e9, 2e9)], [1e9, 1e9 + 1, 1e9 + 2]),
+    "shifted": ([1.7e9 + 0.25, 1.7e9 + 0.25 + 2.4e-7], [1.7e9, 1.7e9 + 1000.0, 1.7e9 + 0.25]),
+}
+
+
+@pytest.mark.parametrize("others", [0, 30, 400])
+@pytest.mark.parametrize("name", TIES)
+def test_numbers_that_are_equal_to_rounding_are_one(name, others):
+    same, values = TIES[name]
+    rng = np.random.default_rng(SEED)
+    x = np.concatenate([np.repeat(same, 40), np.repeat(values, 25), rng.uniform(min(values), max(values), others)])
+    rng.shuffle(x)
+    found = encoder_for(RawColumn("x", x))
+    coded = found.encode(RawColumn("x", np.array(same)))
+    assert np.isfinite(coded).all()
+    np.testing.assert_allclose(coded, np.broadcast_to(coded[0], coded.shape), atol=1e-6)
+    assert np.isfinite(found.encode(RawColumn("x", x))).all()
+
+
+def test_knots_that_nearly_agree_are_one():
+    x = np.concatenate([np.repeat([1.0, 1.0 + 1e-7, 1.0 + 2e-7, 1 + 3e-7, 1 + 4e-7], 30), np.linspace(0, 3, 200)])
+    for knots in (None, 20, [0.5, 1.0, 1.0 + 1e-12, 2.0]):
+        found = encoder_for(RawColumn("x", x), knots=knots)
+        coded = found.encode(RawColumn("x", np.linspace(-1, 4, 1000)))
+        assert np.isfinite(coded).all()
+        assert np.abs(coded).max() < 15
+
+
 # -- settings ---------------------------------------------------------------------------------------------------
 
 
@@ -249,7 +325,11 @@ def test_given_knots_are_used():
     found = encoder_of(
         ColumnSummary.of(RawColumn("x", np.arange(100.0)), None, as_levels=False), Encoding(knots=[10, 50, 90])
     )
-    np.testing.assert_allclose(found.curve.knots, found.warp(np.array([10.0, 50.0, 90.0])))
+    np.testing.assert_allclose(found.curve.knots, found.warp(np.array([0.0, 10.0, 50.0, 90.0, 99.0])))
+    inside = encoder_of(
+        ColumnSummary.of(RawColumn("x", np.arange(100.0)), None, as_levels=False), Encoding(knots=[-50, 50, 190])
+    )
+    np.testing.assert_allclose(inside.curve.knots, inside.warp(np.array([0.0, 50.0, 99.0])))
 
 
 def test_flags_have_names_of_their_own():

@@ -38,7 +38,8 @@ def screened(X, weight=None, alpha=1e-3, seed=SEED):
     residual, curvature = rng.standard_normal((len(X), 2)), rng.uniform(0.1, 1, (len(X), 2))
     weight = np.ones(len(X)) if weight is None else weight
     sums = CellSums.of(codes + starts[:-1, None], int(starts[-1]), weight, residual, curvature)
-    return bins, codes, Screen(bins, sums, alpha, 1.7), (weight, residual, curvature), blocks
+    weight = weight * np.count_nonzero(weight) / weight.sum()  # in the screen, rows count
+    return bins, codes, Screen(bins, sums.in_rows(len(bins)), alpha, 1.7), (weight, residual, curvature), blocks
 
 
 def test_bins_are_where_the_numbers_are():
@@ -94,6 +95,19 @@ def test_columns_that_act_together_are_found(kind, seed):
     assert found.feature_groups_.prices.total == 5
     order = found.sequence_.groups
     assert all(order.index(name) > max(map(order.index, name.split(" × "))) for name in pairs)
+
+
+def test_products_that_rest_on_few_rows_are_left_out():
+    """Two rare categories meet in seven rows, and both are large where a third column is: no product for these."""
+    rng = np.random.default_rng(SEED)
+    X = pd.DataFrame({"x": rng.standard_normal(2000), "t": "usual", "u": "usual"})
+    X.loc[:29, "t"], X.loc[23:52, "u"] = "rare", "rare"
+    y = np.where((X["t"] == "rare") & (X["u"] == "rare"), 100.0, 0.0) + rng.standard_normal(2000)
+    found = AnytimeRegressor(encoding=Encoding(interactions=3)).fit(X, y)
+    assert "t × u" not in found.feature_groups_.names
+    X.loc[:299, "t"], X.loc[:299, "u"] = "rare", "rare"
+    y = np.where((X["t"] == "rare") & (X["u"] == "rare"), 2.0, X["x"]) + rng.standard_normal(2000)
+    assert AnytimeRegressor(encoding=Encoding(interactions=3)).fit(X, y).model_.encoding.pairs
 
 
 def test_design_columns_of_a_pair_are_products():

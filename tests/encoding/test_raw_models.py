@@ -83,7 +83,7 @@ def test_only_the_columns_that_were_bought_are_read(model):
 @pytest.mark.parametrize("model", models(), ids=repr)
 def test_files_keep_the_encoding(model, tmp_path):
     found, X = fitted(model)
-    save(found, tmp_path / "m", rows=True)
+    save(found, tmp_path / "m")
     again = load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict(X), found.predict(X))
     np.testing.assert_array_equal(again.predict(X, available=["visit"]), found.predict(X, available=["visit"]))
@@ -166,13 +166,66 @@ def test_a_level_that_a_fold_lacks_is_no_obstacle():
 
 
 def test_weights_are_copies_of_rows():
+    """Where no number of rows decides what a column becomes."""
     X, score, _ = table(200)
     weight = np.random.default_rng(SEED).integers(0, 3, 200)
     rows = np.repeat(np.arange(200), weight)
-    a = AnytimeRegressor(GROUPS, encoding="spline", alpha=1e-3).fit(X, score, sample_weight=weight)
+    a = AnytimeRegressor(GROUPS, encoding=Encoding("linear", min_rows=0), alpha=1e-3)
+    a.fit(X, score, sample_weight=weight)
     b = clone(a).fit(X.iloc[rows], score[rows])
     assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
     np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-8)
+
+
+UNIT_MODELS = {
+    "regressor": AnytimeRegressor(GROUPS, encoding="spline"),
+    "corrected": AnytimeRegressor(GROUPS, encoding="linear", correction=1.0),
+    "pairs": AnytimeRegressor(GROUPS, encoding=Encoding(interactions=3)),
+    "counts": AnytimeRegressor(GROUPS, encoding="spline", loss="poisson", rule="omp"),
+    "classifier": AnytimeClassifier(GROUPS, encoding="spline", rule="score"),
+    "classifier with pairs": AnytimeClassifier(GROUPS, encoding=Encoding(interactions=3), rule="score", correction=1.0),
+    "search": AnytimeRegressorCV(GROUPS, encoding="spline", cv=3),
+    "classifier search": AnytimeClassifierCV(GROUPS, encoding="linear", rule="omp", alphas=[1e-3, 1e-1], cv=3),
+    "group lasso": GroupLassoPath(GROUPS, encoding="spline"),
+}
+
+
+@pytest.mark.parametrize("unit", [1e-9, 2.0**-20, 1e6])
+@pytest.mark.parametrize("kind", UNIT_MODELS)
+def test_the_unit_of_weights_does_not_matter(kind, unit):
+    """Weights that sum to one once merged all categories of a column into one."""
+    X, score, label = table(400)
+    weight, model = np.random.default_rng(SEED).uniform(0.1, 3.0, 400), UNIT_MODELS[kind]
+    y = label if hasattr(model, "predict_proba") else np.round(np.exp(score / 2)) if kind == "counts" else score
+    a, b = (clone(model).fit(X, y, sample_weight=each) for each in (weight, unit * weight))
+    assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
+    assert a.sequence_.groups == b.sequence_.groups
+    method = "decision_function" if hasattr(model, "predict_proba") else "predict"
+    for one, other in zip(*(getattr(each, f"staged_{method}")(X) for each in (a, b)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("interactions", [0, 3])
+def test_class_weights_are_sample_weights(interactions):
+    X, _, label = table(400)
+    by_class = {"yes": 0.2, "no": 3.0}
+    settings = {"encoding": Encoding(interactions=interactions), "rule": "score"}
+    a = AnytimeClassifier(GROUPS, class_weight=by_class, **settings).fit(X, label)
+    b = AnytimeClassifier(GROUPS, **settings).fit(X, label, sample_weight=[by_class[each] for each in label])
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+def test_the_unit_of_weights_of_a_source_does_not_matter():
+    X, _, label = table(400)
+    weight = np.random.default_rng(SEED).uniform(0.1, 3.0, 400)
+    model = AnytimeClassifier(GROUPS, encoding=Encoding(interactions=2), rule="score")
+
+    def source(unit):
+        starts = range(0, 400, 90)
+        return open_source(lambda: ((X[a : a + 90], label[a : a + 90], unit * weight[a : a + 90]) for a in starts))
+
+    found = [clone(model).fit(source(unit)).predict_proba(X) for unit in (1.0, 1e-6)]
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-8)
 
 
 def test_certificates_and_comparisons_take_raw_tables():
@@ -280,8 +333,8 @@ def chunkwise(monkeypatch):
     made = []
     encode = TableEncoding.encode
 
-    def recorded(self, raw, columns=None):
-        found = encode(self, raw, columns)
+    def recorded(self, raw, columns=None, watch=None):
+        found = encode(self, raw, columns, watch)
         made.append(found.shape)
         return found
 

@@ -107,3 +107,13 @@ def test_a_column_that_is_text_in_one_chunk_and_numbers_in_another_is_an_error()
     for found in (gap + a, a + gap, gap + b, b + gap):
         assert found.missing == 2
         assert found.found is not None
+
+
+@pytest.mark.parametrize("values", [[1.5, 2.5, 1.5], ["a", "b", "a"]])
+@pytest.mark.parametrize("first", [False, True])
+def test_chunks_without_values_count_as_missing(values, first):
+    given, none = object_column(values, "x"), object_column([None] * 4, "x")
+    parts = [ColumnSummary.of(column, None, False) for column in ([none, given] if first else [given, none])]
+    whole = ColumnSummary.of(object_column([*values, *[None] * 4], "x"), None, False)
+    found = parts[0] + parts[1]
+    assert (found.missing, found.found.missing) == (whole.missing, whole.found.missing) == (4, 4)

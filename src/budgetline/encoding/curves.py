@@ -32,6 +32,24 @@ def natural_splines(knots: Float) -> Curve:
     return Curve(knots, pieces)
 
 
+def level_beyond(curve: Curve, low: float, high: float) -> Curve:
+    """Return a curve with its values at ``low`` and ``high`` beyond them: it is not evaluated outside the data."""
+    if low >= high:
+        return curve
+    inner = curve.knots[(curve.knots > low) & (curve.knots < high)]
+    knots = np.concatenate([[low], inner, [high]])
+    pieces = np.zeros((knots.size + 1, 4, curve.width))
+    pieces[[0, -1], 0] = curve(knots[[0, -1]])
+    source = np.searchsorted(curve.knots, knots[:-1], side="right")
+    away = (knots[:-1] - curve.knots[np.maximum(source - 1, 0)])[:, None]
+    c0, c1, c2, c3 = curve.pieces[source].transpose(1, 0, 2)
+    pieces[1:-1, 0] = ((c3 * away + c2) * away + c1) * away + c0
+    pieces[1:-1, 1] = (3 * c3 * away + 2 * c2) * away + c1
+    pieces[1:-1, 2] = 3 * c3 * away + c2
+    pieces[1:-1, 3] = c3
+    return Curve(knots, pieces)
+
+
 def smooth_curves(knots: Float, values: Float, weights: Float) -> tuple[Curve, Float]:
     """Return K − 1 natural splines that are orthonormal and centred on the data, and their roughness (K − 1,).
 

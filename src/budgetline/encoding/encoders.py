@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from itertools import chain, count
 
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.raw import RawColumn, is_number_text
+from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text
 
+TIE = 1e-9
+"""Numbers whose warped values differ by no more are the same, but for rounding."""
 ROWS = 4096
 """Rows that are encoded at once: few enough for their polynomials to stay in the cache."""
 
@@ -54,6 +57,10 @@ class Warp:
         """Return t, shape (n,)."""
         return np.asarray(np.arcsinh((x - self.middle) / self.scale))
 
+    def tie(self, x: Float) -> Float:
+        """Return how much t may differ between numbers that are x but for rounding, shape (n,)."""
+        return np.asarray(TIE + 4 * np.finfo(float).eps * np.abs(x) / self.scale)
+
 
 @dataclass(frozen=True, eq=False)
 class NumberEncoder:
@@ -80,6 +87,12 @@ class NumberEncoder:
         """Number of design columns that are curves; the others are flags."""
         return self.curve.width
 
+    @property
+    def spikes_and_ties(self) -> list[tuple[float, float]]:
+        """The spikes in units of t, and how near numbers have to be to count as one."""
+        spikes = np.array(self.spikes)
+        return list(zip(self.warp(spikes).tolist(), self.warp.tie(spikes).tolist(), strict=True))
+
     def labels(self, name: str) -> list[str]:
         """Return names of the design columns."""
         m = self.curve.width
@@ -91,17 +104,17 @@ class NumberEncoder:
         """Return the design columns (n, width) of a raw column."""
         x = column.as_numbers()
         gaps, m = np.isnan(x), self.curve.width
-        found = np.zeros((x.size, self.width))
-        aside = gaps.copy()
-        for k, spike in enumerate(self.spikes, m):
-            found[:, k] = x == spike
-            aside |= x == spike
+        t, found, aside = self.warp(x), np.zeros((x.size, self.width)), gaps.copy()
+        for k, (spike, tie) in enumerate(self.spikes_and_ties, m):
+            here = np.abs(t - spike) <= tie
+            found[:, k] = here
+            aside |= here
         if self.missing:
             found[:, -1] = gaps
         rows = np.flatnonzero(~aside)
         for start in range(0, rows.size, ROWS):
             part = rows[start : start + ROWS]
-            found[part, :m] = self.curve(self.warp(x[part]))
+            found[part, :m] = self.curve(t[part])
         return found
 
 
@@ -110,7 +123,8 @@ class LevelEncoder:
     """A level becomes a flag of its own; rare and unknown ones share a flag, missing ones have another.
 
     Levels without a flag (``reference``, the first of two, and unknown ones where none was rare) are zeros. ``weights``
-    as in :class:`NumberEncoder`.
+    as in :class:`NumberEncoder`. The levels were ``text``, or they are the names of numbers or flags. A column that had
+    no value has no kind yet: it becomes the flag of missing ones alone, which says nothing, whatever comes later.
     """
 
     levels: tuple[str, ...]
@@ -118,6 +132,7 @@ class LevelEncoder:
     rare: bool = False
     missing: bool = False
     reference: str | None = None
+    text: bool = True
     n_curves = 0
 
     @property
@@ -132,11 +147,17 @@ class LevelEncoder:
         return (*self.levels, *(unused(label, self.levels) for label in extra))
 
     @property
+    def empty(self) -> bool:
+        """Whether the column had no value."""
+        return not self.levels and not self.rare
+
+    @property
     def kind(self) -> str | None:
         """As what a text file must be read to find the levels: "text", "flag", or None if they look like numbers."""
-        if not self.rare and set(self.levels) <= {"True", "False"}:
+        known = self._place.keys()
+        if known and not self.rare and known <= {"True", "False"}:
             return "flag"
-        return None if all(map(is_number_text, self.levels)) else "text"
+        return None if known and all(map(is_number_text, known)) else "text"
 
     def labels(self, name: str) -> list[str]:
         """Return names of the design columns."""
@@ -144,18 +165,40 @@ class LevelEncoder:
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
-        codes, levels = column.as_levels()
-        place, other = self._place, len(self.levels) if self.rare else -1
+        codes, _ = column.as_levels()
+        other = len(self.levels) if self.rare else -1
         gap = self.width - 1 if self.missing else other
-        flags = np.array([*(place.get(level, other) for level in levels), gap], dtype=np.intp)[codes]
+        places = (other if level is None else self._place[level] for level in self.known(column))
+        flags = np.array([*places, gap], dtype=np.intp)[codes]
         found = np.zeros((codes.size, self.width))
         rows = np.flatnonzero(flags >= 0)
         found[rows, flags[rows]] = 1.0
         return found
 
+    def known(self, column: RawColumn) -> list[str | None]:
+        """Return which of the known levels each level of a raw column is, None for those that are unknown.
+
+        If only one of both is text, a level that has no other of its name is the only one of the same value, if there
+        is one: 7001 is "07001", 1 is "1.0" or True. Between texts the name alone counts: "1.1" is not "1.10".
+        """
+        _, levels = column.as_levels()
+        if column.text and self.text:
+            return [level if level in self._place else None for level in levels]
+        return [level if level in self._place else self._by_value.get(exact_number_in(level)) for level in levels]
+
     @cached_property
     def _place(self) -> dict[str, int]:
-        return {level: k for k, level in enumerate(self.levels)}
+        reference = {} if self.reference is None else {self.reference: -1}
+        return {level: k for k, level in enumerate(self.levels)} | reference
+
+    @cached_property
+    def _by_value(self) -> dict[Decimal | None, str | None]:
+        """Levels by the number that they stand for, None where there are several."""
+        found: dict[Decimal | None, str | None] = {}
+        for level in self._place:
+            value = exact_number_in(level)
+            found[value] = None if value in found else level
+        return found | {None: None}
 
 
 Encoder = NumberEncoder | LevelEncoder

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.curves import line, smooth_curves
+from budgetline.encoding.curves import level_beyond, line, smooth_curves
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
@@ -25,6 +25,14 @@ FEW, ROWS_PER_VALUE = 32, 200
 
 So many rows determine the effect of a value: more of them draw no more knots to it.
 """
+ROWS_PER_KNOT = 10
+"""Rows that a knot needs, at it or on the way to the next one: fewer would be drawn through by a curve of their own."""
+ROWS_OF_CURVE = 50
+"""Rows that a curve needs besides those at spikes: with fewer the effect is a straight line."""
+ROUNDING = 1e-12
+"""Quartiles that differ by less than this part of the standard deviation agree."""
+CLOSEST = 1e-3
+"""Least distance of knots, relative to their span: nearer ones count as one."""
 PLENTY = 400
 """If every value is a knot and has more rows than this, the ridge holds their effects less to a smooth curve."""
 
@@ -35,28 +43,33 @@ def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Floa
     for d, label in zip(source.read.tolist(), source.labels(source.read), strict=True):
         as_levels = settings.of(d, None if source.names is None else label).numbers == "levels"
         found.append(ColumnSummary.of(table.column(d, label), weight, as_levels))
-    return TableSummary(tuple(found))
+    if weight is None:
+        return TableSummary(tuple(found), table.n_rows, float(table.n_rows))
+    return TableSummary(tuple(found), int(np.count_nonzero(weight)), float(weight.sum()))
 
 
 def encoding_from(summary: TableSummary, source: Layout, settings: Encoding) -> TableEncoding:
     """Return the encoding of a table from the summaries of its columns."""
     names = source.names
     own = (settings.of(d, None if names is None else names[d]) for d in source.read.tolist())
-    encoders = tuple(encoder_of(column, each) for column, each in zip(summary.columns, own, strict=True))
+    encoders = tuple(encoder_of(column, each) for column, each in zip(summary.in_rows, own, strict=True))
     return TableEncoding(source, encoders)
 
 
 def encoder_of(column: ColumnSummary, settings: Encoding) -> Encoder:
-    """Return the encoder of a column; one that is missing everywhere becomes a constant."""
+    """Return the encoder of a column; one that is missing wherever rows have weight becomes a constant."""
     if isinstance(column.found, LevelSummary):
         return _levels(column.found, settings)
-    if column.found is not None and 0 < (span := float(np.ptp(column.found.values))) < 1 / LARGEST:
+    if column.found is None or not column.found.values.size:
+        return LevelEncoder((), np.ones(1), missing=True)
+    if 0 < (span := float(np.ptp(column.found.values))) < 1 / LARGEST:
         raise ValueError(f"column {shown(column.name)} spans only {span:g}, which is too small: rescale it")
-    return _numbers(column.found or NumberSummary(np.zeros(1), np.ones(1)), settings)
+    return _numbers(column.found, settings)
 
 
 def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     smooth = settings.numbers == "spline"
+    found = _without_ties(found)
     spikes, body = _without_spikes(found) if smooth else ((), found)
     warp = _warp(body, settings)
     t, share = warp(body.values), body.weights / body.total
@@ -70,6 +83,8 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     else:  # two values are coded like levels
         scale = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
         curve, penalties = line(mean, scale), np.array([(scale / spread) ** 2])
+    if smooth:
+        curve = level_beyond(curve, float(t[0]), float(t[-1]))
     total = found.total + found.missing
     masses = [float(found.weights[found.values == spike][0]) for spike in spikes]
     flags = _flag_weights(np.array(masses + [found.missing] * (found.missing > 0)), total)
@@ -84,9 +99,10 @@ def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
     rare, missing = len(kept) < len(ranked) or found.lost > 0, found.missing > 0
     if len(kept) == 2 and not rare and not missing:  # one flag says all
         weights = _flag_weights(np.array([kept[1][1]]), total) / 2
-        return LevelEncoder((kept[1][0],), weights, reference=kept[0][0])
+        return LevelEncoder((kept[1][0],), weights, reference=kept[0][0], text=found.text)
     masses = [weight for _, weight in kept] + [others] * rare + [found.missing] * missing
-    return LevelEncoder(tuple(level for level, _ in kept), _flag_weights(np.array(masses), total), rare, missing)
+    levels, weights = tuple(level for level, _ in kept), _flag_weights(np.array(masses), total)
+    return LevelEncoder(levels, weights, rare, missing, text=found.text)
 
 
 def _curve_weights(roughness: Float, rarest: float) -> Float:
@@ -110,17 +126,33 @@ def _flag_weights(masses: Float, total: float) -> Float:
 
 def _warp(body: NumberSummary, settings: Encoding) -> Warp:
     """Return the warp by the median and half the distance of the quartiles, three times as much for a line."""
-    low, middle, high = body.quantiles(np.array([0.25, 0.5, 0.75])).tolist()
-    mean = body.weights @ body.values / body.total
-    spread = float(np.sqrt(body.weights @ (body.values - mean) ** 2 / body.total))
-    return Warp(middle, ((high - low) / 2 or spread or 1.0) * (1.0 if settings.numbers == "spline" else 3.0))
+    middle, scale = _middle_and_scale(body)
+    return Warp(middle, scale * (1.0 if settings.numbers == "spline" else 3.0))
+
+
+def _middle_and_scale(found: NumberSummary) -> tuple[float, float]:
+    """Return the median, and half the distance of the quartiles, or the standard deviation if the quartiles agree."""
+    low, middle, high = found.quantiles(np.array([0.25, 0.5, 0.75])).tolist()
+    mean = found.weights @ found.values / found.total
+    spread = float(np.sqrt(found.weights @ (found.values - mean) ** 2 / found.total))
+    half = (high - low) / 2
+    return middle, (half if half > ROUNDING * spread else spread) or 1.0
+
+
+def _without_ties(found: NumberSummary) -> NumberSummary:
+    """Return the summary with values that differ by rounding, such as .3 and .1 + .2, counted as the first of them."""
+    warp = Warp(*_middle_and_scale(found))
+    starts = np.flatnonzero(np.diff(warp(found.values), prepend=-np.inf) > warp.tie(found.values))
+    if starts.size == found.values.size:
+        return found
+    return replace(found, values=found.values[starts], weights=np.add.reduceat(found.weights, starts))
 
 
 def _without_spikes(found: NumberSummary) -> tuple[tuple[float, ...], NumberSummary]:
     """Return the spikes, and the summary of the other values, unless these are next to nothing."""
     heavy = np.sort(np.argsort(-found.weights, kind="stable")[:MOST_SPIKES])
-    heavy = heavy[found.weights[heavy] > SPIKE * found.total]
-    if found.values.size <= _few(found.total) or found.values.size - heavy.size < 2:
+    heavy = heavy[found.weights[heavy] > max(SPIKE * found.total, ROWS_PER_KNOT)]
+    if _all_knots(found) or found.values.size - heavy.size < 2:
         return (), found
     others = np.delete(np.arange(found.values.size), heavy)
     body = NumberSummary(found.values[others], found.weights[others], error=found.error)
@@ -132,19 +164,48 @@ def _n_knots(rows: float) -> int:
     return int(np.clip(round(1.25 * rows**0.2), 5, 12))
 
 
-def _few(rows: float) -> int:
-    return max(_n_knots(rows), min(FEW, int(rows) // ROWS_PER_VALUE))
+def _all_knots(found: NumberSummary) -> bool:
+    """Return whether every value is a knot: there are few, with enough rows for each."""
+    few = max(_n_knots(found.total), min(FEW, int(found.total) // ROWS_PER_VALUE))
+    return found.values.size <= few and float(found.weights.min()) >= ROWS_PER_KNOT
 
 
 def _knots(body: NumberSummary, warp: Warp, settings: Encoding) -> Float:
     """Return knots, in units of t: at quantiles of the rows, where no value counts as more than ROWS_PER_VALUE.
 
     So rare values have knots too if there are many rows. A sketch that was thinned out does not know single values.
+    Curves are straight beyond the outer knots, which have enough rows there, as has the way from each knot to the next.
     """
     if settings.knots is not None and not isinstance(settings.knots, int):
-        return warp(given_knots(settings.knots))
-    if body.values.size <= (settings.knots or _few(body.total)):
-        return warp(body.values)
-    shares = np.linspace(0, 1, settings.knots or _n_knots(body.total))
+        return _apart(warp(given_knots(settings.knots)))
+    if body.total < ROWS_OF_CURVE:
+        return np.empty(0)
+    if _all_knots(body) and (settings.knots is None or body.values.size <= settings.knots):
+        return _apart(warp(body.values))
+    most = settings.knots or _n_knots(body.total)
     even = body if body.error else replace(body, weights=np.minimum(body.weights, ROWS_PER_VALUE))
-    return np.unique(warp(even.quantiles(shares)))
+    return _apart(warp(_supported(body, even.quantiles(np.linspace(0, 1, most)))))
+
+
+def _supported(body: NumberSummary, knots: Float) -> Float:
+    """Return the knots with enough rows: at or beyond the outer ones, and from each knot to the next."""
+    outer = body.quantiles(np.array([ROWS_PER_KNOT, body.total - ROWS_PER_KNOT]) / body.total)
+    knots = np.unique(np.clip(knots, *outer))
+    ends, kept = np.concatenate([[0.0], np.cumsum(body.weights)]), [float(knots[0])]
+    below = ends[np.searchsorted(body.values, knots)]
+    last = below[0]
+    for knot, rows in zip(knots[1:-1].tolist(), below[1:-1].tolist(), strict=True):
+        if rows - last >= ROWS_PER_KNOT and below[-1] - rows >= ROWS_PER_KNOT:
+            kept.append(knot)
+            last = rows
+    return np.unique([*kept, knots[-1]])
+
+
+def _apart(knots: Float) -> Float:
+    """Return knots without those that nearly are the one before; the outer ones stay."""
+    knots = np.unique(knots)
+    least, kept = CLOSEST * np.ptp(knots), knots[:1].tolist()
+    for knot in knots[1:-1].tolist():
+        if min(knot - kept[-1], knots[-1] - knot) > least:
+            kept.append(knot)
+    return np.unique([*kept, knots[-1]])

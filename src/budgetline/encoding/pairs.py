@@ -25,8 +25,11 @@ FLAGS = 12
 """Flags of a column that are multiplied."""
 PAIR_WEIGHT = 10.0
 """The ridge counts products this many times as much as the product of the weights of their factors."""
-LEAST_SPREAD = 0.02
-"""Products that vary less, such as those of two rare levels, are left out."""
+LEAST_SPREAD, LEAST_ROWS = 0.02, 20
+"""Products that vary less, or that rest on fewer rows, such as those of two rare categories, are left out.
+
+If a product is 1 in k rows and 0 in all others, it rests on k rows: n (E v²)²/E v⁴, for any centred product v.
+"""
 MOST_COLUMNS = 100
 """Columns among which pairs are sought: those with the largest effects."""
 MOST_PRODUCTS = 2000
@@ -72,13 +75,13 @@ class Bins:
 def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, ...]:
     """Return the bins of all columns."""
     found = []
-    for column, encoder in zip(summary.columns, encoders, strict=True):
+    for column, encoder in zip(summary.in_rows, encoders, strict=True):
         if isinstance(encoder, LevelEncoder):
-            assert isinstance(column.found, LevelSummary)
-            found.append(_level_bins(column.found, encoder))
+            levels = column.found if isinstance(column.found, LevelSummary) else LevelSummary({}, column.missing)
+            found.append(_level_bins(levels, encoder))
         else:
-            assert not isinstance(column.found, LevelSummary)
-            found.append(_number_bins(column.found or NumberSummary(np.zeros(1), np.ones(1)), encoder))
+            assert isinstance(column.found, NumberSummary)
+            found.append(_number_bins(column.found, encoder))
     return tuple(found)
 
 
@@ -122,13 +125,14 @@ class CellSums:
     """Sums over rows by cell of two columns, with the bins of all columns side by side: (B, B), and (Q, B, B) twice.
 
     They are those of the weights, of the residuals of the additive model, and of its curvatures. ``squares`` is the sum
-    of the squared residuals, over all Q scores.
+    of the squared residuals, over all Q scores; ``rows`` the number of rows of positive weight.
     """
 
     mass: Float
     residual: Float
     curvature: Float
     squares: float
+    rows: int
 
     @classmethod
     def of(cls, codes: Positions, n_bins: int, weight: Float, residual: Float, curvature: Float) -> CellSums:
@@ -137,16 +141,24 @@ class CellSums:
         np.put_along_axis(cells, codes.T, 1.0, axis=1)
         weighted = cells * weight[:, None]
         r, h = (np.stack([weighted.T @ (cells * each[:, None]) for each in part.T]) for part in (residual, curvature))
-        return cls(weighted.T @ cells, r, h, float(weight @ (residual**2).sum(axis=1)))
+        squares, rows = float(weight @ (residual**2).sum(axis=1)), int(np.count_nonzero(weight))
+        return cls(weighted.T @ cells, r, h, squares, rows)
 
     def __add__(self, other: CellSums) -> CellSums:
         mass, residual, curvature = self.mass + other.mass, self.residual + other.residual, self.curvature
-        return CellSums(mass, residual, curvature + other.curvature, self.squares + other.squares)
+        squares, rows = self.squares + other.squares, self.rows + other.rows
+        return CellSums(mass, residual, curvature + other.curvature, squares, rows)
+
+    def in_rows(self, n_columns: int) -> CellSums:
+        """Return the sums with weights whose mean is 1, whatever their unit; every row is in a cell of each column."""
+        factor = self.rows * n_columns / float(np.trace(self.mass))
+        mass, residual, curvature = (factor * each for each in (self.mass, self.residual, self.curvature))
+        return CellSums(mass, residual, curvature, factor * self.squares, self.rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Screen:
-    """Looks for pairs among columns with bins, given what the rows of every cell add up to.
+    """Looks for pairs among columns with bins, given what the rows of every cell add up to, with weights of mean 1.
 
     ``dispersion`` is the variance of the residuals where the loss does not determine it, else 1; ``alpha`` the ridge
     constant, with which a model of products would be fitted.
@@ -187,10 +199,9 @@ class Screen:
         return sum(_gain(r[rows, columns], h[rows, columns], products, penalty, self.dispersion) for r, h in parts)
 
     @property
-    def total(self) -> float:
-        """Weight of all rows."""
-        first = self._slices[0]
-        return float(np.trace(self.sums.mass[first, first]))
+    def total(self) -> int:
+        """Number of rows."""
+        return self.sums.rows
 
     def pair(self, i: int, j: int) -> Pair:
         """Return the products of two columns that vary, with their weights."""
@@ -198,8 +209,8 @@ class Screen:
         share = self.sums.mass[self._slices[i], self._slices[j]] / self.total
         products = np.einsum("ap,bq->abpq", a.means, b.means)
         mean = np.einsum("ab,abpq->pq", share, products)
-        variance = np.einsum("ab,abpq->pq", share, (products - mean) ** 2)
-        p, q = np.nonzero(variance > LEAST_SPREAD**2)
+        variance, fourth = (np.einsum("ab,abpq->pq", share, (products - mean) ** power) for power in (2, 4))
+        p, q = np.nonzero((variance > LEAST_SPREAD**2) & (self.total * variance**2 >= LEAST_ROWS * fourth))
         weights = PAIR_WEIGHT * a.penalties[p] * b.penalties[q] / variance[p, q]
         terms, centres = np.stack([a.columns[p], b.columns[q]]), np.stack([a.centres[p], b.centres[q]])
         return Pair((i, j), terms, centres, weights)

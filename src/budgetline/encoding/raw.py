@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -22,21 +24,32 @@ DAY = 86400.0
 """Dates and times become days since 1970, durations days, times of day parts of a day."""
 LARGEST = 1e150
 """Numbers beyond it, whose squares overflow, are errors, as are columns that span less than its inverse."""
+EXACT = 1 << 53
+"""From here on, not every whole number is a floating-point number: a float does not say which one was meant."""
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,5})?", re.ASCII)
+"""A number that is written in lower case."""
 
 
 @dataclass(frozen=True)
 class RawColumn:
-    """The entries of a column: numbers (n,), NaN where missing, or codes (n,) of levels, −1 where missing."""
+    """The entries of a column: numbers (n,), NaN where missing, or codes (n,) of levels, −1 where missing.
+
+    Levels are ``text``, or the names of flags and of other values. ``exact`` (n,) holds the numbers as they were given,
+    None where missing, if floating-point numbers cannot tell all of them apart.
+    """
 
     name: str
     numbers: Float | None = None
     codes: Positions | None = None
     levels: tuple[str, ...] = ()
+    text: bool = False
+    exact: Array | None = None
 
     def take(self, rows: slice | Positions) -> RawColumn:
         """Return some of the entries."""
         if self.numbers is not None:
-            return replace(self, numbers=self.numbers[rows])
+            exact = None if self.exact is None else self.exact[rows]
+            return replace(self, numbers=self.numbers[rows], exact=exact)
         return replace(self, codes=None if self.codes is None else self.codes[rows])
 
     @property
@@ -45,7 +58,7 @@ class RawColumn:
         return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
 
     def as_numbers(self, largest: float = np.finfo(float).max) -> Float:
-        """Return the entries as numbers; larger ones are an error, and so are levels, unless all are missing."""
+        """Return the entries as numbers, also flags and text such as "3.5"; larger ones and other text are errors."""
         if self.numbers is not None:
             wrong = np.abs(self.numbers) > largest
             if wrong.any():
@@ -54,12 +67,20 @@ class RawColumn:
                 what = "contains infinity" if np.isinf(value) else f"holds {value:g}, which is too large: rescale it"
                 raise RowError(f"column {shown(self.name)} {what}", row)
             return self.numbers
-        if self.levels:
-            raise ValueError(f"column {shown(self.name)} holds text such as {shown(self.levels[0])}, not numbers")
-        return np.full(np.asarray(self.codes).size, np.nan)
+        values = [number_in(level) for level in self.levels]
+        if None in values:
+            level = self.levels[values.index(None)]
+            raise ValueError(f"column {shown(self.name)} holds text such as {shown(level)}, not numbers")
+        return replace(self, numbers=_floats([*values, None])[np.asarray(self.codes)]).as_numbers(largest)
 
     def as_levels(self) -> tuple[Positions, tuple[str, ...]]:
         """Return the entries as codes and levels; different numbers are different levels."""
+        return self._as_levels
+
+    @cached_property
+    def _as_levels(self) -> tuple[Positions, tuple[str, ...]]:
+        if self.exact is not None:
+            return _levels(self.exact.tolist(), self.name).as_levels()
         if self.codes is not None:
             return self.codes, self.levels
         assert self.numbers is not None
@@ -101,7 +122,9 @@ class ArrayTable:
         """Read a column by its type."""
         values = self.values[:, int(self.positions[d])]
         if values.dtype.kind in "fiu":
-            return RawColumn(name, values.astype(np.float64))
+            return _number_column(name, values.astype(np.float64), lambda: values.tolist())
+        if values.dtype.kind in "mM":  # a list of nanoseconds would be one of whole numbers
+            values = values.astype(f"{values.dtype.kind}8[us]")
         return object_column(values.tolist(), name)
 
 
@@ -193,7 +216,7 @@ def series_column(series: nw.Series[Any], name: str) -> RawColumn:
     """Read a column of a data frame by its type."""
     dtype = series.dtype
     if dtype.is_numeric():
-        return RawColumn(name, numbers_of(series.to_frame())[:, 0].astype(np.float64))
+        return _number_column(name, numbers_of(series.to_frame())[:, 0].astype(np.float64), series.to_list)
     if dtype in (nw.Categorical, nw.Enum):
         return _levels([None if is_missing(value) else value for value in series.to_list()], name)
     if dtype == nw.Datetime or dtype == nw.Date:
@@ -215,7 +238,7 @@ def object_column(values: Sequence[object], name: str) -> RawColumn:
         odd = " and ".join(sorted({type(value).__name__ for value in values if value is not None}))
         raise ValueError(f"column {shown(name)} holds {odd}: make it numbers or text, or leave it out")
     if kinds == {"number"}:
-        return RawColumn(name, _floats(values))
+        return _number_column(name, _floats(values), lambda: values)
     if kinds == {"date"}:
         return RawColumn(name, _floats([None if value is None else _days(value) for value in values]))
     return _levels(values, name)
@@ -235,14 +258,45 @@ def _levels(values: Iterable[object], name: str) -> RawColumn:
     levels = tuple(level_text(value) for value in number if value is not None)
     if len(set(levels)) < len(levels):  # True and "True"
         raise ValueError(f"column {shown(name)} holds flags and text: make it one of them, or leave it out")
-    return RawColumn(name, codes=np.array(codes, dtype=np.intp), levels=levels)
+    text = any(isinstance(value, str) for value in number)
+    return RawColumn(name, codes=np.array(codes, dtype=np.intp), levels=levels, text=text)
+
+
+def _number_column(name: str, numbers: Float, given: Callable[[], Sequence[object]]) -> RawColumn:
+    """Return a column of numbers; ``given`` are those of which some may be whole and too large for floats."""
+    exact = None
+    if np.any(np.abs(numbers) >= EXACT):
+        entries = [None if is_missing(value) else value for value in given()]
+        if any(not isinstance(value, float) for value in entries if value is not None):
+            exact = np.array([*entries, None], dtype=object)[:-1]
+    return RawColumn(name, numbers, exact=exact)
 
 
 def level_text(value: object) -> str:
-    """Return a value as the name of a level; whole numbers without a decimal point."""
-    if isinstance(value, float) and value.is_integer():
+    """Return a value as the name of a level; whole numbers without a decimal point, unless they are rounded."""
+    if isinstance(value, Decimal) and value != value.to_integral_value():
+        return str(float(value))
+    if isinstance(value, Decimal) or (isinstance(value, float) and value.is_integer() and abs(value) < EXACT):
         return str(int(value))
     return str(value)
+
+
+def number_in(text: str) -> Decimal | None:
+    """Return the number that a text stands for, of flags 1 and 0; None if it stands for none.
+
+    So "7001", "7001.0" and "07001" are the same, and so are "True", "true" and "1".
+    """
+    text = text.strip().lower()
+    if text in ("true", "false"):
+        return Decimal(text == "true")
+    return Decimal(text) if NUMBER.fullmatch(text) else None
+
+
+def exact_number_in(text: str) -> Decimal | None:
+    """Return the same, None also for a large number with a decimal point or an exponent: it may be a rounded one."""
+    number = number_in(text)
+    rounded = number is not None and abs(number) >= EXACT and not text.strip().lstrip("+-").isdigit()
+    return None if rounded else number
 
 
 def is_number_text(text: str) -> bool:

@@ -23,12 +23,13 @@ class Encoding:
     numbers : {"linear", "spline", "levels"}
         "linear": one column, asinh((x − median)/3s) with s half the distance of the quartiles: the number itself in the
         middle, its logarithm in the tails. "spline": natural cubic splines of asinh((x − median)/s), which the ridge
-        penalises the more they bend; numbers that make up a tenth of a column, such as zeros, get a flag. "levels":
-        every different number is a level.
+        penalises the more they bend, and which keep their end values outside the data; numbers that make up a tenth of
+        a column, such as zeros, get a flag. "levels": every different number is a level.
     knots : int, sequence of numbers, or None
         How many knots a spline has, at quantiles; or the knots. None: 5 to 12, by the number of rows.
     min_rows : int
-        Levels with fewer rows than this (weights count) are merged into one. Unknown levels are treated like them.
+        Levels with fewer rows than this are merged into one. Unknown levels are treated like them. Weights count,
+        relative to their mean.
     max_levels : int
         Levels that are kept at most, the most frequent ones; the others are merged.
     interactions : int
@@ -37,7 +38,8 @@ class Encoding:
     columns : mapping column -> kind or settings
         Exceptions, by name (or position): ``{"zip": "levels", "age": {"numbers": "spline", "knots": [20, 40, 60]}}``.
 
-    Text, categories and flags are always levels. A missing value is a level; of a number, it is the mean and a flag.
+    Text, declared categories (also of numbers) and flags are always levels, decimals are numbers. A missing value is a
+    level; of a number, it is the mean and a flag.
     Dates and times are numbers of days. ``alpha`` is chosen from the data unless it is given.
 
     Examples
@@ -77,11 +79,21 @@ class Encoding:
         given = self.columns.get(d if name is None else name)
         return self if given is None else self._of(name if name is not None else d, given)
 
+    @property
+    def as_levels(self) -> list[str]:
+        """Names of the columns whose numbers are levels by settings of their own."""
+        own = ((name, self._of(name, given).numbers) for name, given in self.columns.items())
+        return [name for name, numbers in own if numbers == "levels" and isinstance(name, str)]
+
     def check_columns(self, names: tuple[str, ...] | None, n_features: int) -> None:
         """Raise an error for settings of a column that is not there."""
-        known = set(range(n_features) if names is None else names)
-        if unknown := [name for name in self.columns if name not in known]:
-            raise ValueError(f"encoding has settings for column {shown(unknown[0])}, which is not in X")
+        known = range(n_features) if names is None else names
+        for name in self.columns:
+            if name not in known:
+                columns = f"positions 0 to {n_features - 1}" if names is None else some(names, 10)
+                raise ValueError(
+                    f"encoding has settings for column {shown(name)}, which is not in X; the columns are {columns}"
+                )
 
     def _of(self, name: object, given: object) -> Encoding:
         changes = {"numbers": given} if isinstance(given, str) else given

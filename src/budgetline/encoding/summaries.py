@@ -5,7 +5,7 @@ Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,6 +65,10 @@ class NumberSummary:
         weights = np.diff(ends[keep], prepend=0.0)  # exact up to each value that is kept
         return NumberSummary(self.values[keep], weights, self.missing, self.error + 2 * step)
 
+    def scaled(self, factor: float) -> NumberSummary:
+        """Multiply all weights."""
+        return NumberSummary(self.values, factor * self.weights, factor * self.missing, factor * self.error)
+
     def quantiles(self, shares: Float) -> Float:
         """Return the least values up to which the entries have at least these shares of the weight."""
         ends = np.cumsum(self.weights)
@@ -74,11 +78,15 @@ class NumberSummary:
 
 @dataclass(frozen=True)
 class LevelSummary:
-    """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted."""
+    """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted.
+
+    Levels are ``text``, or the names of numbers or flags.
+    """
 
     weights: dict[str, float]
     missing: float = 0.0
     lost: float = 0.0
+    text: bool = True
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> LevelSummary:
@@ -86,7 +94,7 @@ class LevelSummary:
         codes, levels = column.as_levels()
         weight = np.ones(codes.size) if weight is None else weight
         missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
-        return cls({k: w for k, w in zip(levels, mass, strict=True) if w > 0}, missing)._bounded()
+        return cls({k: w for k, w in zip(levels, mass, strict=True) if w > 0}, missing, text=column.text)._bounded()
 
     @property
     def total(self) -> float:
@@ -97,7 +105,13 @@ class LevelSummary:
         both = dict(self.weights)
         for level, weight in other.weights.items():
             both[level] = both.get(level, 0.0) + weight
-        return LevelSummary(both, self.missing + other.missing, self.lost + other.lost)._bounded()
+        text = self.text or other.text
+        return LevelSummary(both, self.missing + other.missing, self.lost + other.lost, text)._bounded()
+
+    def scaled(self, factor: float) -> LevelSummary:
+        """Multiply all weights."""
+        weights = {level: factor * weight for level, weight in self.weights.items()}
+        return LevelSummary(weights, factor * self.missing, factor * self.lost)
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return levels and weights, the heaviest first."""
@@ -108,7 +122,7 @@ class LevelSummary:
             return self
         ranked = self.ranked()
         lost = sum(weight for _, weight in ranked[MOST_LEVELS // 2 :])
-        return LevelSummary(dict(ranked[: MOST_LEVELS // 2]), self.missing, self.lost + lost)
+        return LevelSummary(dict(ranked[: MOST_LEVELS // 2]), self.missing, self.lost + lost, self.text)
 
 
 @dataclass(frozen=True)
@@ -131,10 +145,16 @@ class ColumnSummary:
         sketched = NumberSummary.of(column.as_numbers(LARGEST), weight)
         return cls(column.name, sketched, sketched.missing)
 
+    def scaled(self, factor: float) -> ColumnSummary:
+        """Multiply all weights."""
+        found = None if self.found is None else self.found.scaled(factor)
+        return ColumnSummary(self.name, found, factor * self.missing)
+
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         missing = self.missing + other.missing
         if self.found is None or other.found is None:
-            return ColumnSummary(self.name, self.found or other.found, missing)
+            found = self.found or other.found  # whose own missing entries are not all
+            return ColumnSummary(self.name, None if found is None else replace(found, missing=missing), missing)
         if isinstance(self.found, NumberSummary) and isinstance(other.found, NumberSummary):
             return ColumnSummary(self.name, self.found + other.found, missing)
         if isinstance(self.found, LevelSummary) and isinstance(other.found, LevelSummary):
@@ -144,9 +164,18 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """The summaries of some columns of a table."""
+    """The summaries of some columns of a table: ``rows`` rows of positive weight, and the sum of their weights."""
 
     columns: tuple[ColumnSummary, ...]
+    rows: int
+    weight: float
 
     def __add__(self, other: TableSummary) -> TableSummary:
-        return TableSummary(tuple(a + b for a, b in zip(self.columns, other.columns, strict=True)))
+        columns = tuple(a + b for a, b in zip(self.columns, other.columns, strict=True))
+        return TableSummary(columns, self.rows + other.rows, self.weight + other.weight)
+
+    @property
+    def in_rows(self) -> tuple[ColumnSummary, ...]:
+        """The columns with weights whose mean is 1: an encoding counts rows, whatever the unit of the weights."""
+        factor = self.rows / self.weight
+        return tuple(column.scaled(factor) for column in self.columns) if factor != 1.0 else self.columns

@@ -13,6 +13,7 @@ import numpy as np
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, unused
 from budgetline.encoding.raw import RawTable, known_table
+from budgetline.encoding.unknown import Watch
 from budgetline.groups import Layout
 
 
@@ -81,8 +82,8 @@ class TableEncoding:
     @property
     def all_rare(self) -> list[str]:
         """Columns of text in which no level is frequent enough to have a flag."""
-        pairs = zip(self.names, self.encoders, strict=True)
-        return [name for name, encoder in pairs if isinstance(encoder, LevelEncoder) and not encoder.levels]
+        levels = [(name, e) for name, e in zip(self.names, self.encoders, strict=True) if isinstance(e, LevelEncoder)]
+        return [name for name, encoder in levels if encoder.rare and not encoder.levels]
 
     @cached_property
     def ends(self) -> Positions:
@@ -123,17 +124,27 @@ class TableEncoding:
         wider = Layout(columns, source.n_features, groups, source.names)
         return replace(self, source=wider, pairs=tuple(pairs))
 
-    def table(self, X: object, columns: Positions) -> Float:
+    def table(self, X: object, columns: Positions, watch: Watch | None = None) -> Float:
         """Return design columns (n, len(columns)) of data like those of the fit; other columns need not be there."""
         needed = self.read_for(columns).tolist()
-        return self.encode(known_table(X, self.source.names, self.source.n_features, needed), columns)
+        return self.encode(known_table(X, self.source.names, self.source.n_features, needed), columns, watch)
+
+    def watch(self, mean: Float) -> Watch:
+        """Return what counts unknown categories, given the means of the design columns over the training data."""
+        usual = {}
+        for name, encoder, end in zip(self.names, self.encoders, self.ends[1:].tolist(), strict=False):
+            if isinstance(encoder, LevelEncoder) and encoder.rare:
+                missing = float(mean[end - 1]) if encoder.missing else 0.0
+                usual[name] = min(1.0, float(mean[end - 1 - encoder.missing]) / max(1.0 - missing, 1e-300))
+        return Watch(usual)
 
     def groups_there(self, X: object, groups: Positions) -> Mask:
         """Return which groups each row of data has, shape (n, len(groups)): not all of their columns are missing.
 
         A row has a pair if it has the groups of both columns.
         """
-        source, requires = self.source, self.source.groups.prices.requires
+        source, groups_of = self.source, self.source.groups
+        place = {name: g for g, name in enumerate(groups_of.names)}
         raw = {int(g): source.columns[g].tolist() for g in groups}
         needed = sorted({d for columns in raw.values() for d in columns})
         table = known_table(X, source.names, source.n_features, needed)
@@ -141,13 +152,17 @@ class TableEncoding:
         gaps = {d: table.column(d, name).missing for d, name in zip(needed, names, strict=True)}
         there = np.ones((table.n_rows, len(raw)), dtype=bool)
         for k, (g, columns) in enumerate(raw.items()):
-            parts = [columns] if columns else [raw[h] for h in requires[g] if raw[h]]
-            for part in parts:
+            # what the groups of a pair require in turn is not needed for its products
+            needed_too = [raw[place[name]] for name in groups_of.requires.get(groups_of.names[g], ())]
+            for part in [columns] if columns else filter(None, needed_too):
                 there[:, k] &= ~np.all([gaps[d] for d in part], axis=0)
         return there
 
-    def encode(self, table: RawTable, columns: Positions | None = None) -> Float:
-        """Return design columns (n, len(columns)), ascending, None: all; only what they need is read."""
+    def encode(self, table: RawTable, columns: Positions | None = None, watch: Watch | None = None) -> Float:
+        """Return design columns (n, len(columns)), ascending, None: all; only what they need is read.
+
+        A watch counts unknown categories.
+        """
         if columns is None:
             columns = np.arange(self.ends[-1])
         found = np.empty((table.n_rows, columns.size), order="F")
@@ -157,7 +172,10 @@ class TableEncoding:
         def block(k: int) -> Float:
             if k in blocks:
                 return blocks[k]
-            whole = self.encoders[k].encode(table.column(int(self.source.read[k]), self.names[k]))
+            column = table.column(int(self.source.read[k]), self.names[k])
+            whole = self.encoders[k].encode(column)
+            if watch is not None:
+                watch.note(self.names[k], self.encoders[k], column)
             if k in paired:
                 blocks[k] = whole
             return whole
@@ -167,6 +185,11 @@ class TableEncoding:
             whole = block(k) if pair is None else pair.encode(*map(block, pair.columns))
             found[:, places] = whole[:, own]
         return found
+
+    def note(self, table: RawTable, watch: Watch) -> None:
+        """Let a watch count the unknown categories of all columns."""
+        for d, name, encoder in zip(self.source.read.tolist(), self.names, self.encoders, strict=True):
+            watch.note(name, encoder, table.column(d, name))
 
     def with_products(self, Z: Float) -> Float:
         """Append the products of the pairs to the other design columns (n, D), all of them."""
@@ -201,7 +224,8 @@ class TableEncoding:
                 found.update(b"".join(part.tobytes() for part in (curve.knots, curve.pieces, encoder.weights)))
                 found.update(repr((encoder.warp, encoder.spikes, encoder.missing)).encode())
             else:
-                found.update(repr((encoder.levels, encoder.rare, encoder.missing)).encode() + encoder.weights.tobytes())
+                names = (encoder.levels, encoder.reference, encoder.text)
+                found.update(repr((*names, encoder.rare, encoder.missing)).encode() + encoder.weights.tobytes())
         for pair in self.pairs:
             found.update(b"".join(part.tobytes() for part in (pair.terms, pair.centres, pair.weights)))
             found.update(repr(pair.columns).encode())

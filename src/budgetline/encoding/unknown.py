@@ -1,0 +1,89 @@
+"""Categories that a model does not know: counted when it predicts, and told if they are too many to be new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+import numpy as np
+
+from budgetline.encoding.encoders import Encoder, LevelEncoder
+from budgetline.encoding.raw import RawColumn
+from budgetline.messages import shown, warn
+
+LEAST = 5
+"""Fewer unknown values of a column are not told."""
+NOISE = 4.0
+"""Standard deviations by which a number of rare values may exceed that of the training data."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """How many values of a column are not missing, how many of these have an unknown category, and one such category.
+
+    ``usual`` is the share of rare categories in the training data, which the model does not know either. A column is
+    ``empty`` if it had no value there.
+    """
+
+    column: str
+    usual: float
+    empty: bool = False
+    count: int = 0
+    total: int = 0
+    example: str = ""
+
+    def with_values(self, encoder: LevelEncoder, column: RawColumn) -> Unknown:
+        """Return the same with the values of a raw column added."""
+        codes, levels = column.as_levels()
+        total = self.total + int(np.count_nonzero(codes >= 0))
+        lost = [k for k, level in enumerate(encoder.known(column)) if level is None]
+        if not lost:
+            return replace(self, total=total)
+        count = self.count + int(np.isin(codes, lost).sum())
+        return replace(self, count=count, total=total, example=self.example or levels[lost[0]])
+
+    @property
+    def surprising(self) -> bool:
+        """Whether unknown values are most of those that the model could know, and more than chance would have."""
+        expected = self.usual * self.total
+        most = max((self.total + expected) / 2, expected + NOISE * sqrt(expected * (1 - self.usual)))
+        return self.count >= LEAST and self.count > most
+
+    def __str__(self) -> str:
+        if self.empty:
+            return f"column {shown(self.column)} had no value in the training data: its values are ignored"
+        return (
+            f"column {shown(self.column)}: {self.count:,} of {self.total:,} values, such as {shown(self.example)}, are "
+            "categories that the model does not know, and are treated like rare ones: check their type and spelling"
+        )
+
+
+@dataclass
+class Watch:
+    """Counts unknown categories in the tables that a model predicts from, and warns once of each column.
+
+    ``usual`` are the shares of rare categories in the training data, by column. Counts of threads may miss each other,
+    which only delays a warning.
+    """
+
+    usual: Mapping[str, float]
+    found: dict[str, Unknown] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+    def note(self, name: str, encoder: Encoder, column: RawColumn) -> None:
+        """Count the values of a raw column; numbers have no categories."""
+        if isinstance(encoder, LevelEncoder) and name not in self.told:
+            so_far = self.found.get(name) or Unknown(name, self.usual.get(name, 0.0), encoder.empty)
+            self.found[name] = so_far.with_values(encoder, column)
+
+    def new(self) -> str:
+        """Return what is surprising about columns that were not told yet, "" if nothing is."""
+        found = [each for each in self.found.values() if each.surprising and each.column not in self.told]
+        self.told.update(each.column for each in found)
+        return "; ".join(map(str, found))
+
+    def warn(self) -> None:
+        """Warn of columns that were not told yet."""
+        if text := self.new():
+            warn(text, UserWarning)

@@ -1,0 +1,350 @@
+"""The same values in other types: matched at prediction, the same model through every door, and a word about others."""
+
+import datetime
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.feather
+import pytest
+from sklearn.model_selection import KFold
+
+import budgetline
+from budgetline import (
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    Encoding,
+    budget_curve,
+    cross_val_budget_curve,
+    make_report,
+    open_source,
+)
+from budgetline.encoding.raw import object_column, raw_table
+from budgetline.evaluation import compare
+from budgetline.explore.fits import Setting, prepare
+from budgetline.explore.table import Sample
+from budgetline.runtime import AnytimeRunner
+
+N = 240
+BIG = 2**53
+FITTED = {
+    "flags": [True, False, True],
+    "zeros": ["07001", "07002", "12345"],
+    "points": ["1.0", "2.0", "3.5"],
+    "ids": [str(BIG + 1), str(BIG + 3), str(BIG + 5)],
+    "codes": pd.Categorical([1, 2, 7]),
+    "whole": [3, 4, 5],
+}
+ASKED = {
+    "flags": [[1, 0, 1], [1.0, 0.0, 1.0], ["True", "False", "True"], ["true", "false", "true"], ["1", "0", "1"]],
+    "zeros": [[7001, 7002, 12345], [7001.0, 7002.0, 12345.0], pd.Categorical([7001, 7002, 12345])],
+    "points": [[1.0, 2.0, 3.5], [Decimal(1), Decimal(2), Decimal("3.50")]],
+    "ids": [[BIG + 1, BIG + 3, BIG + 5], [Decimal(BIG + 1), Decimal(BIG + 3), Decimal(BIG + 5)]],
+    "codes": [[1, 2, 7], [1.0, 2.0, 7.0], ["1", "2", "7"], ["01", "2.0", " 7"]],
+    "whole": [["3", "4.0", "05"], [Decimal(3), Decimal(4), Decimal(5)], pd.Categorical([3, 4, 5])],
+}
+
+
+def repeated(values, dtype=None):
+    """Return N rows of three values in turn."""
+    if isinstance(values, pd.Categorical):
+        return pd.Series(values).take(np.arange(N) % 3).reset_index(drop=True)
+    return pd.Series([values[k % 3] for k in range(N)], dtype=dtype)
+
+
+def target(seed=0):
+    return np.random.default_rng(seed).normal(size=N) + np.array([0.0, 3.0, -2.0])[np.arange(N) % 3]
+
+
+def fitted(name, **settings):
+    return AnytimeRegressor(encoding=Encoding("linear", **settings)).fit(
+        repeated(FITTED[name]).to_frame(name), target()
+    )
+
+
+@pytest.mark.parametrize(("name", "asked"), [(name, asked) for name, each in ASKED.items() for asked in each])
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_same_values_in_another_type(name, asked, stored, tmp_path):
+    model = fitted(name)
+    if stored:
+        budgetline.save(model, tmp_path / "m")
+        model = budgetline.load(tmp_path / "m")
+    expected = model.predict(repeated(FITTED[name]).to_frame(name))
+    assert np.ptp(expected) > 1
+    for X in (repeated(asked), repeated(list(asked), dtype=object)):
+        np.testing.assert_array_equal(model.predict(X.to_frame(name)), expected)
+    values = list(asked)
+    with AnytimeRunner(model, {name: lambda k: values[k]}) as runner:
+        np.testing.assert_allclose([runner.predict(k).value for k in range(3)], expected[:3], rtol=1e-12)
+
+
+def test_a_name_counts_more_than_a_value():
+    X = pd.DataFrame({"x": ["1", "1.0", "01", "7"] * 20})
+    model = AnytimeRegressor(encoding="linear").fit(X, np.arange(80.0))
+    [levels] = model.model_.encoding.encoders
+    assert levels.known(object_column([1, 7.0, 9], "x")) == ["1", "7", None]
+    assert levels.known(object_column(["1.00", "01", "7.0"], "x")) == [
+        None,
+        "01",
+        None,
+    ]  # text is matched by name alone
+
+
+def test_a_value_of_several_categories_is_unknown():
+    model = AnytimeRegressor(encoding="linear").fit(pd.DataFrame({"x": ["01", "1.0", "7"] * 20}), np.arange(60.0))
+    [levels] = model.model_.encoding.encoders
+    assert levels.known(object_column([1, 7], "x")) == [None, "7"]
+
+
+def test_versions_are_not_numbers():
+    rows = ["1.1"] * 30 + ["2.0"] * 30 + ["1.10"]
+    model = AnytimeRegressor(encoding="linear").fit(pd.DataFrame({"x": rows}), np.arange(61.0))
+    assert model.feature_names_out_.tolist() == ["x=1.1", "x=2.0", "x=(rare)"]
+    [levels] = model.model_.encoding.encoders
+    assert levels.known(object_column(["1.10", "1.1"], "x")) == [None, "1.1"]
+
+
+@pytest.mark.parametrize("of", [pd.Series, pl.Series, lambda x: pd.Series(x, dtype="Int64"), np.array, Decimal])
+def test_large_whole_numbers_do_not_go_through_floats(of):
+    ids = [BIG, BIG + 1, BIG + 2]
+    given = [of(k) for k in ids] * 20 if of is Decimal else of(ids * 20)
+    X = given.reshape(-1, 1) if isinstance(given, np.ndarray) else pd.DataFrame({"x": given})
+    column = raw_table(pl.DataFrame({"x": given}) if isinstance(given, pl.Series) else X)[0].column(0, "x")
+    codes, levels = column.take(slice(0, 3)).as_levels()
+    assert [levels[code] for code in codes] == [str(k) for k in ids]
+    if of is pd.Series:
+        assert raw_table(X.astype(float))[0].column(0, "x").as_levels()[1][0] == "9007199254740992.0"  # which one?
+
+
+def test_missing_values_beside_large_whole_numbers():
+    for frame in (pl.DataFrame({"x": [BIG + 1, None]}), pa.table({"x": [BIG + 1, None]})):
+        codes, levels = raw_table(frame)[0].column(0, "x").as_levels()
+        assert (codes.tolist(), levels) == ([0, -1], (str(BIG + 1),))
+
+
+def test_large_ids_of_text_files_are_told_apart(tmp_path):
+    ids, y = [BIG + k % 3 for k in range(N)], target()
+    pd.DataFrame({"x": ids, "y": y}).to_csv(tmp_path / "a.csv", index=False)
+    settings = Encoding("linear", columns={"x": "levels"})
+    model = AnytimeRegressor(encoding=settings).fit(open_source(tmp_path / "a.csv", "y"))
+    assert sorted(model.feature_names_out_) == [f"x={BIG + k}" for k in range(3)]
+    X = pd.DataFrame({"x": ids})
+    expected = AnytimeRegressor(encoding=settings).fit(X, y).predict(X)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-9)
+    curve = budget_curve(model, open_source(tmp_path / "a.csv", "y"), metric="mse")
+    assert curve.values[-1] == pytest.approx(np.mean((y - expected) ** 2))
+
+
+def test_settings_of_a_column_that_is_not_there_are_an_error(tmp_path):
+    frame = repeated(FITTED["zeros"]).to_frame("zip")
+    expected = "encoding has settings for column 'Zip', which is not in X; the columns are 'zip'"
+    model = AnytimeRegressor(encoding=Encoding(columns={"Zip": "levels"}))
+    with pytest.raises(ValueError, match=expected):
+        model.fit(frame, target())
+    frame.assign(y=target()).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=expected):
+        model.fit(open_source(tmp_path / "a.parquet", "y"))
+    with pytest.raises(ValueError, match="column 'Zip', which is not in X; the columns are positions 0 to 0"):
+        model.fit(frame.to_numpy(), target())
+    with pytest.raises(ValueError, match="column 0, which is not in X; the columns are 'zip'"):
+        AnytimeRegressor(encoding=Encoding(columns={0: "levels"})).fit(frame, target())
+
+
+# -- doors -----------------------------------------------------------------------------------------------------
+
+
+def typed(n=90, seed=0):
+    """Return a table with every kind of column, each of which has an effect."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "code": pd.Categorical(rng.choice([1, 2, 7], n)),
+            "flag code": pd.Categorical(rng.random(n) < 0.5),
+            "decimal code": pd.Categorical([Decimal(int(k)) / 2 for k in rng.integers(0, 3, n)]),
+            "text": pd.Categorical(rng.choice(["a", "b", "c"], n)),
+            "flag": rng.random(n) < 0.5,
+            "amount": pd.Series([Decimal(int(k)) / 4 for k in rng.integers(0, 50, n)], dtype=object),
+            "day": pd.Series([datetime.date(2020, 1, 1) + datetime.timedelta(int(k)) for k in rng.integers(0, 99, n)]),
+            "id": rng.integers(0, 3, n) + BIG,
+        }
+    )
+    y = rng.normal(size=n) + (frame["code"].astype(int) == 2) + frame["flag"] + (frame["id"] - BIG) ** 2
+    return frame.assign(y=y.astype(float))
+
+
+def doors(frame, folder):
+    """Yield the name of a door, and what is fitted through it: (X, y), or a source."""
+    X, y, table = frame.drop(columns="y"), frame["y"], pa.Table.from_pandas(frame)
+    yield "pandas", (X, y)
+    yield "arrow", (table.drop_columns("y"), y)
+    yield "pandas source", (open_source(frame, "y"),)
+    yield "arrow source", (open_source(table, "y", chunk_rows=20),)
+    frame.to_parquet(folder / "a.parquet", row_group_size=40)
+    yield "parquet", (open_source(folder / "a.parquet", "y"),)
+    yield "dataset", (open_source(pa.dataset.dataset(folder / "a.parquet"), "y"),)
+    pa.feather.write_feather(table, folder / "a.feather")
+    yield "feather", (open_source(pa.dataset.dataset(folder / "a.feather", format="feather"), "y"),)
+    yield "frames", (open_source(lambda: iter([(X[:40], y[:40]), (X[40:], y[40:])])),)
+
+
+def test_one_rule_through_every_door(tmp_path):
+    frame, found = typed(), {}
+    X, settings = frame.drop(columns="y"), Encoding("linear", columns={"id": "levels"})
+    for door, given in doors(frame, tmp_path):
+        found[door] = AnytimeRegressor(encoding=settings).fit(*given)
+    names = set(found["pandas"].feature_names_out_)
+    assert {"code=2", "decimal code=0.5", "amount", "day", f"id={BIG + 1}"} < names
+    for door, model in found.items():
+        assert set(model.feature_names_out_) == names, door
+        np.testing.assert_allclose(model.predict(X), found["pandas"].predict(X), rtol=1e-9, err_msg=door)
+
+
+def test_polars_reads_the_same_where_it_has_the_types(tmp_path):
+    frame = typed().drop(columns=["code", "flag code", "decimal code"])  # polars has categories of text alone
+    settings = Encoding("linear", columns={"id": "levels"})
+    X, y = frame.drop(columns="y"), frame["y"]
+    expected = AnytimeRegressor(encoding=settings).fit(X, y).predict(X)
+    other = pl.from_arrow(pa.Table.from_pandas(frame))
+    for given in ((other.drop("y"), y), (open_source(other, "y"),), (open_source(other.lazy(), "y"),)):
+        np.testing.assert_allclose(AnytimeRegressor(encoding=settings).fit(*given).predict(X), expected, rtol=1e-9)
+
+
+def test_decimals_are_numbers_without_an_encoding_too(tmp_path):
+    frame = typed()[["amount", "y"]]
+    frame.to_parquet(tmp_path / "a.parquet")
+    expected = AnytimeRegressor().fit(frame[["amount"]], frame["y"])
+    found = AnytimeRegressor().fit(open_source(tmp_path / "a.parquet", "y"))
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_arrays_of_dates_are_days_in_every_unit(unit):
+    column = raw_table(np.array([["1970-01-02"], ["NaT"]], dtype=f"M8[{unit}]"))[0].column(0, "x")
+    np.testing.assert_array_equal(column.as_numbers(), [1, np.nan])
+    column = raw_table(np.array([[36], [12]]).astype("m8[h]").astype(f"m8[{unit}]"))[0].column(0, "x")
+    np.testing.assert_array_equal(column.as_numbers(), [1, 0] if unit == "D" else [1.5, 0.5])
+
+
+# -- unknown categories ----------------------------------------------------------------------------------------
+
+
+def unknown(X, model):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model.predict(X)
+    assert all(each.filename == __file__ for each in found)
+    return [str(each.message) for each in found]
+
+
+def test_unknown_categories_are_told_once_with_counts():
+    X = pd.DataFrame({"zip": repeated(FITTED["zeros"]), "flag": repeated([True, False, True])})
+    model = AnytimeRegressor(encoding="linear").fit(X, target())
+    assert not unknown(X, model)
+    text = "categories that the model does not know, and are treated like rare ones: check their type and spelling"
+    assert unknown(X.assign(zip="D-" + X["zip"]), model) == [
+        f"column 'zip': 240 of 240 values, such as 'D-07001', are {text}"
+    ]
+    both = X.assign(zip=["99999"] * 100 + [None] * 140, flag=["yes", "no"] * 120)
+    [message] = unknown(both, model)
+    assert "column 'zip': 100 of 100 values, such as '99999'" in message
+    assert "column 'flag': 240 of 240 values, such as 'yes'" in message
+    few = X.assign(zip=["99999"] * 100 + X["zip"].tolist()[100:])
+    assert not unknown(few, model)  # new categories are nothing unusual
+    assert not unknown(both[:4], model)
+    with pytest.warns(UserWarning, match="column 'flag': 240 of 240"):
+        list(model.staged_predict(both))
+    with pytest.warns(UserWarning, match="column 'flag': 240 of 240"):
+        model.plan(2).predict(both)
+
+
+def test_more_rows_of_an_encoding_that_stays_as_it_is():
+    X = pd.DataFrame({"zip": repeated(FITTED["zeros"]), "none": None})
+    model = AnytimeRegressor(encoding="linear").partial_fit(X, target())
+    model.partial_fit(X, target(1))
+    with pytest.warns(
+        UserWarning, match="'none' had no value.*'zip': 240 of 240|'zip': 240 of 240.*'none' had no value"
+    ):
+        model.partial_fit(pd.DataFrame({"zip": ["x"] * N, "none": [1.0] * N}), target(2))
+
+
+def test_rare_categories_are_nothing_unusual():
+    rng = np.random.default_rng(0)
+    names = [f"r{k}" for k in range(2000)]
+    X = pd.DataFrame({"x": np.where(rng.random(400) < 0.6, rng.choice(names, 400), "usual")})
+    model = AnytimeRegressor(encoding="linear").fit(X, rng.normal(size=400))
+    assert not unknown(X, model)
+    assert not unknown(X[X["x"] != "usual"][:5], model)
+    assert unknown(X.assign(x="other"), model)
+    ids = pd.DataFrame({"x": [f"u{k}" for k in range(400)]})
+    assert not unknown(ids, AnytimeRegressor(encoding="linear").fit(ids, rng.normal(size=400)))
+
+
+def test_held_out_rows_are_evaluated_without_a_word():
+    X = pd.DataFrame({"day": [f"d{k // 24}" for k in range(N)], "x": np.arange(N)})  # a fold has days of its own
+    model = AnytimeRegressor(encoding="linear")
+    cross_val_budget_curve(model, X, target(), cv=5)
+    budget_curve(model.fit(X, target()), X.assign(day="another"), target())
+    assert unknown(X.assign(day="another"), model)
+
+
+def test_a_service_is_told_once():
+    model = fitted("zeros")
+    with AnytimeRunner(model, {"zeros": str}) as runner, warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(20):
+            runner.predict("D-1")
+    [message] = [str(each.message) for each in found]
+    assert "column 'zeros': 5 of 5 values, such as 'D-1'" in message
+
+
+# -- columns without values ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("later", [["a", "b"], [True, False], [1.5, 2.5], [datetime.date(2020, 1, 1)] * 2])
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+def test_a_column_without_values_takes_any_kind_later(later, kind, tmp_path):
+    X = pd.DataFrame({"x": np.arange(60.0), "none": pd.Series([None] * 60, dtype=object)})
+    model = AnytimeRegressor(encoding=Encoding(kind, interactions=1)).fit(X, np.arange(60.0) ** 2)
+    budgetline.save(model, tmp_path / "m")
+    expected = model.predict(X)
+    for each in (model, budgetline.load(tmp_path / "m")):
+        found = each.predict(X[:4].assign(none=pd.Series([*later, None, None], dtype=object)))
+        np.testing.assert_array_equal(found, expected[:4])
+    with AnytimeRunner(model, {"x": float, "none": lambda k: later[k]}) as runner:
+        np.testing.assert_allclose([runner.predict(k).value for k in range(2)], expected[:2], rtol=1e-9)
+    with pytest.warns(UserWarning, match="column 'none' had no value in the training data: its values are ignored"):
+        model.predict(X.assign(none=later * 30))
+    np.testing.assert_array_equal(model.effects()["none"].values, 0)
+
+
+def test_rows_without_weight_count_as_missing():
+    X = pd.DataFrame({"x": np.arange(60.0), "none": [1.0] * 3 + [None] * 57})
+    weight = np.r_[np.zeros(3), np.ones(57)]
+    model = AnytimeRegressor(encoding="linear").fit(X, np.arange(60.0), sample_weight=weight)
+    np.testing.assert_array_equal(model.effects()["none"].values, 0)
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [True, False], [1.5, 2.5]])
+def test_a_column_may_have_no_value_in_a_training_fold(values):
+    rng = np.random.default_rng(0)
+    late = pd.Series([None] * 192 + values * 24, dtype=object)  # in the last of five folds alone
+    X = pd.DataFrame({"x": rng.normal(size=N), "late": late, "town": rng.choice(["a", "b"], N)})
+    y, model = X["x"] + target(), AnytimeRegressor(encoding=Encoding("spline", interactions=1))
+    assert np.isfinite(cross_val_budget_curve(model, X, y, cv=KFold(5)).values).all()
+    compare({"spline": model, "linear": AnytimeRegressor(encoding="linear")}, X, y, cv=KFold(5))
+    report = make_report(model.fit(X, y), X, y, cv=KFold(5), baselines=False)
+    assert report.to_html()
+    searched = AnytimeRegressorCV(encoding="linear", cv=KFold(5)).fit(X, y)
+    assert np.isfinite(searched.predict(X)).all()
+
+
+def test_explore_takes_a_column_without_value_in_a_fold():
+    late = ["a", *[None] * 199]
+    X = pa.table({"x": np.arange(200.0), "late": late, "none": pa.nulls(200)})
+    setting = Setting("y", "regression", "squared_error", "spline")
+    made = prepare(Sample(X, target()[:200]), X.column_names, setting, lambda *_: None, lambda: None)
+    assert all(np.isfinite(part.remake()).all() for part in (made.whole, *made.training, *made.held))
