@@ -247,10 +247,10 @@ def report(effort: Effort) -> list[str]:
         *lines,
         "## Predictions from any subset of groups",
         "",
-        "Held-out log loss (nats) of `predict_proba(available=subset)`, a quadratic model around a fitted stage, "
-        "beside a model refitted on exactly these groups and the class frequencies alone. Random subsets: first the "
-        f"size, then the groups. Heart: mean over {effort.folds} folds; thyroid: its fixed split. Excess is over the "
-        "refitted model.",
+        "Held-out log loss (nats) of `predict_proba(available=subset)`, fitted to what the model knows of the "
+        "training rows, compared with a model refitted on exactly these groups and with the class frequencies. Random "
+        f"subsets: first the size, then the groups. Heart: mean over {effort.folds} folds; thyroid: its fixed split. "
+        "Excess is over the refitted model.",
         "",
         *subset_section(results),
         "",

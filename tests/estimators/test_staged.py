@@ -1,5 +1,8 @@
 """StagedEstimators against loops written by hand, on frames and arrays; what they refuse; curves, reports, files."""
 
+from io import BytesIO
+from zipfile import ZipFile
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -34,6 +37,7 @@ from budgetline import (
     make_report,
     to_onnx,
 )
+from budgetline.files import decode, encode
 from budgetline.runtime import EarlyExit
 
 rng = np.random.default_rng(3)
@@ -505,6 +509,68 @@ def test_what_is_not_trusted_is_not_loaded(tmp_path):
     budgetline.save(linear, tmp_path / "linear")
     with pytest.raises(ValueError, match="trusted is for files of StagedEstimators"):
         budgetline.load(tmp_path / "linear", trusted=["a.b"])
+
+
+def forged(path, change, part="null"):
+    """Change a part of a file that skops wrote, or a field, with a checksum that is right."""
+    arrays, fields = decode(path.read_bytes(), "staged estimators")
+    if part in arrays:
+        with ZipFile(BytesIO(arrays[part].tobytes())) as archive:
+            entries = {name: archive.read(name) for name in archive.namelist()}
+        entries["schema.json"] = change(entries["schema.json"])
+        with ZipFile(changed := BytesIO(), "w") as archive:
+            for name, content in entries.items():
+                archive.writestr(name, content)
+        arrays[part] = np.frombuffer(changed.getvalue(), np.uint8)
+    else:
+        fields[part] = change(fields[part])
+    path.write_bytes(encode("staged estimators", arrays, fields))
+
+
+FORGERIES = {
+    "no JSON": lambda schema: b"{",
+    "no text": lambda schema: b"\xff" + schema,
+    "a list": lambda schema: b"[]",
+    "no loader": lambda schema: schema.replace(b"__loader__", b"__none__"),
+    "an unknown loader": lambda schema: schema.replace(b"ObjectNode", b"StrangeNode"),
+    "an absent file": lambda schema: schema.replace(b".npy", b".absent"),
+    "a number": lambda schema: b"7",
+    "a mapping": lambda schema: schema.replace(b"ObjectNode", b"DictNode"),
+}
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+@pytest.mark.parametrize("part", ["null", "fitted1"])
+def test_forged_parts_are_refused_by_the_name_of_the_file(change, part, tmp_path):
+    pytest.importorskip("skops")
+    path = tmp_path / "model"
+    budgetline.save(StagedEstimators(Ridge(), list("pqrs"), feature_groups=GROUPS).fit(X, y), path)
+    forged(path, change, part)
+    with pytest.raises(
+        (ValueError, TypeError), match=r"model (does not hold staged estimators|holds objects of types)"
+    ):
+        budgetline.load(path)
+
+
+def test_parts_that_are_no_estimators_and_damaged_bytes_are_refused(tmp_path):
+    io = pytest.importorskip("skops.io")
+    path = tmp_path / "model"
+    budgetline.save(StagedEstimators(Ridge(), list("pqrs"), feature_groups=GROUPS).fit(X, y), path)
+    arrays, fields = decode(path.read_bytes(), "staged estimators")
+    for part in (io.dumps({"a": 1}), io.dumps(np.arange(3)), b"", b"PK", arrays["null"].tobytes()[:-40]):
+        changed = arrays | {"null": np.frombuffer(part, np.uint8)}
+        path.write_bytes(encode("staged estimators", changed, fields))
+        with pytest.raises(ValueError, match="staged estimators that can be restored here"):
+            budgetline.load(path)
+
+
+def test_a_forged_number_of_columns_takes_no_memory(tmp_path):
+    pytest.importorskip("skops")
+    path = tmp_path / "model"
+    budgetline.save(StagedEstimators(Ridge(), list("pqrs"), feature_groups=GROUPS).fit(X, y), path)
+    forged(path, lambda _: 2**40, "n_features")
+    with pytest.raises(ValueError, match=r"model.*1099511627770 columns \(6, 7, 8, 9, 10, …\) of X are in no group"):
+        budgetline.load(path)
 
 
 def test_what_skops_cannot_store_is_not_saved(tmp_path):

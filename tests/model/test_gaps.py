@@ -1,6 +1,4 @@
-"""Gaps in tables: rows answered from the groups that they have; classifiers of any subset of groups, recalibrated."""
-
-import dataclasses
+"""Missing values in tables: rows predicted from the groups that they have."""
 
 import numpy as np
 import pandas as pd
@@ -8,12 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, softmax
 
-import budgetline
-from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, GroupLassoPath, open_source
-from budgetline.datasets import load_heart
+from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, GroupLassoPath
 from budgetline.model.subsets import LinearSubset
 from budgetline.statistics.samples import sample_of
 
@@ -181,121 +175,11 @@ def test_ill_conditioned_columns_are_solved_one_subset_at_a_time():
         np.testing.assert_allclose(found[i], model.predict(X[i : i + 1], available=names)[0], rtol=1e-6)
 
 
-# -- recalibration -------------------------------------------------------------------------------------------
-
-SUBSETS = [["q", "t"], ["p"], ["r", "s"], ["s", "p", "t"], ["q", "r", "s", "t"]]
-
-
-@pytest.mark.parametrize("subset", SUBSETS)
-@pytest.mark.parametrize("kind", ["two classes", "three classes"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_mean_probability_is_the_frequency(kind, subset, weighted):
-    """All training rows are in the sample, so what holds for a refit with an intercept holds here."""
-    X, score, rng = table(1)
-    y = targets(kind, score, rng)
-    weight = rng.integers(0, 3, size=len(y)) if weighted else np.ones(len(y))
-    model = AnytimeClassifier(COLUMNS, alpha=1e-3).fit(X, y, sample_weight=weight)
-    mean = np.average(model.predict_proba(X, available=subset), axis=0, weights=weight)
-    np.testing.assert_allclose(mean, np.bincount(y, weight) / weight.sum(), atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["two classes", "three classes"])
-def test_level_and_scale_are_those_of_least_risk(kind):
-    """Against a general minimiser of the ridge-penalised log loss of level + scale · (uncorrected scores)."""
-    alpha = 1e-2
-    X, score, rng = table(2)
-    y = targets(kind, score, rng)
-    model = AnytimeClassifier(COLUMNS, alpha=alpha).fit(X, y)
-    stages = model.model_.stages
-    plain = dataclasses.replace(stages, subset=dataclasses.replace(stages.subset, recalibration=None))
-    checked = 0
-    for subset in SUBSETS:
-        raw, found = plain.of_groups(subset), stages.of_groups(subset)
-        if raw.coef is stages.at_stage(len(subset)).coef or np.array_equal(raw.coef, found.coef):
-            continue
-        U = (X - X.mean(axis=0)) @ raw.coef.T
-        square = ((raw.coef * X.std(axis=0)) ** 2).sum()
-
-        def risk(at, U=U, square=square):
-            eta = at[:-1] + at[-1] * U
-            if eta.shape[1] == 1:
-                loss = np.logaddexp(0, eta[:, 0]) - y * eta[:, 0]
-            else:
-                loss = -log_softmax(eta, axis=1)[np.arange(len(y)), y]
-            return loss.mean() + alpha / 2 * square * at[-1] ** 2
-
-        best = minimize(risk, np.append(np.zeros(U.shape[1]), 1.0), method="BFGS", options={"gtol": 1e-9}).x
-        eta = best[:-1] + best[-1] * U
-        expected = np.hstack([1 - expit(eta), expit(eta)]) if eta.shape[1] == 1 else softmax(eta, axis=1)
-        np.testing.assert_allclose(model.predict_proba(X, available=subset), expected, atol=1e-5)
-        checked += 1
-    assert checked >= 3
-
-
-def test_a_sample_of_many_rows_brings_the_mean_near_the_frequency():
-    X, score, rng = table(3, n=8000)
-    y = (2 * (score - score.mean()) / score.std() + rng.logistic(size=len(score)) > 3).astype(int)
-    model = AnytimeClassifier(COLUMNS, rule="omp", alpha=1e-4).fit(X, y)
-    subset = model.model_.stages.subset
-    assert subset.recalibration.rows.shape == (2000, 7)
-    for names in SUBSETS:
-        assert abs(model.predict_proba(X, available=names)[:, 1].mean() - y.mean()) < 0.012
-
-
 def test_prefixes_are_answered_by_their_stage():
     model, X, _ = fitted("three classes")
     for j in range(6):
         names = model.sequence_.groups[:j]
         assert np.array_equal(model.predict_proba(X, available=names), model.predict_proba(X, stage=j))
-
-
-def test_other_losses_keep_no_rows():
-    assert fitted("poisson")[0].model_.stages.subset.recalibration is None
-    assert AnytimeClassifier(max_groups=1).fit(*tiny()).model_.stages.subset.recalibration is None
-
-
-def tiny():
-    X, score, _ = table(n=40)
-    return X, score > score.mean()
-
-
-@pytest.mark.parametrize("n", [500, 3000])
-def test_a_source_keeps_the_same_rows(n):
-    X, score, rng = table(4, n)
-    y = targets("two classes", score, rng)
-    here = AnytimeClassifier(COLUMNS, rule="score", alpha=1e-3).fit(X, y)
-    streamed = AnytimeClassifier(COLUMNS, rule="score", alpha=1e-3).fit(open_source((X, y), chunk_rows=170))
-    a, b = (m.model_.stages.subset.recalibration for m in (here, streamed))
-    np.testing.assert_allclose(a.rows, b.rows, rtol=1e-5, atol=1e-6)
-    for names in SUBSETS:
-        expected = here.predict_proba(X[:50], available=names)
-        np.testing.assert_allclose(streamed.predict_proba(X[:50], available=names), expected, atol=1e-6)
-
-
-def test_separable_classes_do_not_break_it():
-    X = np.random.default_rng(0).normal(size=(200, 4))
-    model = AnytimeClassifier(alpha=1e-8, tol=1e-6).fit(X, X[:, 0] + X[:, 1] > 0)
-    for names in (["0"], ["1"], ["2", "3"], ["1", "3"]):
-        assert np.isfinite(model.decision_function(X, available=names)).all()
-
-
-def test_files_without_rows_are_answered_as_before(tmp_path):
-    heart = load_heart()
-    model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
-    names = ["age", "exercise", "thallium"]
-    budgetline.save(model, tmp_path / "with", rows=True)
-    corrected = model.predict_proba(heart.data, available=names)
-    kept = budgetline.load(tmp_path / "with")
-    assert np.array_equal(kept.predict_proba(heart.data, available=names), corrected)
-    record = model.model_
-    stages = dataclasses.replace(record.stages, subset=dataclasses.replace(record.stages.subset, recalibration=None))
-    bare = AnytimeClassifier.from_model(dataclasses.replace(record, stages=stages))
-    budgetline.save(model, tmp_path / "without")
-    found = budgetline.load(tmp_path / "without")
-    assert found.model_.stages.subset.recalibration is None
-    expected = bare.predict_proba(heart.data, available=names)
-    assert np.array_equal(found.predict_proba(heart.data, available=names), expected)
-    assert not np.array_equal(expected, corrected)
 
 
 # -- the sample ----------------------------------------------------------------------------------------------

@@ -50,17 +50,11 @@ def numbers(rng, n=80, P=1):
 def labels(rng, n=240, classes=2):
     X = rng.standard_normal((n, 6))
     scores = X @ rng.standard_normal((6, classes)) * 0.8 + rng.gumbel(size=(n, classes))
-    return X, np.array(["a", "b", "c"])[scores.argmax(axis=1)]
+    return X, np.array(["a", "b", "c", "d"])[scores.argmax(axis=1)]
 
 
 def without_moments(estimator):
     return type(estimator).from_model(replace(estimator.model_, moments=None))
-
-
-def without_rows(estimator):
-    stages = estimator.model_.stages
-    bare = replace(stages, subset=replace(stages.subset, recalibration=None))
-    return type(estimator).from_model(replace(estimator.model_, stages=bare))
 
 
 # -- squared error ------------------------------------------------------------------------------------------------
@@ -250,13 +244,8 @@ def test_gains_of_a_classifier_are_near_those_of_refits(heart):
     ranks = [spearmanr(found, true).statistic for found, true in pairs]
     ratios = np.concatenate([found / true for found, true in pairs])
     assert np.mean(ranks) > 0.98
-    assert abs(np.median(ratios) - 1) < 0.01
+    assert abs(np.median(ratios) - 1) < 0.05
     assert np.mean([true[found.argmax()] / true.max() for found, true in pairs]) > 0.999
-    # the quadratic model alone is rougher, and mostly too low
-    rough = list(compared(without_rows(model), risk, sets))
-    assert np.mean([spearmanr(found, true).statistic for found, true in rough]) > 0.9
-    assert 0.5 < np.median(np.concatenate([found / true for found, true in rough])) < 0.9
-    assert np.mean([true[found.argmax()] / true.max() for found, true in rough]) > 0.98
 
 
 def test_gains_of_prefixes_are_those_of_the_sequence(heart):
@@ -265,7 +254,7 @@ def test_gains_of_prefixes_are_those_of_the_sequence(heart):
     for k in range(len(order)):
         found = model.next_groups(order.groups[:k])
         gain = found.gains[found.groups.index(order.groups[k])]
-        np.testing.assert_allclose(gain, order.gains[k], rtol=1e-4)  # rows are kept in float32
+        np.testing.assert_allclose(gain, order.gains[k], rtol=1e-9)
 
 
 def test_gains_of_several_classes():
@@ -278,7 +267,7 @@ def test_gains_of_several_classes():
     np.testing.assert_allclose(*np.hstack(pairs), rtol=0.1, atol=2e-3)
 
 
-def test_gains_of_counts_come_from_the_quadratic_model():
+def test_gains_of_counts():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(300, 4))
     y = rng.poisson(np.exp(X @ [0.4, -0.3, 0.2, 0.1]))
@@ -321,18 +310,56 @@ def test_chances_against_a_count(classes, at_hand):
         return model.decision_function(X, available=groups).reshape(len(X), -1)
 
     before = scores(at_hand)
-    found = model.next_groups(at_hand, X=X[:7])
+    found = model.next_groups(at_hand, X=X[:7], sample=X)
     assert found.chances.shape == (len(found), 7)
     for name, along, chances in zip(found.groups, found.along, found.chances, strict=True):
         after = scores([*at_hand, *along, name])
         expected = [counted(before, after, score) for score in before[:7]]
-        # a residual on the very border may fall to either side, and rows are kept in float32
+        # a residual on the very border may fall to either side
         np.testing.assert_allclose(chances, expected, atol=1.5 / len(X))
     table = found.to_dict()
     np.testing.assert_allclose(table["chance"], found.chances.mean(axis=1))
     np.testing.assert_allclose(table["chance_per_cost"], found.chances.mean(axis=1) / found.costs)
     assert np.all(np.diff(table["chance_per_cost"]) <= 1e-12)
     np.testing.assert_allclose(sorted(found.gains), sorted(model.next_groups(at_hand).gains))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("at_hand", [(), ("a",), ("b", "c")])
+def test_chances_without_rows_are_near_those_of_all_training_rows(classes, at_hand):
+    X, y = labels(np.random.default_rng(classes), n=2000, classes=classes)
+    model = AnytimeClassifier(GROUPS, alpha=ALPHA).fit(X, y)
+    found, counted = (model.next_groups(at_hand, X=X[:300], **sample) for sample in ({}, {"sample": X}))
+    for name, chances in zip(found.groups, found.chances, strict=True):
+        assert np.abs(chances - counted.chances[counted.groups.index(name)]).mean() < 0.03
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_several_classes_with_no_group_available(seed):
+    """Scores without groups are constant: only rounding varies, and nothing may be divided by it."""
+    rng = np.random.default_rng(seed)
+    X, y = labels(rng, n=60, classes=4)
+    model = AnytimeClassifier(GROUPS, alpha=ALPHA).fit(X, y)
+    found, counted = (model.next_groups(X=X[:2], **sample) for sample in ({}, {"sample": X}))
+    for name, chances in zip(found.groups, found.chances, strict=True):
+        assert np.ptp(chances) < 1e-6
+        assert abs(chances[0] - counted.chances[counted.groups.index(name)][0]) < 0.25
+
+
+def test_a_classifier_of_one_group_ranks_it_for_rows():
+    X, y = labels(np.random.default_rng(3))
+    model = AnytimeClassifier({"all": range(6)}, alpha=ALPHA).fit(X, y)
+    found = model.next_groups(X=X[:3])
+    assert found.groups == ("all",)
+    share = np.mean(model.predict(X) != model.predict(X, stage=0))
+    assert abs(found.mean_chances[0] - share) < 0.05
+
+
+def test_a_sample_is_for_rows():
+    X, y = labels(np.random.default_rng(3))
+    model = AnytimeClassifier(GROUPS, alpha=ALPHA).fit(X, y)
+    with pytest.raises(ValueError, match="give X as well"):
+        model.next_groups(["a"], sample=X)
 
 
 def test_what_cannot_change_a_decision_is_ranked_by_gain(heart):
@@ -371,30 +398,21 @@ def test_only_the_columns_at_hand_are_read():
 def test_models_from_files(tmp_path):
     X, y = labels(np.random.default_rng(9))
     model = AnytimeClassifierCV(GROUPS, alphas=[ALPHA], cv=2).fit(X, y)
-    expected = model.next_groups(["c"], X=X[:2])
-    save(model, tmp_path / "rows", rows=True)
-    with_rows = load(tmp_path / "rows").next_groups(["c"], X=X[:2])
-    np.testing.assert_array_equal(with_rows.chances, expected.chances)
-    np.testing.assert_array_equal(with_rows.gains, expected.gains)
-    save(model, tmp_path / "bare")
-    bare = load(tmp_path / "bare")
-    assert set(bare.next_groups(["c"]).groups) == {"a", "b", "d"}  # by the quadratic model
-    with pytest.raises(ValueError, match=r"holds no training rows.*give sample=.*save\(\.\.\., rows=True\)"):
-        bare.next_groups(["c"], X=X[:2])
-    # of a prefix the models are exact, with or without rows: only the rows differ in their last digits
-    prefix = model.sequence_.groups[:1]
-    own, given = model.next_groups(prefix, X=X[:2]), bare.next_groups(prefix, X=X[:2], sample=X)
-    place = own.groups.index(model.sequence_.groups[1])
-    assert given.groups[given.groups.index(own.groups[place])] == own.groups[place]
-    chances = [each.chances[each.groups.index(model.sequence_.groups[1])] for each in (own, given)]
-    np.testing.assert_allclose(*chances, atol=1.5 / len(X))
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    for options in ({}, {"X": X[:2]}, {"X": X[:2], "sample": X}, {"budget": 2}):
+        expected, found = (each.next_groups(["c"], **options) for each in (model, again))
+        assert found.groups == expected.groups
+        np.testing.assert_array_equal(found.gains, expected.gains)
+        if "X" in options:
+            np.testing.assert_array_equal(found.chances, expected.chances)
 
 
 def test_a_large_sample_is_thinned():
     X, y = labels(np.random.default_rng(10), n=2500)
     model = AnytimeClassifier(GROUPS, alpha=ALPHA).fit(X, y)
     found = model.next_groups(["a"], X=X[:5], sample=X)
-    np.testing.assert_allclose(np.rint(2000 * found.chances), 2000 * found.chances, atol=1e-6)
+    np.testing.assert_allclose(np.rint(1250 * found.chances), 1250 * found.chances, atol=1e-6)  # every second row
     with pytest.raises(ValueError, match="features"):
         model.next_groups(["a"], X=X[:5], sample=X[:, :4])
 
@@ -448,7 +466,7 @@ def test_decisions_from_raw_rows(raw):
     y = np.where(target > 0.5, "high", "low")
     model = AnytimeClassifier(groups, encoding=Encoding(interactions=1)).fit(frame, y)
     row = frame.iloc[:1]
-    found = model.next_groups(["a"], X=row[["a"]])
+    found = model.next_groups(["a"], X=row[["a"]], sample=frame)
     assert sorted(found.groups) == ["b", "kind"]
     before = model.decision_function(frame, available=["a"])[:, None]
     for name, extra in (("b", ["a × b"]), ("kind", [])):

@@ -34,14 +34,15 @@ from budgetline.files import PathName
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
-from budgetline.messages import cut, shown, some, warn
+from budgetline.messages import cut, shown
+from budgetline.model.agreement import warn_if_rounded, warn_of_lost_columns
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.interactions import with_pairs
 from budgetline.model.linear import warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.ridge_choice import warn_if_overfitted
 from budgetline.model.staged import Available
-from budgetline.model.training import Fitted, RowsTraining, SourceTraining, Training
+from budgetline.model.training import RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, NextGroups, certify
 from budgetline.optimality.next_groups import next_groups
@@ -116,10 +117,10 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     ) -> NextGroups:
         """Rank what to buy next, from any groups already at hand: by gain per cost, what is free first.
 
-        For squared error the gains are exact, on the training data. For other losses they are approximate: a classifier
-        that keeps training rows compares, on these, the models that would answer; without rows the quadratic model
-        behind such answers is used, whose gains are mostly too small, though in about the right order. Groups are
-        judged one by one, each with the groups that it requires: two that share a cost may be worth more together.
+        For squared error the gains are exact, on the training data. For other losses they are estimated from the
+        distribution of the training rows that the model keeps as a few numbers: close to those of refits, and in about
+        their order. Groups are evaluated one by one, each with the groups that it requires: two that share a cost may
+        be worth more together.
 
         Parameters
         ----------
@@ -129,12 +130,12 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             Leave out what costs more than this now.
         X : table of shape (n, D), optional
             For classifiers, rows of which the available groups are known: rank by the chance that the purchase changes
-            the decision, per cost; what cannot change it follows, by gain. The chance is estimated as in
-            :class:`budgetline.runtime.EarlyExit`, for one purchase; of several rows it is the mean, the share of
-            decisions that are expected to change.
+            the decision, per cost; what cannot change it follows, by gain. Of several rows the chance is the mean, the
+            share of decisions that are expected to change.
         sample : table of shape (m, D), optional
-            For classifiers that keep no training rows, such as one from a file: rows with all columns, from which
-            gains and chances are learned. At most 2,000 are used.
+            With X: rows with all columns, from which to learn how scores change, as in
+            :class:`budgetline.runtime.EarlyExit`. At most 2,000 are used. Default: what the model knows of its
+            training rows.
 
         Returns
         -------
@@ -157,13 +158,18 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
-        scores = self.model_.scores(X, budget=budget, stage=stage, available=available)
+        watch = self.model_.watch()
+        scores = self.model_.scores(X, budget=budget, stage=stage, available=available, watch=watch)
+        watch.warn()
         return like(X, self.model_.respond(scores, method))
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
         """Yield the result of a method after each group."""
         check_is_fitted(self)
-        yield from (like(X, self.model_.respond(scores, method)) for scores in self.model_.staged_scores(X))
+        watch = self.model_.watch()
+        staged = self.model_.staged_scores(X, watch)
+        watch.warn()
+        yield from (like(X, self.model_.respond(scores, method)) for scores in staged)
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Add pairs of columns, choose the ridge constant, fit, warn if digits cannot be trusted, keep the model."""
@@ -173,7 +179,8 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         learned |= {"alpha_": fitted.alpha} if recipe.auto else {}
         if fitted.doubt and fitted.moments is not None:
             warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.alpha)
-        self._warn_if_rounded(fitted, layout)
+            warn_if_rounded(fitted.stages, fitted.alpha, layout.labels(layout.read))
+        warn_of_lost_columns(fitted.data, fitted.stages.scale, layout)
         if fitted.moments is not None and fitted.stages.n_stages == len(layout.groups) and "alpha_" not in learned:
             warn_if_overfitted(recipe, fitted.moments)
         self._adopt(
@@ -235,19 +242,6 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         for name, value in model.learned.items():
             setattr(self, name, value)
 
-    def _warn_if_rounded(self, fitted: Fitted, layout: Layout) -> None:
-        """Warn about columns that count as constant in a model although their values in the data differ."""
-        found = layout.read[fitted.data.varying(np.flatnonzero(np.isinf(fitted.stages.scale)))]
-        if not found.size:
-            return
-        named = some(layout.labels(found), most=5)
-        warn(
-            f"{len(found)} of the columns differ by less than the rounding error of their means and count as constant: "
-            f"{named}. Subtract a value near the mean before they are stored as "
-            "float64. If a few samples outweigh all others, make the weights less unequal.",
-            UserWarning,
-        )
-
     def _source_layout(self, names: tuple[str, ...] | None, n_features: int) -> Layout:
         """Resolve the groups against the user's table."""
         groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
@@ -282,7 +276,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         layout = self._source_layout(column_names(X), table.shape[1])
         recipe = self._recipe(layout)
         Y, target_shape = self._target(y, table.shape[0])
-        weight = check_weight(sample_weight, table.shape[0])
+        weight = self._weight(y, sample_weight, table.shape[0])
         read = None if layout.reads_all else layout.read
         if isinstance(table, nw.DataFrame):
             rows = Rows(numbers_of(table, read), Y, weight)
@@ -300,10 +294,16 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             names, n_features = known.source.names, known.source.n_features
             raw = known_table(X, names, n_features, known.source.read.tolist())
         Y, target_shape = self._target(y, raw.n_rows)
-        weight = check_weight(sample_weight, raw.n_rows)
+        weight = self._weight(y, sample_weight, raw.n_rows)
         bins: tuple[Bins, ...] = ()
+        if known is None:
+            settings.check_columns(names, n_features)
         source = self._source_layout(names, n_features) if known is None else known.source
         table = ReadTable.of(raw, dict(zip(source.read.tolist(), source.labels(source.read), strict=True)))
+        if known is not None and hasattr(self, "model_"):  # more rows for an encoding that stays as it is
+            watch = self.model_.watch()
+            known.note(table, watch)
+            watch.warn()
         if known is None:
             summary = summary_of(table, source, settings, weight)
             known = encoding_from(summary, source, settings)
@@ -323,7 +323,8 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         layout = self._source_layout(source.feature_names, source.n_features)
         if settings is None:
             return passes, self._recipe(layout), layout
-        raw = source.raw()
+        settings.check_columns(source.feature_names, source.n_features)
+        raw = source.raw().reading(dict.fromkeys(settings.as_levels, "text"))
         summary = ChunkSummary(layout, settings)
         found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
         encoding = encoding_from(found, layout, settings)
@@ -334,6 +335,10 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
         """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
         return check_target(y, n_samples)
+
+    def _weight(self, y: object, sample_weight: object, n_samples: int) -> Float | None:
+        """Return the weights of the rows (n,); classifiers multiply those of the classes."""
+        return check_weight(sample_weight, n_samples)
 
     def _source_of(
         self, X: object, y: object, sample_weight: object, client: object, checkpoint: PathName | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -15,7 +15,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
-from budgetline.data.rows import Rows
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.scores import ScoresAtBudget
@@ -44,9 +43,10 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
     rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
         "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
         (the paper's Algorithm 3), which is the fastest.
-    alpha : float or "auto"
-        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the one with
-        the smallest log loss of the model of all groups if every row is left out in turn, approximately.
+    alpha : float, "auto" or None
+        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the likeliest
+        constant for the model of all groups, by the Laplace approximation of its likelihood. None is "auto" with an
+        encoding, else 1e-5.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
         the correction.
@@ -170,7 +170,7 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
     ) -> tuple[RowsTraining, Recipe]:
         rows, recipe, layout, shape = self._check(X, y, sample_weight, known)
-        classes, rows = self._weighted(rows, y)
+        classes, _ = check_labels(y, rows.n_rows)
         return RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe
 
     def _fit_source(self, passes: Passes) -> Self:
@@ -194,19 +194,19 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
             return codes[:, None].astype(np.float64), ()
         return np.eye(classes.size)[codes], (classes.size,)
 
-    def _weighted(self, rows: Rows, y: object) -> tuple[Array, Rows]:
-        """Return the classes, and the rows with the class weights folded into the sample weights."""
-        classes, codes = check_labels(y, rows.n_rows)
+    def _weight(self, y: object, sample_weight: object, n_samples: int) -> Float | None:
+        weight = super()._weight(y, sample_weight, n_samples)
+        classes, codes = check_labels(y, n_samples)
         if isinstance(self.class_weight, dict):
             for label, value in self.class_weight.items():
                 check_number(f"class_weight of class {shown(label)}", value, ge=0, finite=True)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, classes[codes])
-            rows = replace(rows, weight=by_class if rows.weight is None else by_class * rows.weight)
-        mass = np.bincount(codes, rows.weight, classes.size)
+            weight = by_class if weight is None else by_class * weight
+        mass = np.bincount(codes, weight, classes.size)
         if np.any(mass <= 0):
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
-        return classes, rows
+        return weight
 
 
 @cache

@@ -74,7 +74,7 @@ class MakesPlans:
         >>> heart = load_heart()
         >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
         >>> model.plan(100, exclude=["age"], time_limit=60)
-        Plan(cp, sex, trestbps, exercise: cost 92.3, explains about 38.2%, an approximation, not certified)
+        Plan(cp, sex, trestbps, exercise: cost 92.3, explains about 39.2%, an approximation, not certified)
         >>> model.plan(100, exclude=["age"], time_limit=60, X=heart.data, y=heart.target)
         Plan(cp, sex, trestbps, exercise: cost 92.3, explains 38.3%, not certified)
         """

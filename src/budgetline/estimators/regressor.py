@@ -58,9 +58,9 @@ class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, Anytime
         ``FixedOrder([...])`` is an order of your own; "cheapest" first and "random" are for comparison.
     alpha : float, "auto" or None
         Ridge constant, with the meaning it has in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data:
-        ``Ridge`` would call it ``alpha · n``. "auto" chooses the one that suits the model of all groups: by generalised
-        cross-validation, for other losses by the loss if every row is left out in turn, approximately. None is "auto"
-        with an encoding, else 1e-5.
+        ``Ridge`` would call it ``alpha · n``. "auto" chooses the likeliest constant for the model of all
+        groups, by restricted maximum likelihood (for other losses by its Laplace approximation). None is "auto" with an
+        encoding, else 1e-5.
     encoding : {"linear", "spline"}, Encoding or None
         What raw columns become: text, categories, flags, dates, numbers and gaps, see :class:`budgetline.Encoding`. All
         that a column becomes stays in its group. None: X holds numbers, which are used as they are.
@@ -245,8 +245,8 @@ class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, Anytime
             Use the first ``stage`` groups; 0 is the training mean.
         available : collection of group names, or "auto", optional
             Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
-            exact for every subset; for other losses the prefixes are exact, and any other subset is answered from a
-            quadratic model of the risk around a fitted stage. Groups not in the sequence add nothing.
+            exact for every subset; for other losses the prefixes are exact, and any other subset is fitted to what
+            the model knows of the distribution of the training rows. Groups not in the sequence add nothing.
             With "auto", each row is answered from the groups that it has: those whose columns are not all missing (NaN
             or null). A budget or a stage then limits these groups. A group that a row has only in part is an error.
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
+from budgetline.encoding.unknown import Watch
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, prediction_table
 from budgetline.model.gaps import groups_there
@@ -128,17 +129,28 @@ class AnytimeModel:
         """The model of the last stage."""
         return self.stages.at_stage(self.n_stages)
 
+    def watch(self) -> Watch:
+        """Return what counts the categories of tables that the model does not know."""
+        return Watch({}) if self.encoding is None else self.encoding.watch(self.stages.mean)
+
     def scores(
-        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
+        self,
+        X: object,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+        watch: Watch | None = None,
     ) -> Float:
         """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups.
 
-        With ``available="auto"`` each row is scored from the groups that it has, of those that budget or stage allow.
+        With ``available="auto"`` each row is scored from the groups that it has, of those that budget or stage allow. A
+        watch counts unknown categories.
         """
         if isinstance(available, str):
-            return self._scores_by_row(X, self.stages.last_stage(budget, stage, available))
+            return self._scores_by_row(X, self.stages.last_stage(budget, stage, available), watch)
         model = self.stages.choose(budget, stage, available)
-        table = self._table(X, model.columns)
+        table = self._table(X, model.columns, watch)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
 
     def answer(
@@ -174,17 +186,17 @@ class AnytimeModel:
         m, K, P = scores.shape
         return self.respond(scores.reshape(m * K, P), method).reshape(m, K, -1)
 
-    def staged_scores(self, X: object) -> Iterator[Float]:
-        """Yield the scores (n, P) after each group."""
-        return islice(self.stages.stage_scores(self.table(X)), 1, None)
+    def staged_scores(self, X: object, watch: Watch | None = None) -> Iterator[Float]:
+        """Yield the scores (n, P) after each group; a watch counts unknown categories."""
+        return islice(self.stages.stage_scores(self._table(X, self.last.columns, watch)), 1, None)
 
     def table(self, X: object) -> Table:
         """Return the columns of X that any stage uses, in the order of ``last.columns``."""
-        return self._table(X, self.last.columns)
+        return self._table(X, self.last.columns, None)
 
-    def _table(self, X: object, columns: Positions) -> Table:
+    def _table(self, X: object, columns: Positions, watch: Watch | None) -> Table:
         if self.encoding is not None:
-            return self.encoding.table(X, columns)
+            return self.encoding.table(X, columns, watch)
         return prediction_table(self.columns, X, columns)
 
     def respond(self, scores: Float, method: str) -> Array:
@@ -208,12 +220,12 @@ class AnytimeModel:
     def __repr__(self) -> str:
         return f"AnytimeModel({self.estimator}, {self.n_stages} of {len(self.groups)} groups)"
 
-    def _scores_by_row(self, X: object, stage: int) -> Float:
+    def _scores_by_row(self, X: object, stage: int, watch: Watch | None) -> Float:
         """Return the scores of every row from those of the first groups that it has."""
         columns, starts = self.stages.in_order(stage)
         if self.encoding is not None:
             there = self.encoding.groups_there(X, self.sequence.order[:stage])
-            design = self.encoding.table(X, np.sort(columns))[:, np.argsort(np.argsort(columns))]
+            design = self.encoding.table(X, np.sort(columns), watch)[:, np.argsort(np.argsort(columns))]
             return self.stages.pattern_scores(design, there)
         table = prediction_table(self.columns, on_host(X), columns, gaps=True)
         return self.stages.pattern_scores(table, groups_there(table, self.columns.labels(columns), starts))

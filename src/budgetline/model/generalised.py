@@ -6,10 +6,10 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 
 from budgetline.messages import warn
-from budgetline.model.recalibration import Recalibration
+from budgetline.model.population import Population, cells_of, factor_of, within
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.model.subsets import QuadraticSubset
+from budgetline.model.subsets import GeneralisedSubset
 from budgetline.objectives.families import Family
 from budgetline.objectives.glm import GeneralisedLinear
 from budgetline.objectives.gram import EPS
@@ -17,8 +17,8 @@ from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.engines import Engine
 from budgetline.threads import one_blas_thread
 
-SAMPLE_ROWS, SAMPLE_NUMBERS = 2000, 4 * 10**6
-"""Classifiers keep this many training rows, but not more numbers than this, to recalibrate the models of subsets."""
+SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 4 * 10**6
+"""Cells of a population are learned from so many rows, or so many numbers, at most."""
 
 
 def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, *, subsets: bool = True) -> StagedModel:
@@ -32,7 +32,7 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, 
         settings = (recipe.alpha, tol * unit, recipe.rule, recipe.penalties)
         objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
         order, gains = recipe.order(objective)
-        expansions = objective.expansions() if subsets else ()
+        population = _population(engine, objective, family) if subsets else None
     if engine.y_spread > 0:
         _warn_if_drowned(objective, engine)
     columns, null = recipe.by_group[objective.columns], family.external(objective.null.theta[0])
@@ -42,20 +42,25 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, 
     mean, scale = engine.x_mean, engine.x_scale
     coef, intercept = in_user_units(path[:, 1:].transpose(0, 2, 1), columns, mean, scale, path[:, 0])
     ends = np.array([len(theta) - 1 for theta in objective.stages], dtype=np.intp)
-    rows = _recalibration(engine, objective, recipe.alpha) if subsets and family.loss == "log_loss" else None
-    subset = QuadraticSubset(expansions, engine.y_mean.size, family, rows)
+    subset = GeneralisedSubset(population, family, recipe.alpha)
     names, costs = tuple(recipe.names[g] for g in order), recipe.prices.steps(order)
     sequence = GroupSequence(order, names, costs, gains, objective.null_value)
     return StagedModel(sequence, recipe.names, coef, intercept, null, columns, ends, subset, mean, scale)
 
 
-def _recalibration(engine: Engine, objective: GeneralisedLinear, alpha: float) -> Recalibration | None:
-    """Sample rows of the chosen columns; None where every subset is a prefix."""
-    columns = 1 + objective.columns
-    if len(objective.stages) < 2:
-        return None
+def _population(engine: Engine, objective: GeneralisedLinear, family: Family) -> Population:
+    """Return what is kept of the rows: sums of the chosen columns, and means of cells of rows with similar scores."""
+    columns, null = 1 + objective.columns, objective.null
+    of_classes = family.loss == "log_loss"
+    variance = float(family.curvature(null.theta).trace()[0]) if of_classes else engine.y_spread**2
+    about = (null.slopes[objective.columns], null.theta[0], variance, float(engine.sample_size))
+    if not columns.size:
+        return Population(np.zeros((0, 0)), np.ones(1), np.zeros((1, 0)), *about)
+    factor = factor_of(engine.covariance(columns[None])[0])
     sample = engine.sample(columns, min(SAMPLE_ROWS, SAMPLE_NUMBERS // columns.size + 1))
-    return Recalibration(sample.values.astype(np.float32), sample.weight, alpha)
+    theta = objective.stages[-1]
+    share, mean = cells_of(sample.values, sample.weight, theta[0] + sample.values @ theta[1:])
+    return Population(factor, share, within(factor, share, mean), *about)
 
 
 def _warn_if_drowned(objective: GeneralisedLinear, engine: Engine) -> None:

@@ -37,6 +37,7 @@ def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: in
         training.family, additive, training.classes, encoding.ends, which, tuple(recipe.bins[k] for k in which)
     )
     sums = _over_rows(training.rows, cells) if isinstance(training, RowsTraining) else training.total(cells)
+    sums = sums.in_rows(len(cells.bins))
     screen = Screen(cells.bins, sums, fitted.alpha, 1.0)
     if isinstance(training.family, SquaredError):
         screen = replace(screen, dispersion=sums.squares / (screen.total * sums.residual.shape[0]) or 1.0)

@@ -30,6 +30,8 @@ from budgetline.threads import one_blas_thread
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 SMALL_GRAM, LARGEST_GRAM = 1000, 8192
 """The D × D matrix is always formed up to the first number of columns, and up to the second if X is tall."""
+MOST_NOISE = 0.1
+"""Of a standardised column: a column that is not constant is more than its rounding error."""
 FREE_REFINEMENT = 10**8
 """Stages are always refined if that takes fewer multiplications than this (well under a second)."""
 
@@ -50,46 +52,50 @@ class _Run:
 
 def fit_rows(
     rows: Rows, recipe: Recipe, names: Sequence[str] | None = None
-) -> tuple[StagedModel, Moments | None, Recipe]:
+) -> tuple[StagedModel, Moments | None, Recipe, bool]:
     """Fit from data in memory: from moments, or from columns on demand where X is wide.
 
-    Also return the moments, and the recipe with the ridge constant and the penalties that were found.
+    Also return the moments, the recipe with the ridge constant and the penalties that were found, and whether the
+    columns are far from dependent.
     """
     rows, exponent = rows.rescaled()
-    model, moments, settled = _fit_rescaled(rows, recipe, names)
-    return model, None if moments is None else moments.scaled(exponent), settled
+    model, moments, settled, clear = _fit_rescaled(rows, recipe, names)
+    return model, None if moments is None else moments.scaled(exponent), settled, clear
 
 
 def _fit_rescaled(
     rows: Rows, recipe: Recipe, names: Sequence[str] | None
-) -> tuple[StagedModel, Moments | None, Recipe]:
+) -> tuple[StagedModel, Moments | None, Recipe, bool]:
     """Fit from rows whose weights are of order one."""
     if not gram_fits(rows, recipe):
         A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
         recipe = with_penalties_of_columns(with_alpha_of_columns(recipe, A, targets), A, targets)
         run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
-        _warn_from_data(run, recipe)
-        return _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean), None, recipe
+        doubt = _doubt(run, EPS)
+        _warn_from_data(run, recipe, doubt)
+        model = _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
+        return model, None, recipe, doubt <= EPS**0.5
     moments = moments_of(rows, (rows.Y.shape[1],), names)
     recipe = with_penalties_of_moments(with_alpha_of_moments(recipe, moments), moments)
     mean, scale, y_mean = moments.standardisation(recipe.weights)
     run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
-    if doubt <= moments.eps**0.5 and work > FREE_REFINEMENT:
-        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments, recipe
+    clear = doubt <= moments.eps**0.5
+    if clear and work > FREE_REFINEMENT:
+        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments, recipe, clear
     if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
         A, _, y_mean = standardised_columns(rows, names, recipe.weights)
         mean, scale = A.mean, A.scale
     if doubt > moments.eps ** (1 / 3):
         A, targets = triangle(rows, mean, scale, y_mean, recipe.alpha)
         run = _run(GramSchmidt(A, recipe.by_group, targets, 0.0, _noise(mean, scale)), recipe)
-        _warn_from_data(run, recipe)
+        _warn_from_data(run, recipe, _doubt(run, EPS))
     W, y_levels = stage_coefficients(run.factor), y_mean
     if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, recipe.alpha)
         y_levels = y_mean + offset
-    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments, recipe
+    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments, recipe, clear
 
 
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
@@ -140,14 +146,17 @@ def _doubt(run: _Run, eps: float) -> float:
 
 
 def _noise(mean: Float, scale: Float) -> Float:
-    """Return the rounding error of standardised columns: copies of a column differ by the rounding of its mean."""
+    """Return the rounding error of standardised columns: copies of a column differ by the rounding of its mean.
+
+    It has a margin of up to 256 roundings, but is less than the column itself.
+    """
     spread = np.where(np.isfinite(scale), scale, 1.0)
-    return np.asarray(256 * EPS * (1 + np.abs(mean) / spread))
+    return np.asarray(np.minimum(256 * EPS * (1 + np.abs(mean) / spread), MOST_NOISE))
 
 
-def _warn_from_data(run: _Run, recipe: Recipe) -> None:
-    """Warn if not even the data determine four digits of the coefficients."""
-    if run.full_rank and EPS * condition_number(run.factor.U) ** 0.5 > 1e-4:
+def _warn_from_data(run: _Run, recipe: Recipe, doubt: float) -> None:
+    """Warn if not even the data, whose condition number is the root of that of C, determine four digits."""
+    if run.full_rank and (EPS * doubt) ** 0.5 > 1e-4:
         warn(
             f"the columns are so nearly dependent (alpha={recipe.alpha:g}) that few digits of the coefficients can be "
             "trusted. Raise alpha, or leave out redundant columns.",

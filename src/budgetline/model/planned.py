@@ -12,7 +12,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.linear import fit_gram, warn_from_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.stages import LinearModel, StagedModel
-from budgetline.model.subsets import QuadraticSubset
+from budgetline.model.subsets import GeneralisedSubset
 from budgetline.objectives.gram import Gram
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder
@@ -57,8 +57,8 @@ def planned_from_gram(model: AnytimeModel, gram: Gram, order: list[int]) -> Anyt
 def planned_approximately(model: AnytimeModel, chosen: Mask, value_of: Callable[[Mask], float]) -> AnytimeModel:
     """Return the models of the groups at these steps of a sequence, in its order, without the data.
 
-    Prefixes of the sequence are exact; other sets are answered by the quadratic model of the risk. ``value_of`` gives F
-    of the groups at some steps.
+    Prefixes of the sequence are exact; other sets are fitted to the population that the model keeps. ``value_of``
+    returns F of the groups at some steps.
     """
     stages, sequence = model.stages, model.sequence
     steps = np.flatnonzero(chosen)
@@ -68,7 +68,7 @@ def planned_approximately(model: AnytimeModel, chosen: Mask, value_of: Callable[
     values = np.append(0.0, [value_of(prefix) for prefix in prefixes])
     order = sequence.order[steps]
     names, costs = tuple(sequence.groups[j] for j in steps), model.groups.prices.steps(order)
-    assert isinstance(stages.subset, QuadraticSubset)
+    assert isinstance(stages.subset, GeneralisedSubset)
     found = replace(
         stages,
         sequence=GroupSequence(order, names, costs, np.diff(values), sequence.null_value),

@@ -46,7 +46,7 @@ class StagedModel:
         The chosen columns of X, in the order of the sequence.
     column_ends : int array of shape (stages,)
         How many of them the first j stages use.
-    subset : LinearSubset or QuadraticSubset
+    subset : LinearSubset or GeneralisedSubset
         Answers for subsets of the chosen columns, standardised.
     mean, scale : arrays of shape (D,)
         Standardisation of X.
@@ -77,6 +77,12 @@ class StagedModel:
         mean, scale = np.zeros(n_features), np.full(n_features, np.inf)
         mean[columns], scale[columns] = self.mean, self.scale
         return replace(self, coef_path=coef, columns=columns[self.columns], mean=mean, scale=scale)
+
+    def some(self, steps: Positions) -> StagedModel:
+        """Return a model with some of the stages, in order: what is bought between two of them is one step."""
+        coef, intercept = self.coef_path[steps], self.intercept_path[steps]
+        ends, sequence = self.column_ends[steps], self.sequence.some(steps)
+        return replace(self, sequence=sequence, coef_path=coef, intercept_path=intercept, column_ends=ends)
 
     def at_stage(self, stage: int) -> LinearModel:
         """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""

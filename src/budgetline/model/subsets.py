@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.model.recalibration import Recalibration
+from budgetline.model.population import Population
+from budgetline.model.refits import Expansion, PopulationRisk
 from budgetline.objectives.coefficients import subset_coefficients
 from budgetline.objectives.families import Family
-from budgetline.objectives.glm import Expansion
-from budgetline.objectives.newton import factored
 
 MANY = 8
 """For more subsets than this the inverse of the matrix of all columns is computed first."""
@@ -48,102 +47,52 @@ class LinearSubset:
 
 
 @dataclass(frozen=True)
-class QuadraticSubset:
-    """A GLM: the minimiser, over the subset, of a quadratic model of the risk around a fitted stage.
+class GeneralisedSubset:
+    """A GLM: fitted to the population of the training rows, which is known as a few numbers.
 
-    Two models are tried: one removes groups from the last stage, the other adds groups to the longest kept prefix that
-    the subset contains. The one with the shorter step in the metric of its Hessian is used. It is exact for the whole
-    sequence and for squared error, otherwise an approximation; classifiers are then recalibrated on a sample of rows.
+    An approximation, but at the model without columns, where gradient and Hessian are exact. ``population`` is None if
+    only stages are needed.
     """
 
-    expansions: tuple[Expansion, ...]
-    n_scores: int
+    population: Population | None
     family: Family
-    recalibration: Recalibration | None = None
+    alpha: float
 
     def solve(self, steps: Mask, widths: Positions) -> tuple[Float, Float]:
         """Return coefficients (P, T) and intercepts (P,) of the groups at these steps; the intercept is always in."""
-        return self._answer(*self._nearest(steps, widths, _minimum))
+        columns, whole = np.repeat(steps, widths), self._population
+        risk = PopulationRisk.of(whole.of_columns(columns), self.family, self.alpha)
+        # a loss of the user's own may be squared error, for which the model's alpha gives the very refit
+        found = (risk if self.family.loss in ("convex", "squared_error") else risk.regularised()).fitted()
+        W = np.zeros_like(whole.slope)
+        W[columns] = found.coef
+        return self.family.external(W).T, self.family.external(found.level)
 
     def solve_many(self, patterns: Mask, widths: Positions) -> Iterator[tuple[Float, Float]]:
-        """Yield what :meth:`solve` returns for every row of ``patterns``, up to rounding."""
-        shared = dict[int, tuple[_Shared | None, Float]]()
+        """Yield what :meth:`solve` returns for every row of ``patterns``."""
+        return (self.solve(steps, widths) for steps in patterns)
 
-        def minimum(around: Expansion, free: Mask) -> Float:
-            if around.stage not in shared:
-                target = (around.H @ around.theta - around.gradient)[:, None]
-                shared[around.stage] = _shared(around.H) if len(patterns) > MANY else None, target
-            solver, target = shared[around.stage]
-            if solver is None:
-                return _minimum(around, free)
-            return solver.minimum(free, target, lambda theta: target - around.H @ theta)[:, 0]
+    def gain(self, steps: Mask, widths: Positions) -> float:
+        """Return by how much the groups at these steps lower the risk with the ridge of the model."""
+        own = self._population.of_columns(np.repeat(steps, widths))
+        return PopulationRisk.of(own, self.family, self.alpha).fitted().gain
 
-        for steps in patterns:
-            yield self._answer(*self._nearest(steps, widths, minimum))
+    def expansion(self, W: Float, level: Float) -> Expansion:
+        """Return the quadratic model of the risk around coefficients (P, T) and levels (P,)."""
+        inside = self.family.internal(np.vstack([level, W.T]))
+        return PopulationRisk.of(self._population, self.family, self.alpha).expansion(inside[0], inside[1:])
 
-    def expansion(self, steps: Mask, widths: Positions) -> Expansion:
-        """Return the quadratic model from which the groups at these steps are answered."""
-        return self._nearest(steps, widths, _minimum)[0]
+    def restricted(self, steps: Mask, widths: Positions) -> GeneralisedSubset:
+        """Return the solver for subsets of the groups at these steps."""
+        return replace(self, population=self._population.of_columns(np.repeat(steps, widths)))
 
-    def change(self, steps: Mask, widths: Positions) -> tuple[int, float]:
-        """Return the nearer stage, and how much the risk of the groups at these steps is above its own, by the model.
-
-        The model is the quadratic one, without recalibration.
-        """
-        around, theta = self._nearest(steps, widths, _minimum)
-        return around.stage, float(around.gradient @ (theta - around.theta)) + _distance(around, theta)
-
-    def restricted(self, steps: Mask, widths: Positions) -> QuadraticSubset:
-        """Return the solver for subsets of the groups at these steps: around their model, as if it had been fitted."""
-        around, theta = self._nearest(steps, widths, _minimum)
-        free = self._free(steps, widths)
-        own = self._recalibrated(around, theta).ravel()[free]
-        expansion = Expansion(int(steps.sum()), around.H[np.ix_(free, free)], own, np.zeros(own.size))
-        sample = self.recalibration if expansion.stage > 1 else None
-        if sample is not None:
-            sample = replace(sample, rows=sample.rows[:, np.repeat(steps, widths)])
-        return QuadraticSubset((expansion,), self.n_scores, self.family, sample)
-
-    def _free(self, steps: Mask, widths: Positions) -> Mask:
-        """Return the parameters of the groups at these steps, and of the intercepts."""
-        return np.repeat(np.concatenate([[True], np.repeat(steps, widths)]), self.n_scores)
-
-    def _nearest(
-        self, steps: Mask, widths: Positions, minimum: Callable[[Expansion, Mask], Float]
-    ) -> tuple[Expansion, Float]:
-        """Return the quadratic model around the nearer stage, and its minimiser."""
-        free = self._free(steps, widths)
-        *prefixes, last = self.expansions
-        contained = [e for e in prefixes if steps[: e.stage].all()]
-        found = [(e, minimum(e, free)) for e in (last, *contained[-1:])]
-        return min(found, key=lambda pair: _distance(*pair))
-
-    def _recalibrated(self, around: Expansion, theta: Float) -> Float:
-        """Return θ (1 + T, Q) with the level and scale that the sample asks for."""
-        theta = theta.reshape(-1, self.n_scores)
-        return theta if self.recalibration is None else self.recalibration.corrected(theta, around, self.family)
-
-    def _answer(self, around: Expansion, theta: Float) -> tuple[Float, Float]:
-        """Return a minimiser, recalibrated, in the user's scores."""
-        external = self.family.external(self._recalibrated(around, theta))
-        return external[1:].T, external[0]
+    @property
+    def _population(self) -> Population:
+        assert self.population is not None, "fitted without subsets"
+        return self.population
 
 
-Subset = LinearSubset | QuadraticSubset
-
-
-def _minimum(around: Expansion, free: Mask) -> Float:
-    """Return the minimiser over θ that are zero outside ``free``."""
-    theta = np.zeros_like(around.theta)
-    target = around.H[free] @ around.theta - around.gradient[free]
-    theta[free] = cho_solve((factored(around.H[np.ix_(free, free)]), False), target, check_finite=False)
-    return theta
-
-
-def _distance(around: Expansion, theta: Float) -> float:
-    """Return how far θ is from θ*: ½ δ'Hδ."""
-    step = theta - around.theta
-    return float(step @ around.H @ step / 2)
+Subset = LinearSubset | GeneralisedSubset
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,18 @@ from sklearn.model_selection import check_cv
 from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
-from budgetline.data.sources import Chunk
 from budgetline.encoding.design import DesignTable
 from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
 from budgetline.groups import Layout
-from budgetline.inputs import check_finite
 from budgetline.messages import shown
+from budgetline.model.agreement import warn_if_apart
 from budgetline.model.generalised import fit_generalised
 from budgetline.model.linear import fit_moments, fit_rows, gram_fits
 from budgetline.model.penalties import with_penalties_of_engine, with_penalties_of_moments
 from budgetline.model.recipe import Recipe
 from budgetline.model.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
+from budgetline.model.stage_losses import StageLosses, losses_on
 from budgetline.model.stages import StagedModel
 from budgetline.model.targets import codes_of
 from budgetline.objectives.families import Family, SquaredError
@@ -34,9 +34,9 @@ from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments
-from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over, targets_of
+from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over
 from budgetline.statistics.source_engine import SourceEngine
-from budgetline.statistics.sums import RowSums, Statistic
+from budgetline.statistics.sums import Statistic
 
 SMALL = 1 << 26
 """Folds of tables of at most this many bytes are fitted side by side."""
@@ -145,14 +145,22 @@ class RowsTraining:
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where these suffice."""
         if isinstance(self.family, SquaredError):
-            stages, moments, settled = fit_rows(self.rows, recipe, self.layout.names_read)
+            stages, moments, settled, clear = fit_rows(self.rows, recipe, self.layout.names_read)
             moments = None if moments is None else replace(moments, target_shape=self.target_shape)
+            self.check_claims(stages, settled.alpha, clear)
             return Fitted(stages, self.rows, settled.alpha, moments, penalties=settled.penalties)
         settings = (recipe.by_group, self.family, self.layout.names_read, recipe.weights)
         engine = engine_of_rows(self.rows, *settings, alone=self.fold)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
         stages = fit_generalised(engine, recipe, self.family, self.tol, subsets=not self.fold)
+        self.check_claims(stages, recipe.alpha, clear=True)
         return Fitted(stages, self.rows, recipe.alpha, penalties=recipe.penalties)
+
+    def check_claims(self, stages: StagedModel, alpha: float, clear: bool) -> None:
+        """Warn if predictions on the rows do not explain what a model claims; see :func:`warn_if_apart`."""
+        if not self.fold:
+            losses, labels = partial(losses_on, self.rows, self.family), self.layout.labels(self.layout.read)
+            warn_if_apart(stages, alpha, self.family, losses, labels, self.rows.n_rows, clear)
 
     def fixed(self, cv: object) -> list[Split]:
         """Return the splits of ``check_cv``."""
@@ -182,9 +190,7 @@ class RowsTraining:
                 raise ValueError(f"a {which} set has no sample of positive weight")
 
         def losses(fitted: Fitted) -> Float:
-            held, stages = rows.take(test), fitted.stages
-            table = held.block(slice(None))[:, stages.at_stage(stages.n_stages).columns]
-            return stages.mean_over_rows(table, held.weight, lambda s, part: self.family.excess(s, held.Y[part]))
+            return losses_on(rows.take(test), self.family, fitted.stages)
 
         return Fold(replace(self, rows=rows.take(train), fold=True), losses)
 
@@ -295,6 +301,9 @@ class SourceTraining:
         engine = SourceEngine(self.total, found, recipe.by_group, self.family, self.classes, recipe.weights)
         recipe = with_penalties_of_engine(with_alpha_of_engine(recipe, engine, self.family), engine, self.family)
         stages = fit_generalised(engine, recipe, self.family, self.tol, subsets=self.fold is None)
+        if self.fold is None:
+            labels = self.layout.labels(self.layout.read)
+            warn_if_apart(stages, recipe.alpha, self.family, self._losses, labels, found.n_samples, clear=True)
         return Fitted(stages, found, recipe.alpha, None, 0.0, {"n_passes_": self.passes.count}, recipe.penalties)
 
     def fixed(self, cv: object) -> object:
@@ -308,10 +317,16 @@ class SourceTraining:
             training = replace(self, fold=(n_folds, k))
             yield Fold(training, training._held_out_losses)
 
+    def _stage_losses(self, stages: StagedModel) -> StageLosses:
+        return StageLosses(stages, self.family, self.classes, self.layout.labels(self.layout.read))
+
+    def _losses(self, stages: StagedModel) -> Float:
+        return np.asarray(self.total(self._stage_losses(stages)).mean)
+
     def _held_out_losses(self, fitted: Fitted) -> Float:
-        statistic = StageLosses(fitted.stages, self.family, self.classes, self.layout.labels(self.layout.read))
         assert self.fold is not None
-        mine, where = InFold(statistic, *self.fold, held=True), f"fold {self.fold[1]} of {self.fold[0]}"
+        statistic, where = self._stage_losses(fitted.stages), f"fold {self.fold[1]} of {self.fold[0]}"
+        mine = InFold(statistic, *self.fold, held=True)
         return self.passes.total(mine, columns_read(self.layout), where).mean
 
     def total(self, statistic: Statistic[Any]) -> Any:
@@ -320,31 +335,6 @@ class SourceTraining:
             return self.passes.total(statistic, columns_read(self.layout))
         mine, where = InFold(statistic, *self.fold, held=False), f"the training set of fold {self.fold[1]}"
         return self.passes.total(mine, columns_read(self.layout), where)
-
-
-@dataclass(frozen=True)
-class StageLosses:
-    """The statistic that sums to the losses of all stages, less those of the saturated model.
-
-    Errors call the columns of chunks by ``labels``.
-    """
-
-    stages: StagedModel
-    family: Family
-    classes: Array | None
-    labels: tuple[str, ...]
-
-    def __call__(self, chunk: Chunk) -> RowSums | None:
-        """Return the losses on a chunk, None if all its weights are zero."""
-        weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
-        if not weight:
-            return None
-        with chunk.located():
-            Y = targets_of(chunk, self.classes)
-            check_finite(chunk.X, self.labels)
-        table = chunk.X[:, self.stages.at_stage(self.stages.n_stages).columns]
-        mean = self.stages.mean_over_rows(table, chunk.weight, lambda s, rows: self.family.excess(s, Y[rows]))
-        return RowSums(weight, weight * mean)
 
 
 def source_moments(passes: Passes, layout: Layout, n_folds: int | None, checkpoint: PathName | None) -> MomentsTraining:

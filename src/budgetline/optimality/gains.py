@@ -1,14 +1,7 @@
 """What further groups would gain, from any set S of groups at hand: F(S ∪ A) − F(S) of several sets A.
 
-Squared error: exact, from the moments, or from the factor of the sequence. Other losses need no refit either:
-
-- With a sample of rows, the risks of the models that would answer are compared. Around a fitted stage θ*, with scores
-  η* and gradient g of its risk, known exactly,
-
-      R(θ) = Σ ω (φ(η) − ∇φ(η*)'η) + g'θ + λ/2 ‖W − W*‖² + a constant,
-
-  which needs no targets; only the sum is taken over the sample.
-- Without one, by the quadratic model around θ*: least squares with its Hessian in the place of C, b = Hθ* − g.
+Squared error: exact, from the moments, or from the factor of the sequence. Other losses need no rows either: models of
+both sets are fitted to the population that the model keeps, see :mod:`budgetline.model.population`.
 """
 
 from __future__ import annotations
@@ -20,21 +13,11 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.changes import ScoreChange
-from budgetline.model.subsets import LinearSubset, QuadraticSubset
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.objectives.factors import BlockCholesky
-from budgetline.objectives.glm import Expansion
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.least_squares import LeastSquares
 from budgetline.threads import one_blas_thread
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows (m, T) of the columns of a sequence, standardised, and their weights (m,), which sum to one."""
-
-    rows: Float
-    weight: Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,59 +43,38 @@ def stored_gains(model: AnytimeModel, chosen: Mask, added: Sequence[Positions]) 
 
     All these groups must be known: see :func:`known_groups`.
     """
-    subset, inside = model.stages.subset, np.flatnonzero(chosen).tolist()
+    subset = model.stages.subset
     if isinstance(subset, LinearSubset):
-        problem, always = _linear(model, subset), list[int]()
-    else:
-        problem, always = _quadratic(model, subset, chosen), [0]
-    blocks = [[problem.block[g] for g in A.tolist()] for A in added]
-    return problem.gains([*always, *(problem.block[g] for g in inside)], blocks)
-
-
-def sampled_gains(
-    model: AnytimeModel, chosen: Mask, added: Sequence[Positions], sample: Sample, now: Float | None
-) -> tuple[Float, Float | None]:
-    """Return by how much the risk of the models that answer falls, at least 0, and the chances of other decisions.
-
-    The latter are of shape (K, n), for rows with scores ``now`` (n, P) before; None without them.
-    """
-    stages, order, subset = model.stages, model.sequence.order, model.stages.subset
-    assert isinstance(subset, QuadraticSubset)
-    around = subset.expansion(chosen[order], np.diff(stages.column_ends, prepend=0))
-    risk = SampledRisk.around(around, subset, model.alpha, sample)
-    models = stages.of_patterns(np.array([chosen[order], *(chosen[order] | np.isin(order, A) for A in added)]))
-    before, reached = risk.of(*stages.standardised(next(models)))
-    gains, chances = list[float](), list[Float]()
-    for each in models:
-        after, scores = risk.of(*stages.standardised(each))
-        gains.append(max(before - after, 0.0))  # without noise and approximation no group could raise the risk
-        if now is not None:
-            chances.append(ScoreChange.learn(reached, scores).changed(now) / len(scores))
-    return np.array(gains), None if now is None else np.array(chances).reshape(len(gains), len(now))
+        problem, inside = _linear(model, subset), np.flatnonzero(chosen).tolist()
+        return problem.gains(
+            [problem.block[g] for g in inside], [[problem.block[g] for g in A.tolist()] for A in added]
+        )
+    order, widths = model.sequence.order, np.diff(model.stages.column_ends, prepend=0)
+    values, steps = np.append(0.0, np.cumsum(model.sequence.gains)), chosen[order]
+    before, found = subset.gain(steps, widths), list[float]()
+    for A in added:
+        after, count = steps | np.isin(order, A), int(steps.sum())
+        if _is_prefix(steps) and _is_prefix(after):
+            found.append(float(values[int(after.sum())] - values[count]))
+        else:
+            found.append(max(subset.gain(after, widths) - before, 0.0))
+    return np.array(found)
 
 
 def estimated_value(model: AnytimeModel, steps: Mask) -> float:
     """Return F of the groups at these steps of the sequence of a loss other than squared error, a mask (stages,).
 
-    Prefixes of the sequence are exact. Others are compared with the stage from which they are answered: on the sample
-    of rows, if the model keeps one, otherwise by the quadratic model.
+    Prefixes of the sequence are exact.
     """
-    values, count, stages = np.append(0.0, np.cumsum(model.sequence.gains)), int(steps.sum()), model.stages
-    if steps[:count].all():
-        return float(values[count])
-    subset, widths = stages.subset, np.diff(stages.column_ends, prepend=0)
-    assert isinstance(subset, QuadraticSubset)
-    kept = subset.recalibration
-    if kept is None:
-        stage, change = subset.change(steps, widths)
-        return float(values[stage]) - change
-    around = subset.expansion(steps, widths)
-    risk = SampledRisk.around(around, subset, model.alpha, Sample(kept.rows.astype(np.float64), kept.weight))
-    before, after = (
-        risk.of(risk.theta[1:].T, risk.theta[0])[0],
-        risk.of(*stages.standardised(stages.of_steps(steps)))[0],
-    )
-    return float(values[around.stage]) - (after - before)
+    stages, subset = model.stages, model.stages.subset
+    if _is_prefix(steps):
+        return float(np.append(0.0, np.cumsum(model.sequence.gains))[int(steps.sum())])
+    assert isinstance(subset, GeneralisedSubset)
+    return subset.gain(steps, np.diff(stages.column_ends, prepend=0))
+
+
+def _is_prefix(steps: Mask) -> bool:
+    return bool(steps[: int(steps.sum())].all())
 
 
 def known_groups(model: AnytimeModel) -> Mask:
@@ -133,41 +95,3 @@ def _linear(model: AnytimeModel, subset: LinearSubset) -> _Problem:
     return _Problem(
         gram, np.diff(model.stages.column_ends, prepend=0), {g: k for k, g in enumerate(model.sequence.order.tolist())}
     )
-
-
-def _quadratic(model: AnytimeModel, subset: QuadraticSubset, chosen: Mask) -> _Problem:
-    """Return the problem of the quadratic model that answers for S; its first block is the intercept."""
-    widths = np.diff(model.stages.column_ends, prepend=0)
-    around = subset.expansion(chosen[model.sequence.order], widths)
-    b = around.H @ around.theta - around.gradient
-    gram = Gram(around.H, b[:, None], np.array([2 * model.sequence.null_value]))
-    sizes = subset.n_scores * np.concatenate([[1], widths])
-    return _Problem(gram, sizes, {g: k for k, g in enumerate(model.sequence.order.tolist(), 1)})
-
-
-@dataclass(frozen=True, eq=False)
-class SampledRisk:
-    """The risk of any model, but for a constant, around a fitted stage."""
-
-    subset: QuadraticSubset
-    alpha: float
-    sample: Sample
-    targets: Float
-    theta: Float
-    gradient: Float
-
-    @classmethod
-    def around(cls, stage: Expansion, subset: QuadraticSubset, alpha: float, sample: Sample) -> SampledRisk:
-        """Take the predictions at a stage for the targets."""
-        theta, gradient = (
-            subset.family.external(part.reshape(-1, subset.n_scores)) for part in (stage.theta, stage.gradient)
-        )
-        targets = subset.family.prediction(theta[0] + sample.rows @ theta[1:])
-        return cls(subset, alpha, sample, targets, theta, gradient)
-
-    def of(self, W: Float, level: Float) -> tuple[float, Float]:
-        """Return the risk of coefficients (P, T) and levels (P,), and the scores (m, P) of the sample."""
-        scores = level + self.sample.rows @ W.T
-        loss = self.sample.weight @ self.subset.family.excess(scores[:, None], self.targets)[:, 0]
-        slope = self.gradient[0] @ level + np.vdot(self.gradient[1:], W.T)
-        return float(loss + slope + self.alpha / 2 * ((W.T - self.theta[1:]) ** 2).sum()), scores

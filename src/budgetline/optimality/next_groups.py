@@ -12,11 +12,9 @@ from budgetline.budgets import SLACK, check_number
 from budgetline.devices import on_host
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.generalised import SAMPLE_NUMBERS, SAMPLE_ROWS
-from budgetline.model.subsets import QuadraticSubset
-from budgetline.optimality.gains import Sample, known_groups, sampled_gains, stored_gains
+from budgetline.optimality.chances import chances_of, sampled_chances
+from budgetline.optimality.gains import known_groups, stored_gains
 from budgetline.sequencing.candidates import best_group
-from budgetline.statistics.samples import sample_of
 from budgetline.tables import Tabular, html_table, text_table
 
 
@@ -37,8 +35,7 @@ class NextGroups(Tabular):
     gains : float array
         F(S ∪ A) − F(S) on the training data, less what the model's correction subtracts.
     chances : array of shape (groups, n), or None
-        For n rows of a classifier, the probability that the purchase changes the decision: the share of a sample of
-        changes of the score that would.
+        For n rows of a classifier, the probability that the purchase changes the decision.
     unknown : tuple of str
         Groups that are not at hand and not ranked: the sequence ended before them, and the model does not know their
         gains.
@@ -126,7 +123,7 @@ def next_groups(
     """Rank what to buy next; parameters as in :meth:`budgetline.AnytimeRegressor.next_groups`."""
     names, prices = model.groups.names, model.groups.prices
     most = np.inf if budget is None else check_number("budget", budget, "cost", ge=0)
-    rows = _sample(model, X, sample)
+    _check_rows(model, X, sample)
     # 1. what can be bought, each with what it requires and with the pairs that follow from it
     known, derived = known_groups(model), np.array([own.size == 0 for own in model.source.columns])
     chosen = _complete(model, prices.closure(positions_of("available", available, places_of(names))))
@@ -137,7 +134,10 @@ def next_groups(
     reached = (_complete(model, chosen | prices.closure([g])) for g in found.tolist())
     added = [np.flatnonzero(after & ~chosen & known) for after in reached]
     # 2. what it is worth
-    gains, chances = _worth(model, chosen & known, added, X, rows)
+    gains = stored_gains(model, chosen & known, added)
+    if model.penalties is not None:
+        gains = gains - np.array([model.penalties[A].sum() for A in added])
+    chances = None if X is None else _chances(model, chosen & known, added, on_host(X), on_host(sample))
     # 3. the best first
     ranked = _ranked(gains, None if chances is None else chances.mean(axis=1), costs[found])
     return NextGroups(
@@ -151,21 +151,15 @@ def next_groups(
     )
 
 
-def _worth(
-    model: AnytimeModel, chosen: Mask, added: list[Positions], X: object, rows: Sample | None
-) -> tuple[Float, Float | None]:
-    """Return the gains of K purchases, corrected, and the chances (K, n) that they change the decisions on X."""
-    chances = None
-    if rows is None:
-        gains = stored_gains(model, chosen, added)
-    else:
-        inside = chosen[model.sequence.order].tolist()
-        at_hand = [name for name, there in zip(model.sequence.groups, inside, strict=True) if there]
-        now = None if X is None else model.scores(X, available=at_hand)
-        gains, chances = sampled_gains(model, chosen, added, rows, now)
-    if model.penalties is not None:
-        gains = gains - np.array([model.penalties[A].sum() for A in added])
-    return gains, chances
+def _chances(model: AnytimeModel, chosen: Mask, added: list[Positions], X: object, sample: object) -> Float:
+    """Return the chances (K, n) that purchases change the decisions on X."""
+    order, names = model.sequence.order, model.sequence.groups
+    steps = [chosen[order], *(chosen[order] | np.isin(order, A) for A in added)]
+    now = model.scores(X, available=[names[k] for k in np.flatnonzero(steps[0])])
+    before, *after = model.stages.of_patterns(np.array(steps))
+    if sample is not None:
+        return sampled_chances(model, before, after, now, model.table(sample))
+    return chances_of(model, before, after, now)
 
 
 def _complete(model: AnytimeModel, chosen: Mask) -> Mask:
@@ -179,30 +173,13 @@ def _complete(model: AnytimeModel, chosen: Mask) -> Mask:
     return found
 
 
-def _sample(model: AnytimeModel, X: object, sample: object) -> Sample | None:
-    """Return the rows that the user gives, or those that a classifier keeps; None if there are none and none needed."""
-    X, sample = on_host(X), on_host(sample)
+def _check_rows(model: AnytimeModel, X: object, sample: object) -> None:
+    """Raise an error if rows are given that the ranking cannot use."""
     for name, given in (("X", X), ("sample", sample)):
         if given is not None and model.classes is None:
             raise TypeError(f"{name} is for classifiers, got {model.estimator}")
-    stages = model.stages
-    if sample is not None:
-        # the columns of the sequence, in its order
-        columns = np.searchsorted(model.last.columns, stages.columns)
-        table = model.table(sample)
-        most = min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(columns.size, 1) + 1)
-        drawn = sample_of(table, np.ones(table.shape[0]), columns, most)
-        drawn = drawn.standardised(stages.mean[stages.columns], stages.scale[stages.columns])
-        return Sample(drawn.values, drawn.weight)
-    kept = stages.subset.recalibration if isinstance(stages.subset, QuadraticSubset) else None
-    if kept is not None:
-        return Sample(kept.rows.astype(np.float64), kept.weight)
-    if X is not None:
-        raise ValueError(
-            "the model holds no training rows to learn from how scores change: give sample=, a table with all columns, "
-            "or keep them in its file with save(..., rows=True)"
-        )
-    return None
+    if sample is not None and X is None:
+        raise ValueError("sample says how scores change for the rows of X: give X as well, or leave sample out")
 
 
 def _ranked(gains: Float, chances: Float | None, costs: Float) -> Positions:

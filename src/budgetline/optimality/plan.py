@@ -96,7 +96,10 @@ class Plan:
     def _answer(self, method: str, X: object) -> Array:
         if method != "predict" and self.model_.classes is None:
             raise TypeError(f"{method} is for classifiers; this plan is of an {self.model_.estimator}: use predict")
-        return like(X, self.model_.respond(self.model_.scores(X), method))
+        watch = self.model_.watch()
+        scores = self.model_.scores(X, watch=watch)
+        watch.warn()
+        return like(X, self.model_.respond(scores, method))
 
     def __repr__(self) -> str:
         groups = ", ".join(map(printable, self.groups)) or "nothing"

@@ -1,9 +1,9 @@
 """From a fitted model and budgets to plans.
 
 For squared error a plan is the best set of the quadratic problem that the moments, or the factor of the model, hold.
-For other losses there is such a problem around every stage of which the model keeps the Hessian H. With θ* the stage, g
-the gradient and t = Hθ* − g, the risk is about t'θ − ½θ'Hθ below a constant; without the intercepts 0, which every set
-has,
+For other losses there is such a problem around every stage. With θ* the stage, g and H the derivatives of the risk of
+the population that the model keeps, and t = Hθ* − g, the risk is about t'θ − ½θ'Hθ below a constant; without the
+intercepts 0, which every set has,
 
     C = H_xx − H_x0 H_00⁻¹ H_0x,    b = t_x − H_x0 H_00⁻¹ t_0.
 
@@ -24,8 +24,7 @@ from budgetline.budgets import check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.planned import known_columns, planned_approximately, planned_from_gram
-from budgetline.model.subsets import LinearSubset, QuadraticSubset
-from budgetline.objectives.glm import Expansion
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.objectives.gram import Gram
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.gains import estimated_value
@@ -67,9 +66,7 @@ def problems_of(model: AnytimeModel, budget: float) -> list[Quadratic]:
     if isinstance(subset, LinearSubset):
         problems = [_of_stages(model, subset.U.T @ subset.U, subset.U.T @ subset.z, 1)]
     else:
-        stages = sorted(_searches(model, subset.expansions, [budget]))[-2:]
-        near = [expansion for expansion in subset.expansions if expansion.stage in stages]
-        problems = [_around(model, expansion, subset.n_scores) for expansion in near]
+        problems = [_around(model, subset, stage) for stage in sorted(_searches(model, [budget]))[-2:]]
     return [replace(problem, penalties=model.penalties) for problem in problems]
 
 
@@ -110,15 +107,14 @@ def _approximate_plans(
 ) -> tuple[Plan, ...]:
     """Return the plans of a model of another loss: the best of a few candidates each."""
     about, subset = _known(model, conditions), model.stages.subset
-    assert isinstance(subset, QuadraticSubset)
-    searches = _searches(model, subset.expansions, budgets)
+    assert isinstance(subset, GeneralisedSubset)
+    searches = _searches(model, budgets)
     share = time_limit / max(1, sum(map(len, searches.values())))
     candidates: list[list[Mask]] = [
         [filled(about, about.included, about.excluded, budget, model.sequence.order.tolist())] for budget in budgets
     ]
     for stage, asked in searches.items():
-        expansion = next(e for e in subset.expansions if e.stage == stage)
-        problem = replace(_around(model, expansion, subset.n_scores), penalties=model.penalties)
+        problem = replace(_around(model, subset, stage), penalties=model.penalties)
         found = best_sets(problem, about, [budgets[k] for k in asked], share * len(asked), progress)
         for k, each in zip(asked, found, strict=True):
             candidates[k].append(np.isin(model.groups.names, each.groups))
@@ -156,19 +152,19 @@ def _known(model: AnytimeModel, conditions: Conditions) -> Conditions:
     return conditions.without(missing)
 
 
-def _searches(model: AnytimeModel, expansions: tuple[Expansion, ...], budgets: list[float]) -> dict[int, list[int]]:
+def _searches(model: AnytimeModel, budgets: list[float]) -> dict[int, list[int]]:
     """Return which budgets to search for around which stages: the first, the one that the budget buys, the last."""
     searches: dict[int, list[int]] = {}
     for k, budget in enumerate(budgets):
-        bought = max((e.stage for e in expansions if e.stage <= model.sequence.stage_at(budget)), default=0)
-        for stage in sorted({expansions[0].stage, bought, expansions[-1].stage} & {e.stage for e in expansions}):
+        for stage in sorted({0, model.sequence.stage_at(budget), model.n_stages}):
             searches.setdefault(stage, []).append(k)
     return searches
 
 
-def _around(model: AnytimeModel, expansion: Expansion, Q: int) -> Quadratic:
+def _around(model: AnytimeModel, subset: GeneralisedSubset, stage: int) -> Quadratic:
     """Return the problem of the quadratic model around a stage, in which the intercepts have been eliminated."""
-    H, t = expansion.H, (expansion.H @ expansion.theta - expansion.gradient)[:, None]
+    expansion = subset.expansion(*model.stages.standardised(model.stages.at_stage(stage)))
+    H, t, Q = expansion.H, (expansion.H @ expansion.theta - expansion.gradient)[:, None], expansion.n_scores
     level = np.linalg.solve(H[:Q, :Q], np.hstack([H[:Q, Q:], t[:Q]]))
     C = H[Q:, Q:] - H[Q:, :Q] @ level[:, :-1]
     return _of_stages(model, (C + C.T) / 2, t[Q:] - H[Q:, :Q] @ level[:, -1:], Q)

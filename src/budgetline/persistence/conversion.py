@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -20,13 +19,12 @@ from budgetline.groups import Layout
 from budgetline.groups.record import check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.recalibration import Recalibration
+from budgetline.model.population import Population
 from budgetline.model.stages import StagedModel
-from budgetline.model.subsets import LinearSubset, QuadraticSubset
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
-from budgetline.objectives.glm import Expansion
 from budgetline.persistence.encoding_record import EncodingArrays, encoding_of, parts_of
-from budgetline.persistence.model_record import Expansions, ModelRecord
+from budgetline.persistence.model_record import ModelRecord
 from budgetline.persistence.settings import from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -35,16 +33,12 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-LATER_SETTINGS = {name: {"encoding", "start", "correction"} for name in ESTIMATORS} | {
-    "AnytimeRegressorCV": {"encoding", "loss", "tol", "start", "corrections"},
-    "AnytimeClassifierCV": {"encoding", "start", "corrections"},
-    "GroupLassoPath": {"encoding", "max_groups"},
-}
-"""Settings that the first files do not have. Their defaults are what was done then, but for corrections."""
 SEARCH = ("alpha", "cv_scores", "correction_scores")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
 LEARNED = (*SEARCH, "n_passes", *PATH)
 """Fitted attributes that only some estimators have, without their underscore."""
+PARTS = tuple("cell_mean" if part.name == "mean" else part.name for part in fields(Population))
+"""Names of the parts of a population in a record."""
 
 
 def record_of_model(model: AnytimeModel) -> ModelRecord:
@@ -103,20 +97,10 @@ def _subset_parts(stages: StagedModel) -> dict[str, Any]:
     """Return what predictions from any subset need."""
     subset = stages.subset
     if isinstance(subset, LinearSubset):
-        return {"subset": Expansions((), ()), "U": subset.U, "z": subset.z, "kept": subset.kept}
-    if not isinstance(subset, QuadraticSubset):
+        return {"U": subset.U, "z": subset.z, "kept": subset.kept, "variance": None, "n_rows": None}
+    if not isinstance(subset, GeneralisedSubset) or subset.population is None:
         raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
-    around, sample = subset.expansions, subset.recalibration
-    # sums are taken in the order of memory: to the last bit, products depend on it
-    by_column = tuple(e.H.flags.f_contiguous and not e.H.flags.c_contiguous for e in around)
-    return {
-        "subset": Expansions(tuple(e.stage for e in around), by_column),
-        "H": tuple(e.H.T if turned else e.H for e, turned in zip(around, by_column, strict=True)),
-        "theta": tuple(e.theta for e in around),
-        "gradient": tuple(e.gradient for e in around),
-        "rows": None if sample is None else sample.rows,
-        "row_weight": None if sample is None else sample.weight,
-    }
+    return dict(zip(PARTS, vars(subset.population).values(), strict=True))
 
 
 def _learned_parts(model: AnytimeModel) -> dict[str, Any]:
@@ -150,14 +134,9 @@ def estimator_of(record: ModelRecord) -> Model:
         raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
     defaults = DEFAULTS[name]
     given, left_out = set(record.settings), set(record.left_out)
-    missing = set(defaults) - given - left_out
-    if missing - LATER_SETTINGS.get(name, set()) or given & left_out or not given | left_out <= set(defaults):
+    if given | left_out != set(defaults) or given & left_out:
         raise ValueError(f"the settings are not those of {name}")
-    earlier = {"corrections": (0.0,)} if "corrections" in missing else {}
-    settings = defaults | earlier | record.settings
-    if earlier and record.cv_scores is not None and record.alpha is not None:
-        best = np.argmin(np.abs(np.asarray(settings["alphas"], dtype=np.float64) - record.alpha))
-        record = replace(record, correction_scores=record.cv_scores[best : best + 1])
+    settings = defaults | record.settings
     encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
     layout = _source(record) if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
@@ -239,7 +218,7 @@ def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
     sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
     intercept, null_intercept = record.intercept.copy(), record.null_intercept.copy()
-    subset = (_quadratic if record.U is None else _linear)(record, columns.size, family, alpha)
+    subset = (_generalised if record.U is None else _linear)(record, columns.size, family, alpha)
     parts = (coef, intercept, null_intercept, columns, ends)
     found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
     return found.embedded(read, layout.n_features)
@@ -247,44 +226,25 @@ def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -
 
 def _linear(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> LinearSubset:
     U, z, kept = record.U, record.z, record.kept
-    quadratic = record.H or record.subset != Expansions((), ()) or not isinstance(family, SquaredError)
-    if U is None or z is None or kept is None or quadratic or record.rows is not None:
-        raise ValueError("U, z and kept go together, with squared error and without H and subset")
+    other = any(getattr(record, name) is not None for name in PARTS) or not isinstance(family, SquaredError)
+    if U is None or z is None or kept is None or other:
+        raise ValueError(f"U, z and kept go together, with squared error and without {', '.join(PARTS)}")
     if kept.size != n_columns or kept.sum() != len(U):
         raise ValueError(f"U and kept do not belong to the {n_columns} columns of the sequence")
     return LinearSubset(U, z, kept, record.null_intercept)
 
 
-def _quadratic(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> QuadraticSubset:
-    stages, turned = record.subset.stages, record.subset.by_column
-    if not stages or stages[-1] != record.order.size or stages[0] < 0 or any(a >= b for a, b in pairwise(stages)):
-        raise ValueError("U is missing, or the stages of subset do not increase to the last one")
-    same = len(turned) == len(record.H) == len(record.theta) == len(record.gradient) == len(stages)
-    if not same or record.z is not None or record.kept is not None:
-        raise ValueError("subset, H, theta and gradient must be of the same stages, without z and kept")
+def _generalised(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> GeneralisedSubset:
+    parts = [getattr(record, name) for name in PARTS]
+    if any(part is None for part in parts) or record.z is not None or record.kept is not None:
+        raise ValueError(f"U is missing, or {', '.join(PARTS)} do not go together, without z and kept")
+    found = Population(*parts)
     n_scores = record.null_intercept.size - isinstance(family, Softmax)
-    if len(record.theta[0]) != n_scores * (1 + n_columns):
-        raise ValueError(f"H, theta and gradient do not belong to the {n_columns} columns of the sequence")
-    for k, H in enumerate(record.H):
-        with np.errstate(all="ignore"):
-            diagonal = np.diag(H)
-            if np.any(diagonal < 0) or np.any(np.abs(H - H.T) > 1e-6 * diagonal.max(initial=0.0)):
-                raise ValueError(f"H{k} is not the second derivative of a convex function")
-    matrices = (H.T if by_column else H for H, by_column in zip(record.H, turned, strict=True))
-    around = tuple(map(Expansion, stages, matrices, record.theta, record.gradient))
-    return QuadraticSubset(around, n_scores, family, _recalibration(record, n_columns, family, alpha))
-
-
-def _recalibration(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> Recalibration | None:
-    """Return the sample of rows of a classifier; files of version 0.1 have none."""
-    rows, weight = record.rows, record.row_weight
-    if rows is None and weight is None:
-        return None
-    if rows is None or weight is None or family.loss != "log_loss" or rows.shape[1] != n_columns:
-        raise ValueError(f"rows and row_weight are not those of a classifier with {n_columns} columns in its sequence")
-    if np.any(weight < 0) or abs(weight.sum() - 1) > 1e-6:
-        raise ValueError("row_weight must not be negative and must sum to one")
-    return Recalibration(rows, weight, alpha)
+    if found.slope.shape != (n_columns, n_scores) or found.factor.shape[1] != n_columns:
+        raise ValueError(f"factor and slope do not belong to the {n_columns} columns of the sequence")
+    if abs(found.share.sum() - 1) > 1e-6 or not found.share.all():
+        raise ValueError("share must be positive and sum to one")
+    return GeneralisedSubset(found, family, alpha)
 
 
 def _penalties(record: ModelRecord, layout: Layout) -> Float | None:

@@ -25,6 +25,7 @@ class ColumnRecord:
     scale: float | None = None
     spikes: tuple[float, ...] = ()
     reference: str | None = None
+    text: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,8 @@ def parts_of(encoding: TableEncoding | None) -> tuple[tuple[ColumnRecord, ...], 
 
 def _record(encoder: Encoder) -> ColumnRecord:
     if isinstance(encoder, LevelEncoder):
-        return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=encoder.reference)
+        other, text = encoder.reference, encoder.text
+        return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=other, text=text)
     warp = encoder.warp
     return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=encoder.spikes)
 
@@ -118,4 +120,4 @@ def _levels(record: ColumnRecord, penalties: Float) -> Encoder:
         raise ValueError("levels must differ, and have neither middle nor spikes")
     if record.reference is not None and (len(penalties) != 1 or record.reference in record.levels):
         raise ValueError("a reference is the other level of a column with one flag")
-    return LevelEncoder(record.levels, penalties, record.rare, record.missing, record.reference)
+    return LevelEncoder(record.levels, penalties, record.rare, record.missing, record.reference, record.text)

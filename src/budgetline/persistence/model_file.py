@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of, to_bytes
@@ -31,11 +30,11 @@ def check_model(model: Any, purpose: str) -> AnytimeModel:
     return as_model(model)
 
 
-def save(model: Any, path: PathName, *, rows: bool = False) -> None:
+def save(model: Any, path: PathName) -> None:
     """Write a fitted model to one file, in full or not at all.
 
     The file holds settings, groups, the sequence, the models of all stages, and what predictions from any groups and
-    ``partial_fit`` need. It holds no code, and no training rows unless you ask for them.
+    ``partial_fit`` need. It holds no code and no training rows.
 
     Parameters
     ----------
@@ -46,10 +45,6 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
         predictions need its functions.
     path : path
         If it cannot be written, what was there before is still there.
-    rows : bool
-        Whether the file of a classifier holds the training rows that it keeps: up to 2,000, without targets. They
-        calibrate predictions from sets of groups that are no prefix of the sequence; others do not need them. They
-        also tell ``next_groups`` how scores change.
 
     Examples
     --------
@@ -63,13 +58,10 @@ def save(model: Any, path: PathName, *, rows: bool = False) -> None:
     """
     if isinstance(model, StagedEstimators):
         as_ordered(model)  # a file holds an order of the groups
-        if rows:
-            raise ValueError("rows is for classifiers of this library: StagedEstimators keep no training rows")
         write_atomically(path, to_bytes(STAGED, record_of_staged(model, library_version()).checked()))
         return
     fitted = check_model(model, "save")
     record = record_of_model(fitted)
-    record = record if rows else replace(record, rows=None, row_weight=None)
     fields, arrays = plain_of(record), arrays_of(record)
     try:
         estimator_of(from_parts(ModelRecord, fields, arrays))  # what could not be read back is not written

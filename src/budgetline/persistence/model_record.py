@@ -23,23 +23,14 @@ SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
 Bytes = NDArray[np.uint8]
-Single = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Expansions:
-    """The stages around which there are quadratic models, and whether the memory of each H goes column by column."""
-
-    stages: tuple[int, ...]
-    by_column: tuple[bool, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class ModelRecord:
     """A fitted estimator as a file holds it.
 
-    ``U``, ``z`` and ``kept``, or ``H``, ``theta`` and ``gradient``, are for predictions from any subset of the groups;
-    ``rows``, some training rows of the columns of the sequence, standardised, recalibrate those of a classifier.
+    For predictions from any subset of the groups there are ``U``, ``z`` and ``kept`` of least squares, or the parts of
+    a :class:`Population`: ``factor`` to ``n_rows``.
     """
 
     estimator: str
@@ -55,7 +46,8 @@ class ModelRecord:
     n_passes: Annotated[int | None, AtLeast(1)]
     alpha: float | None
     classes: Setting
-    subset: Expansions
+    variance: Annotated[float | None, AtLeast(0)]
+    n_rows: Annotated[float | None, AtLeast(1)]
     order: Annotated[Positions, Shape("stages")]
     gains: Annotated[Float, Shape("stages")]
     coef: Annotated[Float, Shape("stages targets *")]
@@ -66,11 +58,11 @@ class ModelRecord:
     U: Annotated[Float | None, Shape("rows columns")] = None
     z: Annotated[Float | None, Shape("rows targets")] = None
     kept: Annotated[Mask | None, Shape("columns")] = None
-    H: Annotated[tuple[Float, ...], Shape("width width")] = ()
-    theta: Annotated[tuple[Float, ...], Shape("width")] = ()
-    gradient: Annotated[tuple[Float, ...], Shape("width")] = ()
-    rows: Annotated[Single | None, Shape("sample columns")] = None
-    row_weight: Annotated[Float | None, Shape("sample")] = None
+    factor: Annotated[Float | None, Shape("rank columns")] = None
+    share: Annotated[Float | None, Shape("cells"), AtLeast(0)] = None
+    cell_mean: Annotated[Float | None, Shape("cells columns")] = None
+    slope: Annotated[Float | None, Shape("columns scores")] = None
+    level: Annotated[Float | None, Shape("scores")] = None
     moments: Annotated[Bytes | None, Shape("*")] = None
     fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
     cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None

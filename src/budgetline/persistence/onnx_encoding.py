@@ -85,8 +85,9 @@ def _number(graph: Graph, encoder: NumberEncoder, x: str, t: str) -> str:
     """Return the design columns of a number (N, 1): curves, which are 0 where a flag is set, and flags."""
     gap = aside = graph.node("IsNaN", x)
     flags = []
-    for spike in encoder.spikes:
-        flags.append(graph.node("Equal", x, graph.constant(spike)))
+    for spike, tie in encoder.spikes_and_ties:
+        away = graph.node("Abs", graph.node("Sub", t, graph.constant(spike)))
+        flags.append(graph.node("LessOrEqual", away, graph.constant(tie)))
         aside = graph.node("Or", aside, flags[-1])
     curves = graph.node("Where", aside, graph.constant(0.0), _curves(graph, encoder.curve, t))
     flags += [gap] * encoder.missing

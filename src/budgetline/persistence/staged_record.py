@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -15,7 +16,7 @@ from budgetline.arrays import Float, Positions
 from budgetline.codec import AtLeast, Shape
 from budgetline.estimators import StagedEstimators
 from budgetline.groups.record import StoredGroups, check_order
-from budgetline.messages import cut, some
+from budgetline.messages import cut, printable, some
 from budgetline.model.prefixes import PrefixModels
 from budgetline.persistence.frame_record import FrameRecord, empty_frame, frame_record
 from budgetline.persistence.model_record import Bytes
@@ -93,13 +94,35 @@ def staged_of(record: StagedRecord, trusted: Collection[str], where: str) -> Sta
     """Return the fitted estimator; types that skops does not know to be safe must be among the trusted ones."""
     io = _skops()
     parts = [part.tobytes() for part in (record.estimator, record.null, *record.fitted)]
-    unknown = sorted({kind for part in parts for kind in io.get_untrusted_types(data=part)} - set(trusted))
+    with _naming(where):
+        unknown = sorted({kind for part in parts for kind in io.get_untrusted_types(data=part)} - set(trusted))
     if unknown:
         raise TypeError(
             f"{where} holds objects of types that may run code: {some(unknown, 20)}. "
             "If you trust where it comes from, name them all: load(path, trusted=[…])"
         )
-    estimator, null, *fitted = (io.loads(part, trusted=list(trusted)) for part in parts)
+    with _naming(where):
+        estimator, null, *fitted = (io.loads(part, trusted=list(trusted)) for part in parts)
+        return _restored(record, estimator, null, tuple(fitted))
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Turn errors into a ValueError that names the file: skops, and what it calls, raise many kinds."""
+    try:
+        yield
+    except Exception as error:
+        what = cut(printable(f"{type(error).__name__}: {error}")).rstrip(".")
+        raise ValueError(
+            f"{where} does not hold staged estimators that can be restored here: {what}. Install what is missing, or "
+            "copy or save the file again"
+        ) from error
+
+
+def _restored(record: StagedRecord, estimator: object, null: object, fitted: tuple[object, ...]) -> StagedEstimators:
+    for part in (estimator, null, *fitted):
+        if not hasattr(part, "predict") or isinstance(part, type):
+            raise TypeError(f"{type(part).__name__} is no estimator")
     groups, order = record.feature_groups, record.order.copy()
     names = tuple(groups.names[g] for g in order.tolist())
     sequence = GroupSequence(order, names, groups.prices.steps(order), record.gains.copy(), record.null_value)
@@ -108,7 +131,7 @@ def staged_of(record: StagedRecord, trusted: Collection[str], where: str) -> Sta
     empty = None if record.frame is None else empty_frame(record.frame, record.feature_names or ())
     layout, ends = groups.resolve(record.feature_names, record.n_features), tuple(record.ends.tolist())
     about = (record.target_shape, record.classes, empty, StagedEstimators.__name__, settings)
-    return StagedEstimators.from_model(PrefixModels(layout, sequence, ends, tuple(fitted), null, *about))
+    return StagedEstimators.from_model(PrefixModels(layout, sequence, ends, fitted, null, *about))
 
 
 def _skops() -> ModuleType:
