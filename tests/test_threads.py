@@ -1,15 +1,33 @@
 """Work shared by threads: every slice once, sums that do not depend on the threads, errors and warnings that arrive."""
 
 import os
+import signal
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from threading import Event, Thread
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from budgetline import AnytimeClassifier, AnytimeRegressor
+from budgetline.data.rows import Rows
 from budgetline.messages import warn
-from budgetline.threads import FREE, STRIPES, _Helper, in_threads, map_in_threads, product, share_out, sum_in_threads
+from budgetline.threads import (
+    FREE,
+    STRIPES,
+    _Helper,
+    _Hold,
+    blas_threads,
+    in_threads,
+    map_in_threads,
+    one_blas_thread,
+    product,
+    share_out,
+    sum_in_threads,
+)
 
 SLICES = [slice(a, a + 7) for a in range(0, 7 * (3 * STRIPES + 5), 7)]
 
@@ -109,6 +127,66 @@ def test_a_forked_child_has_threads_of_its_own():
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def result_in_child(work):
+    """Return what a forked child says of ``work``: 0 for true. A child that hangs is killed after a minute."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if work() else 1)
+        finally:
+            os._exit(2)
+    end = time.monotonic() + 60
+    while not (found := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pytest.fail("the child hangs")
+        Event().wait(0.005)
+    return os.waitstatus_to_exitcode(found[1])
+
+
+def fits():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    AnytimeRegressor().fit(X, X[:, 0])
+    return AnytimeClassifier(rule="omp").fit(X, X[:, 1] > 0).sequence_.groups[0] == "1"
+
+
+HELD = {
+    "the lock of BLAS": lambda: _Hold.lock,
+    "a cached property": lambda: getattr(vars(Rows)["weights"], "lock", nullcontext()),  # Python 3.11 has a lock
+    "BLAS": one_blas_thread,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("held", HELD)
+def test_a_child_fits_whatever_other_threads_held_at_the_fork(held):
+    inside, leave = Event(), Event()
+
+    def hold():
+        with HELD[held]():
+            inside.set()
+            leave.wait()
+
+    with threadpool_limits(2):
+        thread = Thread(target=hold)
+        thread.start()
+        inside.wait()
+        try:
+            assert result_in_child(lambda: _Hold.depth == 0 and blas_threads() == 2 and fits()) == 0
+        finally:
+            leave.set()
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_keeps_what_its_own_thread_holds():
+    with one_blas_thread():
+        assert result_in_child(lambda: _Hold.depth == 1 and fits() and _Hold.depth == 1) == 0
 
 
 @pytest.mark.parametrize("k", [1, 3, FREE + 1])

@@ -2,16 +2,20 @@
 
 A BLAS that splits many small products over its threads waits for them again and again, for very long on a busy machine.
 Threads that each have their own rows, and a BLAS of one thread, do not wait.
+
+A forked process has only the thread that forked. Locks that others held would be held there for ever, so they are made
+new in the child.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from threading import Lock, Thread
+from functools import cache, cached_property
+from threading import Lock, RLock, Thread, local
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -33,12 +37,14 @@ class _Hold:
     """How many contexts keep BLAS to one thread now, and how many threads it may use otherwise.
 
     The setting belongs to the whole process: the first context to enter changes it, the last to leave restores it.
+    ``own.depth`` counts the contexts of a thread.
     """
 
     lock = Lock()
     depth = 0
     threads = 1
     limiter: ThreadpoolController
+    own = local()
 
 
 def blas_threads() -> int:
@@ -54,14 +60,19 @@ def one_blas_thread() -> Iterator[None]:
         if _Hold.depth == 0:
             _Hold.threads = _threads_now()
             _Hold.limiter = _blas().limit(limits=1)
-        _Hold.depth += 1
+        _count(1)
     try:
         yield
     finally:
         with _Hold.lock:
-            _Hold.depth -= 1
+            _count(-1)
             if _Hold.depth == 0:
                 _Hold.limiter.restore_original_limits()
+
+
+def _count(contexts: int) -> None:
+    _Hold.depth += contexts
+    _Hold.own.depth = getattr(_Hold.own, "depth", 0) + contexts
 
 
 def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice], most: int = STRIPES) -> Float:
@@ -236,12 +247,28 @@ class _OrderedSum:
                 self._next += 1
 
 
-def _forget_helpers() -> None:
+def _renew() -> None:
+    """Make a forked process usable, whatever other threads did when it was forked."""
     _Helper.idle, _Helper.number = [], 0
+    _Hold.lock = Lock()
+    if _Hold.depth:
+        _Hold.depth = getattr(_Hold.own, "depth", 0)
+        if _Hold.depth == 0:
+            _Hold.limiter.restore_original_limits()
+    _renew_properties()
+
+
+def _renew_properties() -> None:
+    """Renew the locks of cached properties, one for all objects of a class in Python 3.11; later ones have none."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("budgetline.")]
+    classes = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+    for value in (value for kind in classes for value in vars(kind).values()):
+        if isinstance(value, cached_property) and hasattr(value, "lock"):
+            value.lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_helpers)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_renew)
 
 
 def _threads_now() -> int:

@@ -202,17 +202,18 @@ def test_a_process_killed_from_outside_costs_one_group_at_most(served):
         assert runner.predict(raw_of(X[0])).groups == ORDER
 
 
-def test_a_buffer_that_is_used_again_does_not_change_what_was_returned():
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_buffer_that_is_used_again_does_not_change_what_was_returned(batch):
     """Every thread of the service has its own buffer; two runs share the threads."""
     buffers = threading.local()
 
     def compute(raw):
         if not hasattr(buffers, "values"):
-            buffers.values = np.empty(1)
-        buffers.values[0] = raw["x"][8]
+            buffers.values = np.empty((1, 1))
+        buffers.values[0] = (raw[0] if batch else raw)["x"][8]
         return buffers.values
 
-    made = {**extractors("cooperative"), "e": Extractor(compute, mode="thread")}
+    made = {**extractors("cooperative"), "e": Extractor(compute, mode="thread", batch=batch)}
     clock = FakeClock()
     with AnytimeRunner(regression(), made, clock=clock) as runner:
         first = runner.stream(raw_of(X[0]))
@@ -226,6 +227,15 @@ def test_a_buffer_that_is_used_again_does_not_change_what_was_returned():
 
         clock.receive = meanwhile
         assert_right(list(first)[-1], X[0])
+
+
+def test_known_values_that_change_during_a_stream_do_not_change_it():
+    runner = AnytimeRunner(regression(), extractors("cooperative"))
+    values = X[:, COLUMNS["a"]].copy()
+    stream = runner.stream_many(many(), known={"a": values})
+    next(stream)
+    values[:] = 1e6
+    np.testing.assert_allclose(list(stream)[-1].value, [truth(ORDER, x) for x in X], rtol=1e-9)
 
 
 # -- too many that hang ----------------------------------------------------------------------------------------

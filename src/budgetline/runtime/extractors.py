@@ -136,7 +136,7 @@ def run(extractor: Extractor, reader: Reader, raws: list[object], stop: Callable
         return found
 
     if extractor.batch:
-        return tried(raws, len(raws))
+        return _copied(tried(raws, len(raws)))
     return _stacked([LATE if k and stop() else tried(raw, None) for k, raw in enumerate(raws)], reader.width)
 
 
@@ -151,7 +151,7 @@ async def run_async(extractor: Extractor, reader: Reader, raws: list[object]) ->
         return found
 
     if extractor.batch:
-        return await tried(raws, len(raws))
+        return _copied(await tried(raws, len(raws)))
     if len(raws) == 1:
         return _stacked([await tried(raws[0], None)], reader.width)
     return _stacked(await asyncio.gather(*(tried(raw, None) for raw in raws)), reader.width)
@@ -246,11 +246,15 @@ def _all_finite(values: Float) -> bool:
     return bool(np.isfinite(values).all())
 
 
+def _copied(found: Result | Fault) -> Result | Fault:
+    """Return values in memory of their own: a function may use its array again before these are read."""
+    return found if isinstance(found, Fault) else Result(found.values.copy(), found.faults)
+
+
 def _stacked(rows: Sequence[Result | Fault], width: int) -> Result | Fault:
     """Put the outcomes of single inputs together."""
     if len(rows) == 1:
-        # a copy: a function may use its array again before this one is read
-        return rows[0] if isinstance(rows[0], Fault) else Result(rows[0].values.copy(), {})
+        return _copied(rows[0])
     kept = any(isinstance(row, Result) and row.values.dtype == object for row in rows)
     values = np.zeros((len(rows), width), dtype=object if kept else np.float64)
     for i, row in enumerate(rows):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import os
 import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
@@ -42,6 +44,7 @@ class ProcessLane(QueueLane):
     A late function is killed with its process, and the watching thread starts another: only the next call waits for it.
     Before that it gets as long as a new process takes to start. If it comes back by then, nothing is lost; if not, at
     most twice the time is. Killing at once would make a busy machine, on which functions are a little late, busier.
+    What a function started itself is in the group of its process, and is killed with it.
     """
 
     def __init__(self, clock: Clock, functions: Functions, size: int) -> None:
@@ -83,6 +86,11 @@ class ProcessLane(QueueLane):
         self._work(slot.outcome, slot.be_ready)
         slot.drop()
 
+    def forget(self) -> None:
+        """Leave the processes to the parent, of which this process is a fork."""
+        for slot in self._slots:
+            slot.forget()
+
 
 _LANES: WeakSet[ProcessLane] = WeakSet()
 
@@ -92,6 +100,16 @@ def _close_all() -> None:
     """Close the lanes that are still open, before multiprocessing kills their processes and we start them again."""
     for lane in list(_LANES):
         lane.close(1.0)
+
+
+def _forget_all() -> None:
+    for lane in list(_LANES):
+        lane.forget()
+    _LANES.clear()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 class _Slot:
@@ -108,11 +126,18 @@ class _Slot:
         self.ready = Event()
 
     def end(self, for_good: bool = False) -> None:
-        """Kill the process; ``for_good``: no other is to be started."""
+        """Kill the process and what it started; ``for_good``: no other is to be started."""
         with self._lock:
             self._ended = self._ended or for_good
             if self.process is not None:
-                self.process.kill()
+                _kill(self.process)
+
+    def forget(self) -> None:
+        """Let go of the process without ending it; multiprocessing would end it when a fork exits."""
+        if self._pipe is not None:
+            self._pipe.close()
+        getattr(multiprocessing.process, "_children", set()).discard(self.process)
+        self._lock, self._pipe, self.process = Lock(), None, None
 
     def outcome(self, call: Call) -> Result | Fault:
         """Run a call in the process."""
@@ -121,39 +146,44 @@ class _Slot:
         if not self.be_ready():
             return Fault("died", f"its process could not be started{self._trouble}")
         assert self._pipe is not None
+        assert self.process is not None
         content = attempt(ForkingPickler.dumps, (call.position, call.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
         kill_at = inf
         try:
             self._pipe.send_bytes(content)
-            while not self._pipe.poll(LOOK_SECONDS):
+            while not wait([self._pipe, self.process.sentinel], LOOK_SECONDS):
                 if call.abandoned:
                     kill_at = min(kill_at, time.monotonic() + self._patience)
                 if time.monotonic() >= kill_at:
                     self.end()
-            outcome: Result | Fault = self._pipe.recv()
+            outcome: Result | Fault = _filled(self._pipe).recv()
         except (EOFError, OSError):
             outcome = Fault("died", f"its process ended with exit code {self.drop()}")
         return outcome
 
     def drop(self) -> int | None:
-        """Close the pipe, at whose end the process ends; return its exit code."""
+        """Close the pipe, at whose end the process ends, and kill what is left; return the exit code."""
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
         if self.process is None:
             return None
         self.process.join(END_SECONDS)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        return self.process.exitcode
+        self.end()
+        self.process.join()
+        code = self.process.exitcode
+        with self._lock:
+            self.process = None  # its id may soon be that of another
+        return code
 
     def be_ready(self) -> bool:
         """Start a process unless one runs, and wait until it is ready; return whether it came up."""
-        if self._pipe is not None:
-            return True
+        if self.process is not None:
+            if self.process.is_alive():
+                return True
+            self.drop()
         begun = time.monotonic()
         context = _context(self._functions)
         ours, theirs = context.Pipe()
@@ -166,9 +196,10 @@ class _Slot:
             with self._lock:
                 self.process = process
                 if self._ended:
-                    process.kill()
+                    _kill(process)
             theirs.close()
-            came_up = bool(ours.poll(START_SECONDS) and ours.recv() == "ready")
+            wait([ours, process.sentinel], START_SECONDS)
+            came_up = _filled(ours).recv() == "ready"
             self._patience = min(time.monotonic() - begun, PATIENCE)
         except (EOFError, OSError):
             self._trouble = ""
@@ -180,6 +211,21 @@ class _Slot:
                 self.drop()
             self.ready.set()
         return came_up
+
+
+def _kill(process: BaseProcess) -> None:
+    """Kill a process that was not yet dropped, and its group, which may outlive it."""
+    if sys.platform != "win32" and process.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or nobody is left
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def _filled(pipe: Connection) -> Connection:
+    """Return the pipe; if nothing is in it the process is dead or late, though a fork of it may hold the pipe."""
+    if not pipe.poll():
+        raise EOFError
+    return pipe
 
 
 def _context(functions: Functions) -> ForkServerContext | SpawnContext:
@@ -204,15 +250,24 @@ def _context(functions: Functions) -> ForkServerContext | SpawnContext:
 def _child(pipe: Connection, functions: Functions) -> None:
     """Run calls until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its processes
+    if sys.platform != "win32":
+        os.setsid()  # a group of its own, to be killed as a whole
+        os.register_at_fork(after_in_child=pipe.close)
+    own = os.getpid()
     pipe.send("ready")
     while True:
         try:
             content = pipe.recv_bytes()
-        except EOFError:
+        except EOFError:  # the parent is dead
+            if sys.platform != "win32":
+                os.killpg(own, signal.SIGKILL)
             return
         found = attempt(ForkingPickler.loads, content)
         if isinstance(found, Fault):
             pipe.send(Fault("type", f"the input cannot be read in a process: {found.message}"))
             continue
         position, raws = found
-        pipe.send(run(*functions[position], raws))  # arrays of numbers and texts: they can be sent
+        outcome = run(*functions[position], raws)
+        if os.getpid() != own:  # the function forked, and returned or raised here too
+            os._exit(0)
+        pipe.send(outcome)  # arrays of numbers and texts: they can be sent

@@ -12,6 +12,7 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
+from budgetline.encoding.unknown import Watch
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
@@ -70,7 +71,7 @@ class Step:
             read = Fault(first.kind, first.message, np.array(sorted(read.faults), dtype=np.intp))
         if isinstance(read, Fault):
             raise ValueError(f"known values of group {shown(self.name)}: {read}")
-        return read.values
+        return read.values.copy()  # a stream reads them later, when the caller may have changed them
 
 
 def steps_of(
@@ -109,8 +110,8 @@ def steps_of(
 def _reader(model: Staged, g: int) -> Reader:
     """Return what reads the values of a group."""
     if isinstance(model, PrefixModels):
-        labels = model.layout.labels(model.layout.columns[g])
-        return KeptReader(model.layout.columns[g], labels, model.layout.names is not None, (), model.kinds(g))
+        columns, by_name = model.layout.columns[g], model.layout.names is not None
+        return KeptReader(columns, model.layout.labels(columns), by_name, (), Watch({}), model.kinds(g))
     assert isinstance(model, AnytimeModel)
     own, names = model.layout.columns[g], model.layout.names
     if model.encoding is None:
@@ -118,7 +119,7 @@ def _reader(model: Staged, g: int) -> Reader:
     raw = model.encoding.source.position[g].tolist()  # none for a pair, whose values are derived
     called, encoders = model.encoding.names, model.encoding.encoders
     by_name = model.source.names is not None
-    return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw))
+    return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw), model.watch())
 
 
 def _derived(model: Staged, g: int) -> Derived | None:

@@ -14,6 +14,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import number_of
 from budgetline.encoding.encoders import Encoder
 from budgetline.encoding.raw import object_column
+from budgetline.encoding.unknown import Watch
 from budgetline.inputs import column_names, is_missing
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
@@ -99,12 +100,15 @@ class RawReader:
         Whether raw columns have names.
     encoders : tuple of Encoder
         One per raw column.
+    watch : Watch
+        Counts unknown categories over all inputs.
     """
 
     positions: Positions
     names: tuple[str, ...]
     by_name: bool
     encoders: tuple[Encoder, ...]
+    watch: Watch
 
     @property
     def width(self) -> int:
@@ -122,6 +126,9 @@ class RawReader:
         try:
             raw = [object_column(entries, name) for entries, name in zip(columns, self.names, strict=True)]
             blocks = [encoder.encode(column) for encoder, column in zip(self.encoders, raw, strict=True)]
+            for name, encoder, column in zip(self.names, self.encoders, raw, strict=True):
+                self.watch.note(name, encoder, column)
+            self.watch.warn()
         except ValueError as error:
             return Fault("type", str(error))
         return np.hstack(blocks) if len(blocks) > 1 else blocks[0]
