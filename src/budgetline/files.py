@@ -7,12 +7,13 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
+from weakref import finalize
 
 import numpy as np
 from safetensors import SafetensorError
@@ -159,6 +160,82 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
     finally:
         beside.unlink(missing_ok=True)  # only there if something went wrong
     _sync_folder(target.parent)
+
+
+class KeptFile:
+    """A file that one process keeps up to date: no other process can keep it too, or change it unnoticed.
+
+    It is locked while it is kept. The lock ends with the process, however that ends. Where files cannot be locked, a
+    change by others is noticed at the next write, because the content is no longer the one that was read or written.
+
+    Parameters
+    ----------
+    path : path
+        An empty file is created if there is none. A BlockingIOError says that another process keeps the file.
+
+    Attributes
+    ----------
+    content : bytes
+        What was read or written last; empty if there was nothing.
+    """
+
+    def __init__(self, path: PathName) -> None:
+        self.path = Path(path)
+        self._unlock: Callable[[], object] | None = None
+        self._hold(_locked(self.path))
+        self.content = self._found()
+
+    def write(self, data: bytes) -> None:
+        """Replace the file; a FileExistsError says that its content is not the one that was read or written last."""
+        if self._found() not in (b"", self.content):
+            raise FileExistsError(errno.EEXIST, "another program has changed it", str(self.path))
+        with ExitStack() as undo:
+            with replacing(self.path) as file:
+                file.write(data)
+                if fcntl is not None:  # the new file is locked already, and stays so while this descriptor is open
+                    number = os.dup(file.fileno())
+                    undo.callback(os.close, number)
+            undo.pop_all()
+        self.content = data
+        if fcntl is not None:
+            self._hold(number)
+
+    def close(self) -> None:
+        """Let other processes keep the file."""
+        if not self.content and self._unlock is not None and not self._found():
+            self.path.unlink(missing_ok=True)
+        self._hold(None)
+
+    def _found(self) -> bytes:
+        return self.path.read_bytes() if self.path.is_file() else b""
+
+    def _hold(self, number: int | None) -> None:
+        """Keep the lock of an open file, and no other one; None: no lock."""
+        if self._unlock is not None:
+            self._unlock()
+        self._unlock = None if number is None else finalize(self, os.close, number)
+
+
+def _locked(path: Path) -> int | None:
+    """Lock a file, which is created if there is none, and return its descriptor; None where that is impossible."""
+    while fcntl is not None and (path.is_file() or not path.exists()):
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(number), os.stat(path)):  # else it was replaced in the meantime
+                    return number
+        except BlockingIOError:
+            os.close(number)
+            raise
+        except OSError:  # a file system without locks
+            os.close(number)
+            return None
+        os.close(number)
+    return None
 
 
 def target_of(path: PathName) -> Path | None:

@@ -20,6 +20,7 @@ from budgetline import (
     stopping_cost,
     timeliness,
 )
+from budgetline.budgets import affordable
 from budgetline.evaluation import oracle_curve, plateau
 from budgetline.sequencing import greedy_sequence
 
@@ -222,6 +223,39 @@ def test_free_groups_in_some_folds_only():
     np.testing.assert_allclose(mean.values, [0.1, 0.3, 0.5, 0.8])
     # standard error of two numbers: half their difference
     np.testing.assert_allclose(mean.errors, [0.1, 0.1, 0.1, 0.2])
+
+
+def test_every_free_group_has_a_point_in_the_mean():
+    first = BudgetCurve([0, 0, 0, 2, 2], [0.0, 0.4, 0.6, 0.7, 1.0])
+    second = BudgetCurve([0, 0, 0, 1], [0.2, 0.6, 0.8, 0.9])
+    mean = BudgetCurve.mean([first, second])
+    assert mean.costs.tolist() == [0, 0, 0, 1, 2, 2]
+    np.testing.assert_allclose(mean.values, [0.1, 0.5, 0.7, 0.75, 0.8, 0.95])
+    assert mean.at(0) == pytest.approx(0.7)
+    line = BudgetCurve.mean([first, second], interpolation="linear")
+    np.testing.assert_allclose(line.values, [0.1, 0.5, 0.7, (0.65 + 0.9) / 2, 0.8, 0.95])
+
+
+def test_costs_that_differ_by_rounding_are_one_cost_of_the_mean():
+    # one fold buys 0.1 + 0.2, the other 0.3; then a cost of 1 that is lost, or nearly, beside 1e13
+    near = 0.1 + 0.2
+    mean = BudgetCurve.mean([BudgetCurve([0, near], [0, 1]), BudgetCurve([0, 0.3], [0, 3])])
+    assert mean.costs.tolist() == [0, near]
+    assert mean.values.tolist() == [0, 2]
+    for large in (1e13, 1e17):
+        curve = BudgetCurve([0, large, large + 1], [0, 1, 2])
+        mean = BudgetCurve.mean([curve, curve])
+        assert mean.costs.tolist() == curve.costs.tolist()
+        assert mean.values.tolist() == [0, 1, 2]
+
+
+@given(st.lists(curves(), min_size=1, max_size=4))
+def test_the_last_point_at_a_cost_is_what_the_cost_buys(folds):
+    mean = BudgetCurve.mean(folds)
+    assert np.all(np.diff(mean.costs) >= 0)
+    last = affordable(mean.costs, mean.costs) - 1
+    np.testing.assert_allclose(mean.values[last], mean.at(mean.costs), atol=1e-14)
+    assert len(mean) <= sum(map(len, folds))
 
 
 def test_a_common_grid_of_the_user():

@@ -181,20 +181,107 @@ def test_a_session_is_found_again_and_only_for_its_data(data, tmp_path):
     session = start_session(data, path)
     session.edit([read_edit(target())])
     session.edit([read_edit({"kind": "set_costs", "costs": {"age": 7}})])
+    session.close()
     again = start_session(data, path)
     assert again.state == session.state
     assert again.history == session.history
     assert again.history.revision == 2
     assert again.history.undone().undone().state == opening_state(data.table)
+    again.close()
     session.open(again.record.to_json().replace('"cost": 7.0', '"cost": 8.0'))
     assert session.state.group("age").cost == 8
     assert not read_session(path.read_text(), "it").history(data.table).past  # another session is no edit
     assert read_session(path.read_text(), "it").data.digest == data.digest
     other = tmp_path / "other.csv"
     other.write_text("age,y\n1,2\n3,4\n5,7\n")
+    session.close()
     with pytest.raises(ValueError, match="session of other data"):
         start_session(Data(str(other)), path)
     assert start_session(Data(str(other)), path, new=True).state == opening_state(Data(str(other)).table)
     path.write_text("{}")
     with pytest.raises(ValueError, match="is not a session"):
         start_session(data, path)
+
+
+# -- the file of a session -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_session_that_is_open_is_refused(data, tmp_path, new):
+    path = tmp_path / "it.explore"
+    first = start_session(data, path)
+    for _ in range(3):  # before the first save, and after saves, which replace the file
+        with pytest.raises(ValueError, match=r"open in another budgetline explore: use its page, or stop it"):
+            start_session(data, path, new=new)
+        first.edit([read_edit({"kind": "set_labels", "title": first.state.title + "x"})])
+        assert first.saved
+    first.close()
+    again = start_session(data, path)
+    assert again.state.title == "xxx"
+    assert again.saved
+    again.close()
+
+
+def test_a_session_that_others_changed_is_not_overwritten(data, tmp_path):
+    path = tmp_path / "it.explore"
+    session = start_session(data, path)
+    session.edit([read_edit(target())])
+    theirs = session.record.to_json().replace('"title": ""', '"title": "theirs"')
+    path.write_text(theirs)
+    for title in ("mine", "mine again"):
+        session.edit([read_edit({"kind": "set_labels", "title": title})])
+        assert not session.saved
+        assert "it.explore was changed by another program" in session.problem
+        assert "download the session under Take away" in session.problem
+        assert path.read_text() == theirs
+    path.unlink()  # nothing is lost by saving now
+    session.edit([read_edit({"kind": "set_labels", "title": "mine at last"})])
+    assert session.saved
+    assert not session.problem
+    assert read_session(path.read_bytes(), "it").state.title == "mine at last"
+    session.close()
+
+
+def test_two_new_sessions_without_locks_do_not_overwrite_each_other(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("budgetline.files.fcntl", None)
+    path = tmp_path / "it.explore"
+    first, second = start_session(data, path), start_session(data, path)
+    for session in (first, second, first, second):
+        session.edit([read_edit({"kind": "set_labels", "title": session.state.title + "x"})])
+        assert session.saved == (session is first)
+    assert read_session(path.read_bytes(), "it").state == first.state
+
+
+def test_a_session_without_changes_leaves_no_file(data, tmp_path):
+    session = start_session(data, tmp_path / "it.explore")
+    session.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_told(data, tmp_path):
+    session = start_session(data, tmp_path / "absent" / "it.explore")
+    session.edit([read_edit(target())])
+    assert not session.saved
+    assert session.problem.startswith("it.explore cannot be written: No such file or directory. Your changes are kept")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"kind": "set_labels", "title": "a\ud800"},
+        {"kind": "set_labels", "unit": "\udfff"},
+        {"kind": "rename_group", "group": "age", "name": "a\udc80"},
+        {"kind": "set_shared", "name": "\ud800 visit", "cost": 1, "groups": ["age"]},
+    ],
+)
+def test_text_that_is_not_unicode_is_refused(data, tmp_path, edit):
+    session = start_session(data, tmp_path / "it.explore")
+    session.edit([read_edit(target())])
+    before = session.record
+    with pytest.raises(ValueError, match=r"'.*\\ud.*' is not valid Unicode text: type it again"):
+        session.edit([read_edit(edit)])
+    assert session.record == before
+    spoilt = before.to_json().replace('"title": ""', '"title": "\\ud800"')
+    with pytest.raises(ValueError, match=r"not a session of budgetline explore: state.*is not valid Unicode"):
+        session.open(spoilt)
+    session.close()

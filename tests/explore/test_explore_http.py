@@ -12,9 +12,11 @@ from http.client import HTTPConnection
 import httpx
 import numpy as np
 import pytest
+from explore_browser import served
 
 from budgetline import load
 from budgetline.cli import main
+from budgetline.explore.redirect import Redirect
 from budgetline.explore.security import MOST_BODY, TOKEN_HEADER
 from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import start_session
@@ -89,7 +91,8 @@ class Page:
         self.client, self.serial, self.parts = client, 0, {}
 
     def ask(self, path, body=None, expect=200):
-        answer = self.client.get(path) if body is None else self.client.post(path, json=body)
+        sent = {"content": json.dumps(body), "headers": {"content-type": "application/json"}}
+        answer = self.client.get(path) if body is None else self.client.post(path, **sent)
         assert answer.status_code == expect, answer.text
         return answer.json()
 
@@ -205,7 +208,7 @@ def test_a_session_is_kept_in_its_file_and_opened_again(data, tmp_path):
     with page_of(start_session(data, path)) as page:
         page.edit("set_target", column="y")
         kept = page.edit("set_costs", costs={"age": 3.5})
-        assert kept["session"] == {"file": "people.explore", "saved": True}
+        assert kept["session"] == {"file": "people.explore", "saved": True, "problem": ""}
         content = page.client.post("/api/download", json={"what": "session"}).text
     with page_of(start_session(data, path)) as page:
         again = page.ask("/api/state")
@@ -216,6 +219,29 @@ def test_a_session_is_kept_in_its_file_and_opened_again(data, tmp_path):
         other = content.replace(data.digest, "0" * 64)
         assert "other data" in page.ask("/api/session", {"content": other}, 422)["error"]["message"]
         page.ask("/api/session", {"content": "[]"}, 422)
+
+
+def test_text_that_is_not_unicode_is_refused_and_the_page_goes_on(data, tmp_path):
+    with page_of(start_session(data, tmp_path / "it.explore")) as page:
+        page.edit("set_target", column="y")
+        for edit in ({"title": "\ud800"}, {"unit": "\udfff"}):
+            assert "not valid Unicode" in page.edit("set_labels", 422, **edit)["error"]["message"]
+        page.edit("rename_group", 422, group="age", name="\ud800")
+        page.edit("set_available", 422, groups=["\ud800"])
+        page.edit("\ud800", 400)
+        assert page.ask("/api/state")["state"]["title"] == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names of files are Unicode there")
+def test_a_file_whose_name_is_not_utf_8_can_be_explored(tmp_path):
+    path = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    path.write_text("a,b,y\n" + "\n".join(f"{k % 5},{k * 7 % 11},{k % 3}" for k in range(40)) + "\n")
+    with page_of(start_session(Data(str(path)), path.with_suffix(".explore"))) as page:
+        snapshot = page.edit("set_target", column="y")
+        assert snapshot["session"]["saved"]
+        assert page.settle(snapshot["revision"])["order"]["error"] is None
+        page.ask("/api/lines")
+        assert page.client.post("/api/download", json={"what": "session"}).status_code == 200
 
 
 def test_a_fit_that_fails_is_told_and_the_page_goes_on(tmp_path):
@@ -427,3 +453,79 @@ def test_the_command_serves_a_session(data, tmp_path):
         finally:
             ask(address, token, "/api/close", {})
         assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "dest", "status"),
+    [
+        ("/", "document", 200),
+        ("/", "iframe", 403),
+        ("/static/app.js", "document", 403),
+        ("/api/state", "document", 403),
+    ],
+)
+def test_a_link_of_another_site_leads_to_the_page_and_to_nothing_else(page, path, dest, status):
+    headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": dest}
+    assert page.client.get(path, headers=headers).status_code == status
+
+
+# -- opening a browser, and a second process -----------------------------------------------------------------------
+
+BROWSER = """import pathlib, stat, sys, urllib.parse, urllib.request
+page = pathlib.Path(urllib.request.url2pathname(urllib.parse.urlsplit(sys.argv[1]).path))
+modes = [oct(stat.S_IMODE(path.stat().st_mode)) for path in (page, page.parent)]
+print(sys.argv[1], *modes, page.read_text().replace("\\n", " "), sep="\\n", file=open(sys.argv[2], "w"))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such modes and pipes")
+def test_the_token_is_on_no_command_line(table_path, tmp_path):
+    script, pipe = tmp_path / "browser.py", tmp_path / "pipe"
+    script.write_text(BROWSER)
+    os.mkfifo(pipe)
+    session = tmp_path / "it.explore"
+    command = [sys.executable, "-m", "budgetline", "explore", str(table_path), "-t", "y", "--session", str(session)]
+    environment = os.environ | {"BROWSER": f"{sys.executable} {script} %s {pipe}", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
+            opened, page_mode, folder_mode, page = pipe.read_text().splitlines()  # the browser writes it
+            assert opened.startswith("file://")
+            assert token not in opened
+            assert (page_mode, folder_mode) == ("0o600", "0o700")
+            assert f"0;url=http://{address}/#token={token}" in page
+            assert list(tmp_path.glob("budgetline-*/open.html"))
+            assert ask(address, "x" * 43, "/api/state")[0] == 403
+            assert list(tmp_path.glob("budgetline-*/open.html"))
+            assert ask(address, token, "/api/state")[0] == 200
+            assert not list(tmp_path.glob("budgetline-*"))  # it has been used
+
+            refused = subprocess.run([*command, "--no-open"], capture_output=True, text=True, check=False)
+            assert refused.returncode == 2
+            assert f"{session} is open in another budgetline explore" in refused.stderr
+            copy = tmp_path / "copy.explore"
+            copy.write_bytes(session.read_bytes())
+            with served(tmp_path, str(copy)) as other:  # the message says so
+                address, token = other.removeprefix("http://").split("/#token=")
+                assert ask(address, token, "/api/state")[1]["state"]["target"] == "y"
+        finally:
+            process.kill()  # no lock is left
+    with served(tmp_path, str(session)) as again:
+        address, token = again.removeprefix("http://").split("/#token=")
+        body = {"edit": {"kind": "set_labels", "title": "again"}}
+        assert ask(address, token, "/api/edit", body)[1]["session"]["saved"]
+
+
+def test_a_page_that_is_not_used_is_removed_at_the_end(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    redirect = Redirect()
+    assert redirect.open('http://127.0.0.1:1/#token=a"b')
+    assert "#token=a&quot;b" in next(tmp_path.glob("*/open.html")).read_text()
+    for _ in range(2):
+        redirect.remove()
+        assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    assert not Redirect().open("http://127.0.0.1:1/#token=a")
+    assert len(opened) == 1

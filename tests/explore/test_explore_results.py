@@ -78,6 +78,16 @@ def test_order_curve_and_comparison_are_those_of_the_library(data, target, extra
         assert methods[name]["mean_error"] == pytest.approx(row["error"], abs=1e-9)
 
 
+def test_every_free_group_has_its_own_held_out_value(data):
+    free = {"kind": "set_costs", "costs": {"age": 0, "town": 0, "dose": 0}}
+    found = learned(data, "y", [{"kind": "set_shared", "name": "visit", "cost": 0, "groups": ["age", "town"]}, free])
+    part = order_part(found, None)
+    truth = np.mean([fold.values[:4] for fold in found.folds], axis=0)
+    assert np.ptp(truth[1:]) > 1e-3
+    np.testing.assert_allclose([step["value"] for step in part["steps"][:3]], truth[1:])
+    assert [step["point"] for step in part["steps"][:3]] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("target", ["y", "ill"])
 def test_budget_plan_next_groups_and_effects_are_those_of_the_library(data, target):
     found = learned(data, target)

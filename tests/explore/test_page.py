@@ -15,6 +15,7 @@ from explore_browser import Explorer, served
 
 from budgetline import AnytimeClassifier, AnytimeRegressor
 from budgetline.datasets import load_bank
+from budgetline.explore.redirect import Redirect
 
 pytestmark = [
     NEEDS_BROWSER,
@@ -335,6 +336,44 @@ def test_another_tab_follows_and_stopping_is_told(session):
 
 
 @pytest.mark.slow
+def test_the_page_says_that_another_program_changed_the_session(small, browser, tmp_path):
+    path = tmp_path / "mine.explore"
+    with served(small, "small.csv", "-t", "y", "--session", str(path)) as address:
+        explorer = Explorer(browser, address)
+        explorer.settled()
+        assert explorer.page.locator("#unsaved").is_hidden()
+        path.write_text(theirs := path.read_text().replace('"title": ""', '"title": "theirs"'))
+        explorer.price("pulse", 9)
+        explorer.settled()
+        told = explorer.page.locator("#unsaved").text_content()
+        assert told.startswith("Not saved: mine.explore was changed by another program.")
+        assert path.read_text() == theirs
+        kept = explorer.download("Session", tmp_path)  # as the page advises
+        explorer.expected.append("net::ERR")
+        explorer.button("Stop budgetline").click()
+        explorer.page.get_by_role("status").filter(has_text="The last changes were not saved").wait_for()
+        explorer.context.close()
+        assert explorer.trouble == []
+    assert '"cost": 9.0' in kept.read_text()
+
+
+@pytest.mark.slow
+def test_a_private_file_leads_to_the_page(small, browser, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    redirect = Redirect()
+    with served(small, "small.csv", "--new") as address:
+        redirect.open(address)
+        context = new_context(browser, 1300, 900)
+        page = context.new_page()
+        page.goto(opened[0])
+        page.wait_for_selector("#columns tr")
+        assert page.url == address.split("#")[0]
+        context.close()
+    redirect.remove()
+
+
+@pytest.mark.slow
 def test_todays_order_and_what_comes_next(session):
     page = session.page
     page.locator("#today").fill("noise, colour\nheight")
@@ -350,6 +389,24 @@ def test_todays_order_and_what_comes_next(session):
     assert page.locator("#effects figure").count() > 0
     assert "AnytimeRegressor" in page.locator("#python").text_content()
     assert "budgetline" in page.locator("#shell").text_content()
+
+
+@pytest.mark.slow
+def test_every_free_group_has_its_own_dot_and_value(session):
+    page = session.page
+    session.price("weight", 0)
+    session.price("pulse", 0)
+    session.settled()
+    assert session.order()[:2] == ["weight", "pulse"]
+    values = page.locator("#steps tr td:last-child").all_text_contents()
+    heights = [float(dot.get_attribute("cy")) for dot in page.locator("#order-plot .dot").all()]
+    assert len(set(values[:2])) == 2
+    assert heights[0] > heights[1] + 5 > heights[2] + 10
+    dots = page.locator("#order-plot .dot")
+    dots.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    assert "1. weight" in (tip := page.locator("#order-plot .tip").text_content())
+    assert values[0].removesuffix(" %") in tip
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
     AnytimeRegressorCV,
+    BudgetCurve,
     FeatureGroups,
     FixedOrder,
     GroupLassoPath,
@@ -394,6 +395,34 @@ def test_free_groups(regression):
     assert free.to_html()
 
 
+@pytest.mark.parametrize("free", [("a", "b"), ("b", "c"), ("a", "b", "c")])
+def test_every_free_group_has_its_own_held_out_value(regression, free):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, {**COSTS, **dict.fromkeys(free, 0.0)}).fit(X, y)
+    summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
+    folds = cross_val_budget_curve(clone(model), X, y, cv=shuffled(3)).folds
+    truth = np.mean([fold.values[: len(free) + 1] for fold in folds], axis=0)
+    assert np.ptp(truth[1:]) > 1e-3
+    np.testing.assert_allclose([value for value, _ in summary.expected[: len(free) + 1]], truth)
+    # without data, the values are those of the training data, each of its own stage
+    training = make_report(model)
+    np.testing.assert_allclose([value for value, _ in training.expected], BudgetCurve.of(model).values)
+
+
+def test_reports_of_earlier_versions_have_one_value_for_all_free_groups(regression):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0, "b": 0.0}).fit(X, y)
+    summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
+    training, judged = summary.curves
+    kept = [k for k, cost in enumerate(judged.costs) if cost or k in (0, 2)]
+    of_old = {name: tuple(getattr(judged, name)[k] for k in kept) for name in ("costs", "values", "errors")}
+    old = replace(judged, **of_old)
+    earlier = replace(summary, curves=(training, old))
+    assert earlier.expected[0] == summary.expected[0]
+    assert earlier.expected[1] == earlier.expected[2] == summary.expected[2]
+    assert earlier.expected[3:] == summary.expected[3:]
+
+
 def share_of_spread(y_true, y_pred):
     """Unknown before any group on the folds, and infinite on all the data."""
     if np.ptp(y_pred) == 0:
@@ -599,6 +628,7 @@ def test_the_page_embeds_the_record(heart_report):
     reader = page_of(heart_report)
     assert len(reader.scripts) == 2
     embedded = json.loads(reader.scripts[0])
+    assert tuple(embedded.pop("points")) == heart_report.points
     assert {"schema": 1, **embedded} == heart_report.to_dict()
 
 
@@ -649,7 +679,8 @@ def test_names_cannot_break_out(attacked, heart_report):
     # one row more or less per group or class is all that may differ
     rows = {"tr", "td", "th"}
     assert [t for t in page.tags if t not in rows] == [t for t in plain.tags if t not in rows]
-    assert {"schema": 1, **json.loads(page_of(attacked).scripts[0])} == attacked.to_dict()
+    embedded = json.loads(page_of(attacked).scripts[0])
+    assert {"schema": 1, **embedded} == {**attacked.to_dict(), "points": list(attacked.points)}
     assert page.scripts[1] == plain.scripts[1]
     raw = re.search(r'id="record">(.*?)</script>', attacked.to_html(), re.DOTALL)[1]
     assert not re.search(r"[<>&\u2028\u2029]", raw)

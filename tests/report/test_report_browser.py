@@ -250,6 +250,28 @@ def test_the_curve_is_drawn_and_read_out(heart, visit, tmp_path):
     assert page.locator("#methods .dot").count() == len(heart.summary.comparison.methods)
 
 
+def test_every_free_group_has_its_own_dot_and_value(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X @ [2.0, 1.0, 0.5] + rng.normal(size=200)
+    model = AnytimeRegressor(costs=[0.0, 0.0, 1.0]).fit(X, y)
+    summary = make_report(model, X, y, baselines=False, plan_seconds=0)
+    page = visit(summary, tmp_path)
+    dots = page.locator("#curve .dot")
+    assert dots.count() == 4
+    values = [value for value, _ in summary.expected]
+    ys = [float(dots.nth(k).get_attribute("cy")) for k in range(4)]
+    slope, _ = np.polyfit(values, ys, 1)
+    np.testing.assert_allclose(np.diff(ys), slope * np.diff(values), atol=1e-6)
+    dots.nth(0).focus()
+    for value, _ in summary.expected[1:]:
+        page.keyboard.press("ArrowRight")
+        assert f"{100 * value:.1f}" in page.locator("#curve .tip").text_content()
+    page.locator("#budget").fill("0")
+    assert page.locator("#quality").text_content() == f"{100 * values[2]:.1f} %"
+    assert page.locator("#count").text_content() == "2 of 3"
+
+
 @pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)

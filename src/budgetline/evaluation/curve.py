@@ -63,7 +63,7 @@ class BudgetCurve(Tabular):
     def __post_init__(self) -> None:
         for name in ("costs", "values", "errors"):
             if (given := getattr(self, name)) is not None:
-                object.__setattr__(self, name, np.asarray(given, dtype=np.float64))
+                object.__setattr__(self, name, np.array(given, dtype=np.float64))
         costs, values = self.costs, self.values
         if costs.ndim != 1 or costs.shape != values.shape or not costs.size:
             raise ValueError(f"costs and values must be vectors of one length, got {costs.shape} and {values.shape}")
@@ -97,23 +97,16 @@ class BudgetCurve(Tabular):
     ) -> BudgetCurve:
         """Return the mean of several curves, and its standard error, on a common grid of costs.
 
-        The default grid has every cost at which one of the curves has a point, so that nothing is lost.
+        The default grid has every cost at which one of the curves has a point, so that nothing is lost. Where curves
+        have several points at one cost, such as free groups, so has the mean: of their first points, then of their
+        second ones, and so on.
         """
         curves = tuple(curves)
         if not curves:
             raise ValueError("there are no curves to take the mean of")
         if len(metrics := {c.metric for c in curves}) > 1:
             raise ValueError(f"curves of different metrics have no mean: {', '.join(sorted(metrics))}")
-        points = np.concatenate([c.costs for c in curves]) if grid is None else np.asarray(grid, dtype=np.float64)
-        points = np.unique(points)
-        if not points.size or points[0] < 0 or not np.isfinite(points).all():
-            raise ValueError("the grid must consist of finite costs ≥ 0, one at least")
-        # the value before any group comes first; at cost 0 there may be free groups, too
-        first = np.array([[c.values[0]] for c in curves])
-        table = np.hstack([first, np.array([c.at(points, interpolation=interpolation) for c in curves])])
-        costs = np.concatenate([[0.0], points])
-        if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):
-            table, costs = table[:, 1:], points
+        costs, table = _every_point(curves, interpolation) if grid is None else _on_grid(curves, grid, interpolation)
         spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else None
         return replace(curves[0], costs=costs, values=table.mean(axis=0), groups=(), folds=curves, errors=spread)
 
@@ -169,6 +162,40 @@ class BudgetCurve(Tabular):
     def _cells(self) -> list[list[str]]:
         rows = zip(*self.to_dict().values(), strict=True)
         return [[cell if isinstance(cell, str) else f"{cell:.6g}" for cell in row] for row in rows]
+
+
+def _every_point(curves: Sequence[BudgetCurve], interpolation: Interpolation) -> tuple[Float, Float]:
+    """Return the costs (K,) of all points of some curves, and the values (n, K) of the n curves there.
+
+    Costs that differ by rounding are one cost. Each cost has as many points as the curve with most of them has there;
+    the others stay at their last one.
+    """
+    every = np.unique(np.concatenate([curve.costs for curve in curves]))
+    starts = np.flatnonzero(np.append(True, every[1:] > every[:-1] * (1 + SLACK)))
+    low, high = every[starts], every[np.append(starts[1:], every.size) - 1]
+    first = np.array([np.searchsorted(curve.costs, low, "left") for curve in curves])
+    stop = np.array([np.searchsorted(curve.costs, high, "right") for curve in curves])
+    most = (stop - first).max(axis=0)
+    cost = np.repeat(np.arange(most.size), most)
+    rank = np.arange(cost.size) - np.repeat(np.cumsum(most) - most, most)
+    costs, values = np.zeros(cost.size), list[Float]()
+    for curve, begin, end in zip(curves, first[:, cost], stop[:, cost], strict=True):
+        point, there = np.minimum(begin + rank, end - 1), end > begin
+        costs = np.maximum(costs, np.where(there, curve.costs[point], 0.0))
+        values.append(np.where(there, curve.values[point], curve.at(high[cost], interpolation=interpolation)))
+    return costs, np.array(values)
+
+
+def _on_grid(curves: Sequence[BudgetCurve], grid: ArrayLike, interpolation: Interpolation) -> tuple[Float, Float]:
+    """Return costs and values as :func:`_every_point` does: before any group, and what each cost of a grid buys."""
+    points = np.unique(np.asarray(grid, dtype=np.float64))
+    if not points.size or points[0] < 0 or not np.isfinite(points).all():
+        raise ValueError("the grid must consist of finite costs ≥ 0, one at least")
+    first = np.array([[curve.values[0]] for curve in curves])
+    table = np.hstack([first, np.array([curve.at(points, interpolation=interpolation) for curve in curves])])
+    if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):  # else there are free groups
+        return points, table[:, 1:]
+    return np.concatenate([[0.0], points]), table
 
 
 def explained_share(risks: Float) -> Float:

@@ -143,7 +143,7 @@ def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | 
     costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
-            "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "value": None,
+            "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "point": None, "value": None,
             "place_before": place.get(group), "moved": place[group] - step if group in place else None,
         }
         for step, (group, cost, spent) in enumerate(costs, start=1)
@@ -167,8 +167,8 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     part, report = preliminary_part(found.model, found.state, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
-    for step, (value, _) in zip(steps, report.expected[1:], strict=True):
-        step["value"] = value
+    for step, point in zip(steps, report.points[1:], strict=True):
+        step["point"], step["value"] = point, report.main_curve.values[point]
     training, judged = (asdict(curve) for curve in report.curves)
     return part | {
         "preliminary": False,

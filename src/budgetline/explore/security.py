@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from hmac import compare_digest
 from typing import TypeAlias
 
@@ -47,10 +47,12 @@ class Guard:
     allows : function
         Says whether a header Host is allowed: a page of another site whose name was made to point here, by DNS
         rebinding, has another one.
+    entered : function
+        Called when a request carries the token.
     """
 
-    def __init__(self, app: App, token: str, allows: Callable[[str], bool]) -> None:
-        self.app, self.token, self.allows = app, token.encode("ascii"), allows
+    def __init__(self, app: App, token: str, allows: Callable[[str], bool], entered: Callable[[], None]) -> None:
+        self.app, self.token, self.allows, self.entered = app, token.encode("ascii"), allows, entered
         self.in_work = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -69,6 +71,7 @@ class Guard:
         if refused is not None:
             await _answer(send, *refused)
             return
+        self.entered()
         self.in_work += 1
         try:
             await self._serve(scope, receive, send)
@@ -98,7 +101,9 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
             return 403, "origin", "requests of other sites are refused"
-        if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
+        if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none") and not _opens(
+            scope, headers
+        ):
             return 403, "origin", "requests of other sites are refused"
         if not _needs_token(scope):
             return None
@@ -115,6 +120,12 @@ class Guard:
         ):
             return 415, "malformed", "the content must be application/json"
         return None
+
+
+def _opens(scope: Message, headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a link to the page is followed, such as that of a file on this machine; it reads no answer."""
+    kind = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+    return scope["method"] == "GET" and scope["path"] == "/" and kind == (b"navigate", b"document")
 
 
 def _needs_token(scope: Message) -> bool:

@@ -10,14 +10,14 @@ from pathlib import PurePosixPath
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from budgetline.explore.board import Board
 from budgetline.explore.downloads import KINDS, NotReady, Wanted, make_file
 from budgetline.explore.group_edits import read_edit
 from budgetline.explore.lines import GROUPS, groups_yaml, python_lines, shell_lines
-from budgetline.explore.security import App, Guard
+from budgetline.explore.security import App
 from budgetline.explore.session import Session
 from budgetline.explore.snapshot import snapshot_of
 from budgetline.explore.worker import Worker
@@ -180,8 +180,13 @@ def _known(body: dict[str, object], *names: str) -> None:
         raise RequestError("malformed", f"the request has an unknown entry {shown(unknown[0])}")
 
 
+def _json(found: object, status: int = 200) -> Response:
+    """Return plain JSON in ASCII: the name of a file may not be valid Unicode."""
+    return Response(json.dumps(found, allow_nan=False), status, media_type="application/json")
+
+
 def _failed(code: str, message: str) -> Response:
-    return JSONResponse({"error": {"code": code, "message": message}}, status_code=STATUS[code])
+    return _json({"error": {"code": code, "message": message}}, STATUS[code])
 
 
 def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
@@ -197,7 +202,7 @@ def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
             plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
             disposition = {"content-disposition": f'attachment; filename="{plain}"'}
             return Response(content, headers=disposition, media_type=kind)
-        return found if isinstance(found, Response) else JSONResponse(found)
+        return found if isinstance(found, Response) else _json(found)
 
     return endpoint
 
@@ -225,10 +230,8 @@ async def _bug(request: Request, error: Exception) -> Response:
     return _failed("failed", one_line(error))
 
 
-def make_app(
-    session: Session, token: str, allows: Callable[[str], bool], stop: Callable[[], None]
-) -> tuple[App, Worker]:
-    """Return the application of a session, and the worker that computes for it."""
+def make_app(session: Session, stop: Callable[[], None]) -> tuple[App, Worker]:
+    """Return the application of a session, which answers whoever asks, and the worker that computes for it."""
     board = Board()
     worker = Worker(session.data, board)
     explorer = Explorer(session, worker, board, stop)
@@ -251,4 +254,4 @@ def make_app(
         exception_handlers={404: _unknown, 405: _no_method, 500: _bug},
     )
     worker.work_on(session.state, session.history.revision)
-    return Guard(app, token, allows), worker
+    return app, worker

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from secrets import token_urlsafe
 from warnings import catch_warnings, simplefilter
 
-from budgetline.explore.security import LOOPBACK
+from budgetline.explore.security import LOOPBACK, Guard
 from budgetline.explore.session import Session
 from budgetline.messages import shown
 
@@ -69,8 +69,13 @@ class Address:
             return False
 
 
-def serve(session: Session, address: Address, ready: Callable[[str], None]) -> None:
-    """Serve a session until it is closed or interrupted; ``ready`` is called with the address to open."""
+def serve(
+    session: Session, address: Address, ready: Callable[[str], None], entered: Callable[[], None] = lambda: None
+) -> None:
+    """Serve a session until it is closed or interrupted.
+
+    ``ready`` is called with the address to open, ``entered`` whenever a page asks that has the token.
+    """
     try:
         for name in ("uvicorn", "starlette"):
             import_module(name)
@@ -89,18 +94,25 @@ def serve(session: Session, address: Address, ready: Callable[[str], None]) -> N
         try:
             with catch_warnings():
                 simplefilter("ignore")  # for all threads at once: filters belong to the process
-                _run(session, address, listening, ready)
+                _run(session, address, listening, ready, entered)
         finally:
             sys.setswitchinterval(interval)
 
 
-def _run(session: Session, address: Address, listening: socket.socket, ready: Callable[[str], None]) -> None:
+def _run(
+    session: Session,
+    address: Address,
+    listening: socket.socket,
+    ready: Callable[[str], None],
+    entered: Callable[[], None],
+) -> None:
     """Serve a session on a socket that listens."""
     from budgetline.explore.server import make_app
 
     uvicorn, token, port = import_module("uvicorn"), token_urlsafe(32), listening.getsockname()[1]
     stopping: list[Callable[[], None]] = []
-    app, worker = make_app(session, token, lambda host: address.allows(host, port), lambda: stopping[0]())
+    explorer, worker = make_app(session, lambda: stopping[0]())
+    app = Guard(explorer, token, lambda host: address.allows(host, port), entered)
     try:
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, timeout_keep_alive=30,
@@ -113,3 +125,4 @@ def _run(session: Session, address: Address, listening: socket.socket, ready: Ca
         server.run(sockets=[listening])
     finally:
         worker.close()
+        session.close()

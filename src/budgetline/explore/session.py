@@ -14,7 +14,7 @@ from budgetline.explore.edits import Edit
 from budgetline.explore.group_edits import changed_by, edit_text, read_edit
 from budgetline.explore.state import Group, State
 from budgetline.explore.table import UNUSABLE, Data, Table
-from budgetline.files import write_atomically
+from budgetline.files import KeptFile
 from budgetline.messages import shown
 
 SCHEMA = 1
@@ -25,6 +25,12 @@ MOST_STEPS = 200
 MOST_BYTES = 1 << 25
 """Largest size of a session file."""
 SUFFIX = ".explore"
+NOT_WRITTEN = "Your changes are kept only as long as budgetline runs: download the session under Take away."
+CHANGED = (
+    "To leave it as it is, this page no longer saves there. Your changes are kept only as long as budgetline runs: "
+    "download the session under Take away, or stop budgetline and start it again to go on from the file."
+)
+"""What to do if the session cannot be saved."""
 
 
 @dataclass(frozen=True)
@@ -176,11 +182,19 @@ def opening_state(table: Table) -> State:
 
 
 class Session:
-    """One table, the history of its state, and the file that keeps it. Not for several threads at once."""
+    """One table, the history of its state, and the file that keeps it. Not for several threads at once.
 
-    def __init__(self, data: Data, path: Path | None, history: History) -> None:
-        self.data, self.path, self.history = data, path, history
-        self.saved = False
+    ``problem`` says why the last change is not saved, and what to do; it is empty otherwise.
+    """
+
+    def __init__(self, data: Data, file: KeptFile | None, history: History) -> None:
+        self.data, self.file, self.history = data, file, history
+        self.saved, self.problem = bool(history.revision), ""
+
+    @property
+    def path(self) -> Path | None:
+        """Where the session is kept."""
+        return None if self.file is None else self.file.path
 
     @property
     def table(self) -> Table:
@@ -216,23 +230,48 @@ class Session:
 
     def save(self) -> None:
         """Write the session file; one that cannot be written is not fatal, and the page says so."""
-        if self.path is None:
+        if self.file is None:
             return
+        self.saved, self.problem = False, ""
         try:
-            write_atomically(self.path, self.record.to_json().encode("utf-8", errors="backslashreplace"))
+            self.file.write(self.record.to_json().encode())
             self.saved = True
-        except OSError:
-            self.saved = False
+        except FileExistsError:
+            self.problem = f"{self.file.path.name} was changed by another program. {CHANGED}"
+        except OSError as error:
+            self.problem = f"{self.file.path.name} cannot be written: {error.strerror or error}. {NOT_WRITTEN}"
+
+    def close(self) -> None:
+        """Let other processes open the session file."""
+        if self.file is not None:
+            self.file.close()
 
 
 def start_session(data: Data, path: Path | None, *, new: bool = False) -> Session:
-    """Return the session of a file, or a new one; the file must be of these data."""
-    if path is None or new or not path.exists():
-        return Session(data, path, History(opening_state(data.table)))
-    found = read_session(path.read_bytes(), str(path))
+    """Return the session of a file, or a new one; the file must be of these data, and open nowhere else."""
+    opening = History(opening_state(data.table))
+    if path is None:
+        return Session(data, None, opening)
+    try:
+        file = KeptFile(path)
+    except BlockingIOError:
+        raise ValueError(
+            f"{path} is open in another budgetline explore: use its page, or stop it first. To work side by side, keep "
+            "this session in another file (--session FILE), or open a copy of the file"
+        ) from None
+    try:
+        return Session(data, file, opening if new or not file.content else _continued(file.content, data, path))
+    except ValueError:
+        file.close()
+        raise
+
+
+def _continued(content: bytes, data: Data, path: Path) -> History:
+    """Return the history in a session file, which must be of these data."""
+    found = read_session(content, str(path))
     if found.digest != data.digest:
         raise ValueError(
             f"{path} is a session of other data: {found.place}, or {data.place} has changed since. Start a new "
             "session, or name another session file"
         )
-    return Session(data, path, found.history(data.table))
+    return found.history(data.table)

@@ -22,7 +22,11 @@ def snapshot_of(session: Session) -> dict[str, object]:
         "can_redo": bool(history.future),
         "undo_label": history.past[-1].label if history.past else None,
         "redo_label": history.future[-1].label if history.future else None,
-        "session": {"file": None if session.path is None else session.path.name, "saved": session.saved},
+        "session": {
+            "file": None if session.path is None else session.path.name,
+            "saved": session.saved,
+            "problem": session.problem,
+        },
         "table": {
             "name": table.name,
             "rows": table.rows,

@@ -11,7 +11,7 @@ from typing import Annotated
 from budgetline.budgets import check_number
 from budgetline.codec import AtLeast
 from budgetline.groups import FeatureGroups
-from budgetline.messages import shown, some
+from budgetline.messages import is_unicode, shown, some
 from budgetline.objectives.rules import RULES
 
 TASKS = ("regression", "classification")
@@ -87,6 +87,8 @@ class State:
         for text in (self.unit, self.title, *self.names, *(each.name for each in self.shared)):
             if len(text) > LONGEST_NAME:
                 raise ValueError(f"a name may have at most {LONGEST_NAME} characters: {shown(text)}")
+            if not is_unicode(text):
+                raise ValueError(f"{shown(text)} is not valid Unicode text: type it again without the broken character")
         for text in (self.unit, *self.names, *(each.name for each in self.shared)):
             if not text.strip():
                 raise ValueError("a name must not be empty")

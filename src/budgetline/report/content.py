@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from budgetline.budgets import affordable
+from budgetline.budgets import SLACK, affordable
 from budgetline.evaluation.pictures import Axis
 from budgetline.messages import shown
 
@@ -355,10 +355,22 @@ class Content:
         return tuple(stage.group for stage in self.sequence[:stage])
 
     @cached_property
+    def points(self) -> tuple[int, ...]:
+        """The point of the main curve that belongs to each stage.
+
+        It is the last one that the cost of the stage buys; before it, stages of equal cost have points of their own, as
+        far as there are points of this cost. Stage 0 has no group, not even a free one.
+        """
+        stages, costs = np.array(self.training_curve.costs), np.array(self.main_curve.costs)
+        last = affordable(costs, stages) - 1
+        later = affordable(stages, stages) - 1 - np.arange(stages.size)
+        first = np.maximum(np.searchsorted(costs, stages * (1 - SLACK)), 1)
+        return (0, *np.maximum(last - later, np.minimum(first, last))[1:].tolist())
+
+    @cached_property
     def expected(self) -> tuple[tuple[float | None, float | None], ...]:
-        """Value and standard error of the main curve at every stage; stage 0 has no group, not even a free one."""
-        bought = affordable(np.array(self.main_curve.costs), self.training_curve.costs[1:]) - 1
-        return tuple(self.main_curve.point(k) for k in (0, *bought.tolist()))
+        """Value and standard error of the main curve at every stage."""
+        return tuple(map(self.main_curve.point, self.points))
 
 
 def _check_length(name: str, entries: Values, length: int) -> None:

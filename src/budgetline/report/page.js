@@ -15,7 +15,7 @@ const percent = x => (x === null ? "–" : minus((100 * x).toPrecision(3)) + " %
 
 const stageAt = budget => lastWithin(costs, budget);
 const pointAt = budget => lastWithin(main.costs, budget);
-const pointOf = stage => (stage ? pointAt(costs[stage]) : 0);
+const pointOf = stage => record.points[stage];
 const shareAdded = k => difference(k ? sequence[k - 1].explained : 0, sequence[k].explained);
 
 // -- drawing ---

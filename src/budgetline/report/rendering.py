@@ -71,6 +71,7 @@ def render_page(content: Content) -> str:
         "chart_label": f"{content.measure.label} against budget",
         "footer": f"Made by budgetline {content.version} on {content.date}.",
     }
+    record = asdict(content) | {"points": content.points}
     charts = CHARTS | {"effects": _effects(content)}
     sections = {"plans": "", "effects": "", "comparison": "", "optimality": ""} | {
         k: _html_section(k, table, charts.get(k, "")) for k, table in tables(content).items()
@@ -82,7 +83,7 @@ def render_page(content: Content) -> str:
         script=script,
         facts="".join(f"<div><dt>{escape_html(k)}</dt><dd>{escape_html(v)}</dd></div>" for k, v in facts(content)),
         notes="".join(f"<li>{escape_html(note)}</li>" for note in notes(content)),
-        record=json.dumps(asdict(content), allow_nan=False, separators=(",", ":")).translate(IN_SCRIPT),
+        record=json.dumps(record, allow_nan=False, separators=(",", ":")).translate(IN_SCRIPT),
         **sections,
     )
 

@@ -24,6 +24,7 @@ function quiet() {
 
 const session = new Session(render, error => (error.code === "token" ? lock() : complain(error.message)));
 const LOST = "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers.";
+const UNSAVED = "budgetline has stopped. The last changes were not saved, unless you have downloaded the session.";
 const sections = [];
 let drawn = null;
 
@@ -45,14 +46,17 @@ function render(refused = false) {
 function renderBar() {
   const { snapshot, computing, lost, pending } = session;
   setText($("file-name"), snapshot.table.name);
-  setText($("saved"), snapshot.session?.saved === false ? "Not saved" : "");
+  const unsaved = snapshot.session?.problem ?? "";
+  setText($("saved"), unsaved ? "Not saved" : "");
+  $("unsaved").hidden = !unsaved || session.ended;
+  setText($("unsaved"), unsaved && `Not saved: ${unsaved}`);
   // A disabled button loses the focus: the state is told, and a press does nothing.
   for (const [id, can, label] of [["undo", snapshot.can_undo, snapshot.undo_label], ["redo", snapshot.can_redo, snapshot.redo_label]]) {
     $(id).setAttribute("aria-disabled", String(!can));
     $(id).title = can && label ? `${id === "undo" ? "Undo" : "Redo"}: ${label}` : "";
   }
   $("lost").hidden = !lost && !session.ended;
-  setText($("lost"), session.ended ? "budgetline has stopped. Everything is saved; you can close this page." : lost ? LOST : "");
+  setText($("lost"), session.ended ? (unsaved ? UNSAVED : "budgetline has stopped. Everything is saved; you can close this page.") : lost ? LOST : "");
   Object.assign(document.body.dataset, { revision: snapshot.revision, pending });
   late($("working"), computing && !lost, on => { $("working").hidden = !on; renderProgress(); });
   renderProgress();

@@ -88,8 +88,7 @@ export function setUpBudget(session) {
     setText($("count"), `${stage} of ${steps.length}`);
     chips($("bought"), steps.slice(0, stage).map(step => step.group));
     setText($("next-group"), next ? next.group : "none: all groups are bought");
-    const main = mainCurve(found), after = next ? main.values[lastWithin(main.costs, next.cumulative_cost)] ?? null : null;
-    setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, after), measure.style)}` : "");
+    setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, next.value), measure.style)}` : "");
     const said = `${amount(budget)} ${unit}: ${stage} of ${steps.length} groups, ${measure.label} ${text}`;
     slider.setAttribute("aria-valuetext", said);
     setText($("budget-status"), said);

@@ -36,13 +36,13 @@ export function drawOrder(plot, order, unit, height, choose) {
   if (curves.length > 1) drawSteps(svg, order.training, x, y, "line-training", total);
   drawSteps(svg, main, x, y, "line-main", total);
   const now = draw(svg, "line", { class: "now", y1: box.top, y2: box.bottom });
-  const stages = [{ cumulative_cost: 0, group: "no group" }, ...steps];
-  const value = k => main.values[k ? lastWithin(main.costs, stages[k].cumulative_cost) : 0];
+  const stages = [{ cumulative_cost: 0, group: "no group", point: 0 }, ...steps];
+  const value = k => main.values[stages[k].point];
   const shown = stages.map((_, k) => k).filter(k => value(k) !== null && value(k) !== undefined), small = shown.length > 60;
   const dots = shown.map(k => draw(svg, "circle", { class: small ? "dot small" : "dot", r: small ? 1.75 : 4, cx: x.place(stages[k].cumulative_cost), cy: y.place(value(k)) }));
   const mark = draw(svg, "circle", { class: "mark", r: 7 });
   const describe = i => {
-    const stage = stages[shown[i]], at = shown[i] ? lastWithin(main.costs, stage.cumulative_cost) : 0;
+    const stage = stages[shown[i]], at = stage.point;
     return [shown[i] ? `${shown[i]}. ${stage.group}` : "No group", `budget ${amount(stage.cumulative_cost)}`, `${measure.label} ${withError(main.values[at], errorAt(main, at), measure.style)}`];
   };
   walkable(plot, dots, describe, i => choose(stages[shown[i]].cumulative_cost), width);

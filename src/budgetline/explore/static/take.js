@@ -75,7 +75,8 @@ export function setUpTake(session, complain) {
     lines();
   }
   return () => {
-    setText($("session-note"), session.snapshot.session?.file ? `Every change is saved in ${session.snapshot.session.file}, beside the data.` : "");
+    const { file, problem } = session.snapshot.session;
+    setText($("session-note"), problem ? "" : file ? `Every change is saved in ${file}.` : "");
     buttons.plan.disabled = session.state.budget === null;
     buttons.plan.title = session.state.budget === null ? "Choose a budget first" : "";
     if (session.state.groups.length) lines();
