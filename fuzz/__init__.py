@@ -11,7 +11,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REGRESSIONS = ROOT / "tests" / "regressions"
-KINDS = ("problems", "glms", "certificates", "files", "commands", "scenes", "interruptions")
+KINDS = (
+    "problems",
+    "glms",
+    "certificates",
+    "files",
+    "commands",
+    "scenes",
+    "interruptions",
+    "raw_columns",
+    "loaded_models",
+)
 KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 
 # The references, which share no code with the library, belong to the tests.

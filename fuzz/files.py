@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import base64
 import copy
+import io
+import json
 import tracemalloc
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 from truth import Problem
 
 import budgetline
@@ -31,6 +38,7 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
     Moments,
+    StagedEstimators,
     best_set,
     certify,
     open_source,
@@ -167,6 +175,33 @@ def _use_model(model: Any) -> None:
         assert len(found) == len(X)
 
 
+@cache
+def _staged() -> StagedEstimators:
+    estimator = make_pipeline(StandardScaler(), Ridge())
+    return StagedEstimators(estimator, ["a", "b", "c"], feature_groups=GROUPS, costs=COSTS).fit(*data())
+
+
+@cache
+def _trees() -> StagedEstimators:
+    X, y = data()
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    return StagedEstimators(tree, ["b", "a", "c"], feature_groups=GROUPS, costs=COSTS).fit(X, y)
+
+
+def _load_staged(path: Path) -> StagedEstimators:
+    try:
+        return budgetline.load(path)
+    except TypeError as error:  # types that may run code are named
+        if "may run code" not in str(error):
+            raise
+        raise ValueError(str(error)) from error
+
+
+def _use_staged(model: StagedEstimators) -> None:
+    """Look at it: what forged estimators of scikit-learn do when they predict is theirs."""
+    repr(model.sequence_)
+
+
 def _use_moments(moments: Moments) -> None:
     repr(moments)
     try:
@@ -209,6 +244,14 @@ def _use_certificate(certificate: Certificate) -> None:
         assert bound >= best - 1e-11 * problem.null_value, f"verified, but at {budget} a set explains {best} > {bound}"
 
 
+def _same_or_nothing(make: Callable[[], StagedEstimators], found: StagedEstimators) -> bytes:
+    """Return the sound file if predictions are the same: skops writes the time into its parts."""
+    X, _ = data()
+    same = all(np.array_equal(found.predict(X, stage=k), make().predict(X, stage=k)) for k in range(4))
+    subject = next(each for name, each in SUBJECTS.items() if name == ("staged" if make is _staged else "trees"))
+    return subject.data() if same else b""
+
+
 def _subjects() -> dict[str, Subject]:
     models = {
         name: Subject(
@@ -227,7 +270,14 @@ def _subjects() -> dict[str, Subject]:
         )
         for name, make in {"certificate": _certificate, "best set": _chosen}.items()
     }  # fmt: skip
-    return models | {"moments": moments} | proofs
+    staged = {
+        name: Subject(
+            "staged estimators", _load_staged, partial(_same_or_nothing, make), _use_staged,
+            cache(lambda make=make: _of(budgetline.save, make())),
+        )
+        for name, make in {"staged": _staged, "trees": _trees}.items()
+    }  # fmt: skip
+    return models | {"moments": moments} | proofs | staged
 
 
 SUBJECTS = _subjects()
@@ -290,9 +340,35 @@ def _forged(subject: Subject, case: Case) -> bytes:
             inner, plain = decode(moments.tobytes(), "moments")
             _change(inner, plain, rng)
             arrays["moments"] = np.frombuffer(encode("moments", inner, plain), np.uint8)
+        elif subject.kind == "staged estimators" and rng.random() < 0.8:
+            name = rng.choice([name for name in arrays if name.startswith(("estimator", "null", "fitted"))] or ["null"])
+            part = _changed_part(arrays.get(name, np.zeros(0, np.uint8)).tobytes(), rng)
+            arrays[name] = np.frombuffer(part, np.uint8)
         else:
             _change(arrays, fields, rng)
     return encode(subject.kind, arrays, fields)
+
+
+def _changed_part(part: bytes, rng: Random) -> bytes:
+    """Return a part that skops wrote, with other bytes, or with another schema or other bytes in one of its files."""
+    if rng.random() < 0.2:
+        return _flipped(part, {"seed": rng.randrange(1 << 30), "changes": 1})
+    try:
+        with ZipFile(io.BytesIO(part)) as archive:
+            entries = {name: archive.read(name) for name in archive.namelist()}
+    except Exception:  # changed before
+        return part
+    name = "schema.json" if rng.random() < 0.7 else rng.choice(sorted(entries))
+    if name == "schema.json":
+        tree = json.loads(entries[name])
+        _change_field(tree, rng)
+        entries[name] = json.dumps(tree).encode()
+    else:
+        entries[name] = _flipped(entries[name], {"seed": rng.randrange(1 << 30), "changes": 1})
+    with ZipFile(changed := io.BytesIO(), "w", ZIP_DEFLATED) as archive:
+        for each, content in entries.items():
+            archive.writestr(each, content)
+    return changed.getvalue()
 
 
 def _change(arrays: dict[str, np.ndarray], fields: dict[str, Any], rng: Random) -> None:

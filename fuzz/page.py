@@ -19,6 +19,8 @@ WHAT = {
     "commands": "command lines, good and bad",
     "scenes": "the runtime against a simulation; extractors that fail",
     "interruptions": "saves, passes and commands that are killed, interrupted or out of disk",
+    "raw_columns": "raw tables through every door, and in other types at prediction",
+    "loaded_models": "models in memory against the same models from files, by random calls",
 }
 
 

@@ -23,7 +23,7 @@ RULES = ("fr", "omp", "no-whiten", "single", "score", "static")
 SCHEDULES = ("greedy", "greedy", "doubling", "doubling-literal", "cheapest", "random", "fixed")
 FEATURES = (
     "plain", "plain", "correlated", "scales", "far", "duplicate", "constant", "dependent", "near copy", "zeros",
-    "binary", "heavy", "wide",
+    "binary", "heavy", "wide", "ill", "ill",
 )  # fmt: skip
 TARGETS = ("plain", "plain", "explained", "unrelated", "large", "small", "one column")
 WEIGHTS = (None, None, "any", "zeros", "whole", "dominating", "tiny")
@@ -47,7 +47,7 @@ def draw(seed: int) -> Case:
         "rule": rng.choice(RULES),
         "cost_sensitive": rng.random() < 0.8,
         "schedule": rng.choice(SCHEDULES),
-        "alpha": rng.choice([0.0, 1e-8, 1e-5, 1e-2, 1.0]),
+        "alpha": rng.choice([0.0, 1e-12, 1e-10, 1e-8, 1e-5] if features == "ill" else [0.0, 1e-8, 1e-5, 1e-2, 1.0]),
         "max_cost": rng.choice([None, None, rng.random()]),
         "max_groups": rng.choice([None, None, rng.randint(1, J)]),
         "source": rng.choice(list(SOURCES)),
@@ -134,6 +134,8 @@ def _features(rng: np.random.Generator, n: int, D: int, kind: str) -> np.ndarray
         X[:, a] = np.delete(X, a, axis=1) @ rng.integers(-2, 3, D - 1)
     elif kind == "near copy":
         X[:, a] = X[:, b] + 10.0 ** -rng.uniform(1, 5) * rng.standard_normal(n)
+    elif kind == "ill":
+        return _ill(rng, X)
     elif kind == "zeros":
         X[np.abs(X) < 0.8] = 0.0
     elif kind == "binary":
@@ -141,6 +143,15 @@ def _features(rng: np.random.Generator, n: int, D: int, kind: str) -> np.ndarray
     elif kind == "heavy":
         X = X * np.exp(1.5 * rng.standard_normal((n, 1)))
     return X + (0.0 if kind in ("zeros", "binary", "dependent") else rng.standard_normal(D))
+
+
+def _ill(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
+    """Return columns of which some are near copies of earlier ones, and some have means as large as 1e14 deviations."""
+    X, D = X.copy(), X.shape[1]
+    for d in range(1, D):
+        if rng.random() < 0.5:
+            X[:, d] = X[:, rng.integers(d)] + 10.0 ** -rng.uniform(3, 12) * X[:, d]
+    return X + np.where(rng.random(D) < 0.3, 10.0 ** rng.uniform(3, 14, D), rng.standard_normal(D))
 
 
 def _target(rng: np.random.Generator, X: np.ndarray, P: int, kind: str) -> np.ndarray:
@@ -192,7 +203,7 @@ def _costs(rng: np.random.Generator, J: int, kind: str) -> list[float]:
 
 
 def check(case: Case) -> None:
-    """Fit, and compare order, gains and predictions with those of brute force."""
+    """Fit, and compare order, gains and predictions with those of brute force, or claims with predictions."""
     problem = problem_of(case)
     data, groups = problem.data, problem.groups
     named = {str(g): [f"x{d}" for d in columns] for g, columns in enumerate(groups)}
@@ -211,6 +222,9 @@ def check(case: Case) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", LinAlgWarning)
         fit_from(case["source"], model, data)
+    _check_claims(case, data, model, bool(told))
+    if case["features"] == "ill":
+        return  # brute force has lost the digits too
     truth = reference.standardise(data.X, data.y, data.w)
     digits = max(_digits(case, truth), *(_admitted(str(warning.message)) for warning in told), 0.0)
     if case["schedule"] == "fixed":
@@ -223,6 +237,24 @@ def check(case: Case) -> None:
         rounding = digits * 2 * reference.risk(truth.Xs, truth.Yc, truth.w, (), case["alpha"])
         check_greedy(model.order_.tolist(), _scores(case, truth, groups), problem.costs, limits, rounding)
     _check_models(case, problem, model, truth, digits)
+
+
+def _check_claims(case: Case, data: Data, model: Any, warned: bool) -> None:
+    """Compare what the stages claim with what their predictions explain on the rows, less the penalty."""
+    y = data.y.reshape(len(data.y), -1)
+    w = (np.ones(len(y)) if data.w is None else data.w).astype(np.longdouble)
+    w = w / w.sum()
+    unit = np.ldexp(1.0, int(np.frexp(np.abs(y).max())[1]))  # a power of two: no digits are lost, no squares overflow
+    y, X, stages = np.asarray(y / unit, dtype=np.longdouble), _as_given(case, data.X), model.model_.stages
+    null = w @ ((y - w @ y) ** 2).sum(axis=1)
+    if null <= (1e-15 * np.abs(y).max()) ** 2:
+        return  # a constant target
+    coef = stages.coef_path * np.where(np.isfinite(stages.scale), stages.scale, 0.0) / unit
+    penalty = case["alpha"] * (coef**2).sum(axis=(1, 2))
+    for k, claimed in enumerate(model.sequence_.explained):
+        errors = y - np.reshape(model.predict(X, stage=k + 1), y.shape) / unit
+        real = float(1 - (w @ (errors**2).sum(axis=1) + penalty[k]) / null)
+        assert warned or abs(real - claimed) <= 0.01, f"stage {k + 1} claims {claimed} and explains {real}, no warning"
 
 
 def _limits(case: Case, problem: Problem) -> Limits:
