@@ -220,7 +220,7 @@ class BudgetlineMethod:
     def save(self, path: Path) -> None:
         """Write the model and two settings to a folder, without pickle."""
         path.mkdir(parents=True, exist_ok=True)
-        save(self.order.model, path / MODEL_FILE, rows=True)  # the rows calibrate answers from any groups
+        save(self.order.model, path / MODEL_FILE)
         settings = {"n_classes": self.order.n_classes, "cost_param": self.order.cost_param}
         (path / SETTINGS_FILE).write_text(json.dumps(settings), encoding="utf-8")
 

@@ -60,7 +60,9 @@ RUN_CODE_OF_OTHERS = {
     "budgetline.estimators.clones",  # users' estimators, whose errors get a note and are raised again
     "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
-    "budgetline.threads",  # what helpers are given to do; an error is raised again where it was asked for
+    "budgetline.statistics.sums",  # a caller's iterator; its error comes after the results before it
+    "budgetline.threads",  # what helpers are given to do; an error is raised again where it was asked for,
+    "budgetline.persistence.staged_record",  # skops, which raises many kinds of errors for forged parts
 }
 WRITE_IN_FULL = {
     "budgetline.messages",

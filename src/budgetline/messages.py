@@ -57,6 +57,15 @@ def printable(text: str) -> str:
     return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: not if half of a character (a lone surrogate) is in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def name_of(text: str) -> str:
     """Return a name without quotes, for a list of names in a note."""
     return cut(printable(text), MOST_CHARACTERS)

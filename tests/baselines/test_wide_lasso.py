@@ -86,6 +86,7 @@ def kkt_errors(model, X, Y, alpha, weight=None):
     return np.array(worst)
 
 
+@pytest.mark.filterwarnings("ignore:alpha=0.001 fits the noise")  # of so few rows
 @pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix])
 @pytest.mark.parametrize("P", [None, 2])

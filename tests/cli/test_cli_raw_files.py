@@ -251,3 +251,11 @@ def test_the_cross_validation_of_a_search_is_shuffled(done):
     people().to_csv("data.csv", index=False)
     found = done("fit", "data.csv", "-t", "buys", "--cv", 3, "-o", "m")
     assert found["alpha_"] in budgetline.AnytimeClassifierCV().alphas
+
+
+def test_unknown_categories_are_told_after_predictions(run):
+    people().to_csv("people.csv", index=False)
+    people().assign(job="Cook").to_csv("other.csv", index=False)
+    assert run("fit", "people.csv", "-t", "buys", "-o", "m").code == 0
+    assert "warning: column 'job': 300 of 300 values, such as 'Cook', are" in run("predict", "m", "other.csv").err
+    assert "warning" not in run("predict", "m", "people.csv").err

@@ -17,14 +17,13 @@ HAVE = ["age", "cp"]
 
 @pytest.fixture
 def heart(run):
-    """Write the data, a classifier with rows, one without, a regression, and two patients of whom little is known."""
+    """Write the data, a classifier, a regression, and two patients of whom little is known."""
     data = load_heart(as_frame=True)
     data.data.to_csv("heart.csv", index=False)
     known = [name for name in data.data if name == "age" or name.startswith("cp")]
     data.data[known][:2].to_csv("patients.csv", index=False)
     model = AnytimeClassifier(data.feature_groups, alpha=1e-2).fit(data.data, data.target)
-    budgetline.save(model, "rows", rows=True)
-    budgetline.save(model, "bare")
+    budgetline.save(model, "model")
     budgetline.save(AnytimeRegressor(data.feature_groups).fit(data.data, data.target), "linear")
     return data.data
 
@@ -42,7 +41,7 @@ def same(found, expected):
 
 
 def test_rankings_are_those_of_the_python_api(heart, run, done):
-    for name in ("linear", "rows", "bare"):
+    for name in ("linear", "model"):
         model = budgetline.load(name)
         same(done("next", name, "--have", "age,cp"), model.next_groups(HAVE))
         same(done("next", name, "--have", "age", "--have", "cp", "--budget", 20), model.next_groups(HAVE, budget=20))
@@ -56,14 +55,12 @@ def test_rankings_are_those_of_the_python_api(heart, run, done):
 
 
 def test_rows_are_ranked_by_chance(heart, done):
-    kept, bare = budgetline.load("rows"), budgetline.load("bare")
-    patients = heart[:2]
-    same(done("next", "rows", "patients.csv", "--have", "age,cp"), kept.next_groups(HAVE, X=patients))
-    found = done("next", "rows", "patients.csv", "--have", "age,cp", "--row", 2)
-    same(found, kept.next_groups(HAVE, X=patients[1:]))
-    found = done("next", "bare", "patients.csv", "--have", "age,cp", "--sample", "heart.csv")
-    same(found, bare.next_groups(HAVE, X=patients, sample=heart))
-    same(done("next", "bare", "--have", "age", "--sample", "heart.csv"), bare.next_groups(["age"], sample=heart))
+    model, patients = budgetline.load("model"), heart[:2]
+    same(done("next", "model", "patients.csv", "--have", "age,cp"), model.next_groups(HAVE, X=patients))
+    found = done("next", "model", "patients.csv", "--have", "age,cp", "--row", 2)
+    same(found, model.next_groups(HAVE, X=patients[1:]))
+    found = done("next", "model", "patients.csv", "--have", "age,cp", "--sample", "heart.csv")
+    same(found, model.next_groups(HAVE, X=patients, sample=heart))
 
 
 def test_raw_files_with_text_and_gaps(done):
@@ -74,12 +71,13 @@ def test_raw_files_with_text_and_gaps(done):
     frame.to_csv("all.csv", index=False)
     frame[["kind", "a"]][:3].to_csv("some.csv", index=False)
     model = AnytimeClassifier(encoding=Encoding(interactions=1)).fit(frame, y)
-    budgetline.save(model, "m", rows=True)
+    budgetline.save(model, "m")
     for row in (1, 3):
         found = done("next", "m", "some.csv", "--have", "a,kind", "--row", row)
         same(found, model.next_groups(["a", "kind"], X=frame[row - 1 : row]))
         assert found["next"]["group"] == ["b"]
-    same(done("next", "m", "--have", "a", "--sample", "all.csv"), model.next_groups(["a"], sample=frame))
+        found = done("next", "m", "some.csv", "--have", "a,kind", "--row", row, "--sample", "all.csv")
+        same(found, model.next_groups(["a", "kind"], X=frame[row - 1 : row], sample=frame))
 
 
 def test_files_without_names(done):
@@ -87,7 +85,7 @@ def test_files_without_names(done):
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
     dump_svmlight_file(X, y, "data.svm", zero_based=False)
     model = AnytimeClassifier([[0], [1, 2]], alpha=1e-2).fit(X, y)
-    budgetline.save(model, "m", rows=True)
+    budgetline.save(model, "m")
     same(done("next", "m", "data.svm", "--have", "0", "--row", 5), model.next_groups(["0"], X=X[4:5]))
 
 
@@ -112,24 +110,26 @@ ERRORS = {
     "twice": (["linear", "--have", "age,age"], "--have: group 'age' is listed twice"),
     "budget": (["linear", "--budget", "-1"], "--budget"),
     "no model": (["nope"], "nope: no such file"),
-    "no rows": (["bare", "patients.csv", "--have", "age,cp"], "the model holds no training rows"),
-    "how to give them": (["bare", "patients.csv", "--have", "age,cp"], "give --sample DATA"),
+    "sample without rows": (["model", "--have", "age", "--sample", "heart.csv"], "--sample is for DATA"),
     "regression": (
         ["linear", "patients.csv", "--have", "age"],
         "DATA is for classification, and linear is a regression",
     ),
     "sample": (["linear", "--sample", "heart.csv"], "--sample is for classification, and linear is a regression"),
-    "row": (["rows", "--row", "1"], "--row is for DATA"),
-    "beyond": (["rows", "patients.csv", "--have", "age", "--row", "3"], "--row: patients.csv has 2 rows"),
-    "row 0": (["rows", "patients.csv", "--have", "age", "--row", "0"], "--row"),
-    "nothing at hand": (["rows", "patients.csv"], "DATA is about groups at hand that the model uses"),
+    "row": (["model", "--row", "1"], "--row is for DATA"),
+    "beyond": (["model", "patients.csv", "--have", "age", "--row", "3"], "--row: patients.csv has 2 rows"),
+    "row 0": (["model", "patients.csv", "--have", "age", "--row", "0"], "--row"),
+    "nothing at hand": (["model", "patients.csv"], "DATA is about groups at hand that the model uses"),
     "column": (
-        ["rows", "patients.csv", "--have", "sex"],
+        ["model", "patients.csv", "--have", "sex"],
         "column 'sex', which the model needs here, is not in patients",
     ),
-    "sample too narrow": (["bare", "--sample", "patients.csv"], "which the model needs here, is not in patients.csv"),
-    "no file": (["rows", "nope.csv", "--have", "age"], "nope.csv does not exist"),
-    "no values": (["rows", "gaps.csv", "--have", "age"], "NaN: column 'age', first in line 3"),
+    "sample too narrow": (
+        ["model", "patients.csv", "--have", "age", "--sample", "patients.csv"],
+        "which the model needs here, is not in patients.csv",
+    ),
+    "no file": (["model", "nope.csv", "--have", "age"], "nope.csv does not exist"),
+    "no values": (["model", "gaps.csv", "--have", "age"], "NaN: column 'age', first in line 3"),
 }
 
 

@@ -33,7 +33,7 @@ def turns(*values):
 
 def design(*labels):
     """Return what a becomes, with what x becomes: curves of x if nothing is given."""
-    return ["a~1", "a~2", "a~3", "a~4", *(labels or ("x~1", "x~2", "x~3", "x~4"))]
+    return ["a~1", "a~2", *(labels or ("x~1", "x~2"))]
 
 
 LONG = "v" * 20_000
@@ -43,10 +43,10 @@ PLAIN = ["a", "x"]
 RIGHT = {
     # what the columns become in the model
     "numbers and words": (with_x(a if k % 3 else "high" for k, a in enumerate(A)), design("x=high", "x=(rare)")),
-    "all missing": (with_x([""] * N), design("x")),
-    "nothing but ?": (with_x(["?"] * N), design("x")),
-    "nothing but NaN": (with_x(["NaN"] * N), design("x")),
-    "nothing but spaces": (with_x(["   "] * N), design("x")),
+    "all missing": (with_x([""] * N), design("x=(missing)")),
+    "nothing but ?": (with_x(["?"] * N), design("x=(missing)")),
+    "nothing but NaN": (with_x(["NaN"] * N), design("x=(missing)")),
+    "nothing but spaces": (with_x(["   "] * N), design("x=(missing)")),
     "one gap": (with_x("" if k == 7 else a for k, a in enumerate(A)), [*design(), "x=(missing)"]),
     "one value": (with_x(a if k == 7 else "" for k, a in enumerate(A)), design("x", "x=(missing)")),
     "one level": (with_x(["same"] * N), design("x=same")),
@@ -66,7 +66,7 @@ RIGHT = {
     "long values": (with_x(LONG + c for c in COLOURS), [label.replace("=", f"={LONG}") for label in LEVELS]),
     "thousands": (with_x(f'"{1000 + k * 37:,}"' for k in range(N)), design("x=(rare)")),
     "decimal commas": (table("axy", *([v.replace(".", ",") for v in column] for column in (A, A, Y)), mark=";"), PLAIN),
-    "both decimal marks": (with_x((a.replace(".", ",") for a in A), mark=";"), design("x=(rare)")),
+    "both decimal marks": (with_x((a.replace(".", ",") for a in A), mark=";"), PLAIN),
     "True, False": (with_x(turns("True", "False")), PLAIN),
     "TRUE, FALSE and gaps": (with_x(turns("TRUE", "FALSE", "")), design("x=False", "x=True", "x=(missing)")),
     "yes, no": (with_x(turns("yes", "no")), design("x=yes")),

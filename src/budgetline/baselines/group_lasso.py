@@ -196,10 +196,17 @@ class LassoTraining:
         names = self.layout.names_read
         if not gram_fits(rows, recipe):
             found = fit_wide_lasso(rows, recipe, self.settings, names)
+            self._check_claims(found, recipe.alpha, clear=False)
             return Fitted(found.model, rows, recipe.alpha, learned=self._learned(found))
         moments = moments_of(rows, self.target_shape, names)
         found = fit_lasso(moments, recipe, self.settings, rows)
+        self._check_claims(found, recipe.alpha, clear=found.doubt <= moments.eps**0.5)
         return Fitted(found.model, rows, recipe.alpha, moments.scaled(exponent), learned=self._learned(found))
+
+    def _check_claims(self, found: LassoFit, alpha: float, *, clear: bool) -> None:
+        if self.settings.refit:  # the gains of shrunken models are measured
+            assert isinstance(self.given, RowsTraining)
+            self.given.check_claims(found.model, alpha, clear)
 
     def _learned(self, found: LassoFit) -> dict[str, object]:
         path, single = found.path, not self.target_shape

@@ -32,7 +32,8 @@ def next_(
     sample: Annotated[
         str | None,
         Option(
-            metavar="DATA", help="Rows with all columns, such as the training data; needed if the model holds no rows."
+            metavar="DATA",
+            help="Rows with all columns from which to learn how scores change. Default: the model knows.",
         ),
     ] = None,
     file_format: options.FileFormat = None,
@@ -46,7 +47,7 @@ def next_(
 
     For example:
     budgetline next heart.budgetline --have age,cp --budget 50
-    budgetline next heart.budgetline patient.csv --have age,cp --sample heart.csv
+    budgetline next heart.budgetline patient.csv --have age,cp
     """
     printer = Printer(as_json, quiet)
     found = load_linear(model).model_
@@ -56,6 +57,8 @@ def next_(
     for what, given in (("DATA", data), ("--sample", sample)):
         if given is not None and found.classes is None:
             raise Refused(f"{what} is for classification, and {model} is a regression")
+    if sample is not None and data is None:
+        raise Refused("--sample is for DATA: it says how the scores of these rows change")
     with refusing():
         columns = _columns_of(found, at_hand)
         if data is not None and not columns.size:

@@ -92,7 +92,7 @@ class Files:
     def numeric(self) -> dict[str, bool]:
         """The names of all columns, and whether they hold numbers."""
         types = arrow().types
-        tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
+        tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         return {field.name: any(test(field.type) for test in tests) for field in self.raw.schema}
 
     def check_columns(self, names: Mapping[str, str | None]) -> None:

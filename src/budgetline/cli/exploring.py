@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.explore.edits import SetLabels, SetTarget
 from budgetline.explore.group_edits import adopted
 from budgetline.explore.known_model import state_of_model
+from budgetline.explore.redirect import Redirect
 from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import SUFFIX, History, Session, read_session, start_session
 from budgetline.explore.table import Data
@@ -69,17 +69,30 @@ def explore(
     if not opened.history.revision:
         with refusing():
             _begin(opened, model, target, groups, unit)
+        if opened.problem:
+            printer.warn(f"not saved: {opened.problem}")
     elif left := [name for name, value in begin.items() if value is not None]:
         printer.warn(f"not used, because {opened.path} continues (--new starts anew): {', '.join(left)}")
 
+    _serve(opened, address, browser, printer)
+
+
+def _serve(session: Session, address: Address, browser: bool, printer: Printer) -> None:
+    """Serve a session, and open a browser if that is wanted."""
+    redirect = Redirect()
+
     def ready(url: str) -> None:
         print(url, flush=True)
-        printer.note(f"session: {opened.path}; stop with Ctrl-C")
+        printer.note(f"session: {session.path}; stop with Ctrl-C")
         if browser:
-            webbrowser.open(url)
+            printer.note("if the browser does not show the page, open the address above")
+            redirect.open(url)
 
     with refusing():
-        serve(opened, address, ready)
+        try:
+            serve(session, address, ready, redirect.remove)
+        finally:
+            redirect.remove()
 
 
 def _session(

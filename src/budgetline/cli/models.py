@@ -262,19 +262,21 @@ def _scores(
     Only the columns that are needed are read.
     """
     names, columns = model.layout.names, chosen.columns
-    source = files.source_for(model, (), columns)
+    source, watch = files.source_for(model, (), columns), model.watch()
     for chunk in files.chunks(source, printer, columns if names is None and by_row is None else None):
         with refusing(), chunk.located():
             if by_row is not None:
                 read = source.feature_names if model.encoding is None else None
                 X = chunk.X if read is None else NamedArray(chunk.X, read)
-                yield model.scores(X, stage=by_row, available="auto")
+                yield model.scores(X, stage=by_row, available="auto", watch=watch)
                 continue
             if model.encoding is not None and columns.size:
-                table = model.encoding.table(chunk.X, columns)
+                table = model.encoding.table(chunk.X, columns, watch)
             else:
                 table = check_finite(chunk.X, model.layout.labels(columns))
             yield np.asarray(table @ chosen.coef[:, columns].T) + chosen.intercept
+    if unknown := watch.new():
+        printer.warn(unknown)
 
 
 def _header(model: AnytimeModel, proba: bool) -> list[str]:

@@ -49,7 +49,6 @@ WORDS = (
     ("time_limit must be", "--time-limit must be"),
     ("one of budget, stage and available", "one of --budget, --stage and --available"),
     (" in available; ", " in --available; "),
-    ("sample=, a table with all columns, or keep them in its file with save(..., rows=True)", "--sample DATA"),
 )
 """Words of the library, and those of the command line."""
 

@@ -23,6 +23,8 @@ from budgetline.messages import name_of, shown, some, warn
 from budgetline.tables import html_table
 
 Remainder = Literal["error", "drop"]
+MOST_SINGLES = 10_000_000
+"""Columns that become groups of their own unless groups are given; each takes about 360 bytes."""
 
 
 @dataclass(frozen=True)
@@ -367,5 +369,8 @@ def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | No
     if isinstance(groups, FeatureGroups):
         return groups if costs is None else groups.with_costs(costs)
     if groups is None:
+        if n_features > MOST_SINGLES:
+            what = f"{n_features:,} columns, each a group of its own, would need too much memory"
+            raise ValueError(f"{what}: give feature_groups of those that matter, with remainder='drop'")
         return FeatureGroups.singletons(n_features if feature_names is None else feature_names, costs)
     return FeatureGroups(groups, costs)

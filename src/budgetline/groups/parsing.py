@@ -228,10 +228,10 @@ def locate(
                 raise ValueError(f"column {shown(column)} is in group {shown(owner[d])} and in group {shown(name)}")
             owner[d] = name
         found.append(np.array(places, dtype=np.intp))
-    if complete and len(owner) < n_features:
-        missing = [d if feature_names is None else feature_names[d] for d in range(n_features) if d not in owner]
-        first = some(missing, 5)
-        which = f"column {first} of X is" if len(missing) == 1 else f"{len(missing)} columns ({first}) of X are"
+    if complete and (left := n_features - len(owner)):
+        places_left = (d for d in range(n_features) if d not in owner)  # a forged file may say that there are billions
+        first = some((d if feature_names is None else feature_names[d] for d in places_left), 5)
+        which = f"column {first} of X is" if left == 1 else f"{left} columns ({first}) of X are"
         raise ValueError(
             f"{which} in no group; add the missing columns to a group or pass remainder='drop' to leave them out"
         )
