@@ -84,6 +84,7 @@ class GeneralisedLinear:
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
+            self._rule.begin(self._gradient)
         self._warned = False
 
     @property

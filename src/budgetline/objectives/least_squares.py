@@ -48,6 +48,7 @@ class LeastSquares:
         self._deviation = np.sqrt(factorisation.target_variance)
         classes = size_classes(sizes, factorisation.blocks)
         self._rule = RULES[rule](classes)
+        self._rule.begin(self._gradient)
         self._forward: ForwardRegression | None = None
         if isinstance(self._rule, ForwardRegression):
             self._forward = self._rule

@@ -39,6 +39,9 @@ class Rule:
         k = int(self._class_of[g])
         return k, int(np.searchsorted(self.classes[k].groups, g))
 
+    def begin(self, gradient: Callable[[], Float]) -> None:
+        """Prepare for a sequence; ``gradient`` returns r of the empty set, shape (D, P)."""
+
     def absorb(self, rows: Float) -> None:
         """Update after a choice that appended ``rows``, shape (m, D), to the factor P."""
 
@@ -167,27 +170,25 @@ class OrthogonalMatchingPursuit(_Whitened):
 class Static(OrthogonalMatchingPursuit):
     """``static``: the gain of every group on its own, b_g' C_g⁻¹ b_g, whatever has been chosen before."""
 
-    _start: Float | None = None
-    _first: Float | None = None
+    _start: Float
+    _first: Float
+
+    def begin(self, gradient: Callable[[], Float]) -> None:
+        """Score all groups at the gradient of the empty set."""
+        self._start = gradient()
+        self._first = super().scores(self._start)
 
     def scores(self, r: Float) -> Float:
-        """Return the scores at the first gradient seen, which is that of the empty set."""
-        if self._first is None:
-            self._first = super().scores(self._at_start(r))
+        """Return the scores of the empty set."""
         return self._first
 
     def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores at the first gradient seen."""
-        return super().joint_scores(columns, ends, self._at_start(r), block)
+        """Return nested scores of the empty set."""
+        return super().joint_scores(columns, ends, self._start, block)
 
     def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
         super()._narrow(stays, columns)
-        self._start = None if self._start is None else self._start[columns]
-
-    def _at_start(self, r: Float) -> Float:
-        if self._start is None:
-            self._start = r.copy()
-        return self._start
+        self._start = self._start[columns]
 
 
 class NoWhiten(Rule):
