@@ -33,7 +33,7 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-SEARCH = ("alpha", "cv_scores", "correction_scores")
+SEARCH = ("alpha", "cv_scores", "correction_scores", "held_out")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
 LEARNED = (*SEARCH, "n_passes", *PATH)
 """Fitted attributes that only some estimators have, without their underscore."""
