@@ -100,10 +100,12 @@ class Searches(AnytimeEstimator):
             "correction_": recipe.correction,
             "correction_scores_": scores_of(judged),
         }
-        if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
+        paired, recipe, folds = self._with_best_pairs(training, recipe, cv, judged[correction])
+        learned["held_out_"] = _mean_curve(folds)
+        once = isinstance(self.cv, int | np.integer | None) and None not in held  # every row is held out once
+        if once and paired is training:  # moments of pairs are not known
             learned["fold_moments_"] = tuple(held)
-        training, recipe, folds = self._with_best_pairs(training, recipe, cv, judged[correction])
-        return training, recipe, learned | {"held_out_": _mean_curve(folds)}
+        return paired, recipe, learned
 
     def _paired(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
         if self.interactions is not None and recipe.bins:
