@@ -205,6 +205,20 @@ def test_the_unit_of_weights_does_not_matter(kind, unit):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 0.7, 1e-12, 1e12])
+@pytest.mark.parametrize("n", [57, 100, 101, 240])
+def test_rounding_of_weights_does_not_decide_what_is_rare(unit, n):
+    """Five rows of weight .1 once weighed 4.999…, and their category was merged with the rare ones."""
+    level = np.repeat(["a", "b", "c", "d"], [5, 5, 4, n - 14])
+    X = pd.DataFrame({"level": level, "spike": np.where(np.arange(n) < n // 10, 0, np.arange(n))})
+    y = np.random.default_rng(SEED).normal(size=n)
+    a = AnytimeRegressor(encoding="spline").fit(X, y)
+    b = AnytimeRegressor(encoding="spline").fit(X, y, sample_weight=np.full(n, unit))
+    assert {"level=a", "level=b", "level=(rare)"} < set(a.feature_names_out_)
+    assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
+    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("interactions", [0, 3])
 def test_class_weights_are_sample_weights(interactions):
     X, _, label = table(400)
