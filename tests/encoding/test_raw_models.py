@@ -425,3 +425,15 @@ def test_design_columns_have_names_of_their_own():
     names = AnytimeRegressor(encoding="linear").fit(X, score).feature_names_out_.tolist()
     assert {"job=cook", "job=cook (2)"} <= set(names)
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+def test_a_column_of_one_value_has_no_effect(kind, tmp_path):
+    rng = np.random.default_rng(SEED)
+    X = pd.DataFrame({"one": np.append(np.full(50, 5.0), [np.nan] * 10), "same": rng.choice([0.3, 0.1 + 0.2], 60)})
+    model = AnytimeRegressor(encoding=kind).fit(X, rng.normal(size=60))
+    np.testing.assert_array_equal(model.effects()["same"].values, 0)
+    save(model, tmp_path / "m")
+    expected = model.predict(X)
+    np.testing.assert_array_equal(load(tmp_path / "m").predict(X), expected)
+    np.testing.assert_array_equal(model.predict(X.assign(same=1e9, one=X["one"] * 1e6)), expected)
