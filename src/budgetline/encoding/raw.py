@@ -238,7 +238,11 @@ def object_column(values: Sequence[object], name: str) -> RawColumn:
         odd = " and ".join(sorted({type(value).__name__ for value in values if value is not None}))
         raise ValueError(f"column {shown(name)} holds {odd}: make it numbers or text, or leave it out")
     if kinds == {"number"}:
-        return _number_column(name, _floats(values), lambda: values)
+        try:
+            return _number_column(name, _floats(values), lambda: values)
+        except OverflowError as error:
+            text = "holds a whole number that is too large for a float: make the column text, or leave it out"
+            raise ValueError(f"column {shown(name)} {text}") from error
     if kinds == {"date"}:
         return RawColumn(name, _floats([None if value is None else _days(value) for value in values]))
     return _levels(values, name)
@@ -325,4 +329,5 @@ def _days(value: Any) -> float:
     if isinstance(value, time):
         return (value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6) / DAY
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-    return (moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta()) - datetime(1970, 1, 1)) / timedelta(1)
+    # the difference first: with its offset, a moment may lie before the year 1
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1) - (moment.utcoffset() or timedelta())) / timedelta(1)
