@@ -6,11 +6,14 @@ Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOS
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from zlib import crc32
 
 import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.raw import LARGEST, RawColumn
+from budgetline.encoding.written import Undecided, Written, find_written
 from budgetline.messages import shown
 
 MOST_VALUES = 1 << 14
@@ -80,13 +83,16 @@ class NumberSummary:
 class LevelSummary:
     """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted.
 
-    Levels are ``text``, or the names of numbers or flags.
+    Levels are ``text``, or the names of numbers, of flags, or of categories of any type that are declared as such. Some
+    of the missing entries may be ``blank`` texts.
     """
 
     weights: dict[str, float]
     missing: float = 0.0
     lost: float = 0.0
     text: bool = True
+    declared: bool = False
+    blank: bool = False
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> LevelSummary:
@@ -94,7 +100,8 @@ class LevelSummary:
         codes, levels = column.as_levels()
         weight = np.ones(codes.size) if weight is None else weight
         missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
-        return cls({k: w for k, w in zip(levels, mass, strict=True) if w > 0}, missing, text=column.text)._bounded()
+        known = {k: w for k, w in zip(levels, mass, strict=True) if w > 0}
+        return cls(known, missing, text=column.text, declared=column.declared, blank=column.blank)._bounded()
 
     @property
     def total(self) -> float:
@@ -105,13 +112,14 @@ class LevelSummary:
         both = dict(self.weights)
         for level, weight in other.weights.items():
             both[level] = both.get(level, 0.0) + weight
-        text = self.text or other.text
-        return LevelSummary(both, self.missing + other.missing, self.lost + other.lost, text)._bounded()
+        text, declared, blank = self.text or other.text, self.declared or other.declared, self.blank or other.blank
+        lost = self.lost + other.lost
+        return LevelSummary(both, self.missing + other.missing, lost, text, declared, blank)._bounded()
 
     def scaled(self, factor: float) -> LevelSummary:
         """Multiply all weights."""
         weights = {level: factor * weight for level, weight in self.weights.items()}
-        return LevelSummary(weights, factor * self.missing, factor * self.lost)
+        return replace(self, weights=weights, missing=factor * self.missing, lost=factor * self.lost)
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return levels and weights, the heaviest first."""
@@ -120,9 +128,28 @@ class LevelSummary:
     def _bounded(self) -> LevelSummary:
         if len(self.weights) <= MOST_LEVELS:
             return self
-        ranked = self.ranked()
+        # of equally frequent levels a random part, always the same, is kept: they may be written numbers
+        ranked = sorted(self.weights.items(), key=lambda item: (-item[1], crc32(item[0].encode(errors="replace"))))
         lost = sum(weight for _, weight in ranked[MOST_LEVELS // 2 :])
-        return LevelSummary(dict(ranked[: MOST_LEVELS // 2]), self.missing, self.lost + lost, self.text)
+        return replace(self, weights=dict(ranked[: MOST_LEVELS // 2]), lost=self.lost + lost)
+
+    @cached_property
+    def written(self) -> Written | Undecided | None:
+        """How the levels are written, if they are text that stands for numbers; None for plain numbers alone."""
+        if not self.text or self.declared:
+            return None
+        found = find_written(self.weights | ({"": self.missing} if self.blank else {}))
+        return None if isinstance(found, Written) and found.plain else found
+
+    @cached_property
+    def numbers(self) -> NumberSummary | None:
+        """The summary of the numbers that are written, if there are; other levels are missing."""
+        if not isinstance(self.written, Written):
+            return None
+        kept = self.total - self.lost
+        numbers = [self.written.numbers.get(level, np.nan) for level in self.weights]
+        found = NumberSummary.of(np.array(numbers), np.array([*self.weights.values()]) * (self.total / kept))
+        return replace(found, missing=found.missing + self.missing, error=found.error + self.lost)
 
 
 @dataclass(frozen=True)
