@@ -40,7 +40,7 @@ def find_marks(
 
     ``missing`` are the texts of missing values; ``texts`` reads columns of the batch again, as text. A column has
     decimal commas if all its values are such numbers. "1,234" may be a thousand: between commas and beside decimal
-    points it stays text, unless another number shows that commas are decimal marks.
+    points it stays text (thousands, for an encoding), unless another number shows that commas are decimal marks.
     """
     types = arrow().types
     words = [field.name for field in batch.schema if types.is_string(field.type)]
@@ -50,9 +50,9 @@ def find_marks(
     floats = [field.name for field in batch.schema if types.is_floating(field.type)]
     points = _with_mark(texts(floats), missing, ".", "") if floats else {}
     if (points or delimiter == ",") and all(map(_grouped, commas.values())):
-        return Marks(doubts=tuple(_doubt(name, found, "comma", "as text") for name, found in commas.items()))
+        return Marks()
     doubtful = {name: found for name, found in points.items() if _grouped(found)}
-    doubts = tuple(_doubt(name, found, "point", "with a decimal point") for name, found in doubtful.items())
+    doubts = tuple(_doubt(name, found) for name, found in doubtful.items())
     return Marks("." if points else ",", frozenset(commas), doubts)
 
 
@@ -86,6 +86,6 @@ def _grouped(values: pa.Array) -> bool:
     return bool(compute.all(compute.match_substring_regex(values, GROUPED)).as_py())
 
 
-def _doubt(name: str, values: pa.Array, mark: str, how: str) -> str:
-    example = shown(values[0].as_py())
-    return f"column {shown(name)} is read {how}: if the {mark} of {example} stands between thousands, remove it"
+def _doubt(name: str, values: pa.Array) -> str:
+    how = f"column {shown(name)} is read with a decimal point"
+    return f"{how}: if the point of {shown(values[0].as_py())} stands between thousands, remove it"

@@ -5,15 +5,15 @@ Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOS
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from zlib import crc32
 
 import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.raw import LARGEST, RawColumn
-from budgetline.encoding.written import Undecided, Written, find_written
+from budgetline.encoding.written import Form, Undecided, Written, find_written
 from budgetline.messages import shown
 
 MOST_VALUES = 1 << 14
@@ -84,7 +84,7 @@ class LevelSummary:
     """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted.
 
     Levels are ``text``, or the names of numbers, of flags, or of categories of any type that are declared as such. Some
-    of the missing entries may be ``blank`` texts.
+    of the missing entries may be ``blank`` texts. Lost levels that are written in a ``form`` are in a ``sketch``.
     """
 
     weights: dict[str, float]
@@ -93,6 +93,8 @@ class LevelSummary:
     text: bool = True
     declared: bool = False
     blank: bool = False
+    form: Form | None = None
+    sketch: NumberSummary | None = None
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> LevelSummary:
@@ -112,14 +114,19 @@ class LevelSummary:
         both = dict(self.weights)
         for level, weight in other.weights.items():
             both[level] = both.get(level, 0.0) + weight
+        missing, lost = self.missing + other.missing, self.lost + other.lost
         text, declared, blank = self.text or other.text, self.declared or other.declared, self.blank or other.blank
-        lost = self.lost + other.lost
-        return LevelSummary(both, self.missing + other.missing, lost, text, declared, blank)._bounded()
+        sketches = [each for each in (self, other) if each.sketch is not None]
+        if not sketches or len({each.form for each in sketches}) > 1:
+            return LevelSummary(both, missing, lost, text, declared, blank)._bounded()
+        sketch = self.sketch + other.sketch if self.sketch and other.sketch else sketches[0].sketch
+        return LevelSummary(both, missing, lost, text, declared, blank, sketches[0].form, sketch)._bounded()
 
     def scaled(self, factor: float) -> LevelSummary:
         """Multiply all weights."""
         weights = {level: factor * weight for level, weight in self.weights.items()}
-        return replace(self, weights=weights, missing=factor * self.missing, lost=factor * self.lost)
+        sketch = None if self.sketch is None else self.sketch.scaled(factor)
+        return replace(self, weights=weights, missing=factor * self.missing, lost=factor * self.lost, sketch=sketch)
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return levels and weights, the heaviest first."""
@@ -128,10 +135,16 @@ class LevelSummary:
     def _bounded(self) -> LevelSummary:
         if len(self.weights) <= MOST_LEVELS:
             return self
-        # of equally frequent levels a random part, always the same, is kept: they may be written numbers
-        ranked = sorted(self.weights.items(), key=lambda item: (-item[1], crc32(item[0].encode(errors="replace"))))
-        lost = sum(weight for _, weight in ranked[MOST_LEVELS // 2 :])
-        return replace(self, weights=dict(ranked[: MOST_LEVELS // 2]), lost=self.lost + lost)
+        ranked = self.ranked()
+        kept, dropped = dict(ranked[: MOST_LEVELS // 2]), dict(ranked[MOST_LEVELS // 2 :])
+        lost = self.lost + sum(dropped.values())
+        form = self.form or (self.written.form if isinstance(self.written, Written) else None)
+        if form is None:
+            return replace(self, weights=kept, lost=lost)
+        numbers = _numbers(dropped, form.number_in)
+        return replace(
+            self, weights=kept, lost=lost, form=form, sketch=numbers if self.sketch is None else self.sketch + numbers
+        )
 
     @cached_property
     def written(self) -> Written | Undecided | None:
@@ -146,10 +159,18 @@ class LevelSummary:
         """The summary of the numbers that are written, if there are; other levels are missing."""
         if not isinstance(self.written, Written):
             return None
-        kept = self.total - self.lost
-        numbers = [self.written.numbers.get(level, np.nan) for level in self.weights]
-        found = NumberSummary.of(np.array(numbers), np.array([*self.weights.values()]) * (self.total / kept))
-        return replace(found, missing=found.missing + self.missing, error=found.error + self.lost)
+        found = _numbers(self.weights, self.written.numbers.get)
+        if self.sketch is not None and self.form == self.written.form:
+            found += self.sketch
+        counted = found.total + found.missing
+        found = found.scaled(self.total / counted)
+        return replace(found, missing=found.missing + self.missing, error=found.error + self.total - counted)
+
+
+def _numbers(weights: Mapping[str, float], number: Callable[[str], float | None]) -> NumberSummary:
+    """Summarise the numbers of levels; those without one are missing."""
+    values = [np.nan if (value := number(level)) is None else value for level in weights]
+    return NumberSummary.of(np.array(values, dtype=np.float64), np.array([*weights.values()]))
 
 
 @dataclass(frozen=True)

@@ -276,10 +276,11 @@ def _written(form: Form, values: Mapping[str, float], texts: Mapping[str, float]
 
 def _quantity_pattern(decimal: str) -> re.Pattern[str]:
     point = re.escape(decimal)
-    grouped = rf"[1-9]\d{{0,2}}(?P<g>[{GROUPS[decimal]} \u00a0\u202f'’])\d{{3}}(?:(?P=g)\d{{3}})*(?:{point}\d+)?"
+    grouped = rf"[1-9]\d{{0,2}}(?P<g>[{GROUPS[decimal]} '’])\d{{3}}(?:(?P=g)\d{{3}})*(?:{point}\d+)?"
     body = rf"{grouped}|(?!0\d)\d+(?:{point}\d*)?(?:e[-+]?\d{{1,3}})?|{point}\d+"
     ends = rf"\s*\+?\s*(?P<unit>%|{CURRENCY}|[a-z]+)?\s*\+?"
-    return re.compile(rf"(?P<bound>[<>≤≥]=?)?\s*(?P<sign>[-+−])?\s*(?P<before>{CURRENCY})?\s*(?P<body>{body}){ends}")
+    starts = rf"(?P<bound>[<>≤≥]=?)?\s*(?P<sign>[-+−])?\s*(?P<before>{CURRENCY})?\s*"
+    return re.compile(rf"{starts}(?P<body>{body}){ends}", re.ASCII)
 
 
 QUANTITY = {mark: _quantity_pattern(mark) for mark in GROUPS}
@@ -289,7 +290,7 @@ BETWEEN = re.compile(r"(?<=[\w%+$€£])\s*(?:[-–—]|\bto\b)\s*(?=[$€£.\d]
 @lru_cache(maxsize=1 << 14)
 def _quantity(text: str, decimal: str) -> Quantity | None:
     """Return the quantity in a text, of an interval its middle."""
-    text = text.strip().lower()
+    text = " ".join(text.lower().split())
     single = _single(text, decimal)
     if single is not None or len(BETWEEN.findall(text)) != 1:
         return single
@@ -303,7 +304,7 @@ def _single(text: str, decimal: str) -> Quantity | None:
     found = QUANTITY[decimal].fullmatch(text)
     if found is None:
         return None
-    body = re.sub(rf"[{GROUPS[decimal]} \u00a0\u202f'’]", "", found["body"]).replace(decimal, ".")
+    body = re.sub(rf"[{GROUPS[decimal]} '’]", "", found["body"]).replace(decimal, ".")
     value = float(body)
     if value > LARGEST or (value >= EXACT and body.isdigit()):
         return None
@@ -328,7 +329,7 @@ PATTERNS = {kind: [re.compile(rf"{date}(?:{TIME})?", re.ASCII) for date in own] 
 @lru_cache(maxsize=1 << 14)
 def _days(text: str, kind: str) -> float | None:
     """Return the days since 1970 of a date, with its time."""
-    text = text.strip().lower()
+    text = " ".join(text.lower().split())
     patterns = PATTERNS["date"] if kind == "date" else [*PATTERNS[kind], *PATTERNS["date"]]
     found = next((match for pattern in patterns if (match := pattern.fullmatch(text))), None)
     if found is None:
@@ -340,9 +341,8 @@ def _days(text: str, kind: str) -> float | None:
     if half := parts.get("half"):
         hour = hour % 12 + 12 * (half == "pm") if 1 <= hour <= 12 else 24
     try:
-        moment = datetime(year, month, int(parts["d"]), hour, int(parts["min"])) + timedelta(
-            seconds=float(parts["sec"])
-        )
+        moment = datetime(year, month, int(parts["d"]), hour, int(parts["min"]))
+        moment += timedelta(seconds=float(parts["sec"])) - _offset(parts.get("zone", "z"))
     except (ValueError, OverflowError):
         return None
     return (moment - datetime(1970, 1, 1)) / timedelta(1)
