@@ -155,13 +155,13 @@ def check_header(path: Path, written: TextFormat) -> None:
         numeric = bool(below) and all(map(_is_number, below))
         if field in written.missing or not below:
             continue
-        if _is_number(field) != numeric or (field not in below and len(below) > 20 * len(set(below))):
+        if _is_number(field) != numeric or not (numeric or field in below or len(below) <= 20 * len(set(below))):
             return  # a name above numbers or above a few words, or a number above words
         numbers += [float(field.replace(",", "."))] if numeric else []
         again += field in below
     words = len(fields) - len(numbers)
     repeated = any([value.strip() for value in row] == fields for row in rows)
-    if not _are_names(numbers) if numbers else not repeated and again > 1 and words <= 2 * again:
+    if not _are_names(numbers, again) if numbers else not repeated and again > 1 and words <= 2 * again:
         names = written.delimiter.join(f"x{k + 1}" for k in range(min(3, len(fields)))) + written.delimiter + "…"
         what = f"{path} has no header: its first line holds {some(fields, 5)}"
         raise ValueError(f"{what}, like the lines below. Put a line of names before it: {names}")
@@ -171,12 +171,16 @@ def _is_number(text: str) -> bool:
     return NUMBER.fullmatch(text.lower().replace(",", ".")) is not None
 
 
-def _are_names(numbers: list[float]) -> bool:
-    """Return whether numbers may be names: they ascend or descend, and are five or more, years, or 0, 1, 2, …."""
-    steps = {b - a for a, b in pairwise(numbers)}
+def _are_names(numbers: list[float], again: int) -> bool:
+    """Return whether numbers may be names: years, 0, 1, 2, …, or five that ascend, descend or are whole and different.
+
+    Of the last, none may come ``again`` below.
+    """
+    steps, whole = {b - a for a, b in pairwise(numbers)}, all(number.is_integer() for number in numbers)
     monotone = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    years = all(number.is_integer() and 1900 <= number <= 2100 for number in numbers)
-    return monotone and (len(numbers) >= 5 or years or (steps == {1.0} and numbers[0] in (0, 1)))
+    few = monotone and (all(1900 <= number <= 2100 for number in numbers) or (steps == {1.0} and numbers[0] in (0, 1)))
+    many = len(numbers) >= 5 and (monotone or (not again and len(set(numbers)) == len(numbers)))
+    return (whole and few) or (many and (whole or monotone))
 
 
 def text_rows_about(path: Path) -> int | None:
