@@ -20,6 +20,7 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.data.tabular import from_stream
 from budgetline.devices import like
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
@@ -276,7 +277,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
         Raw columns are encoded, as they were before if the encoding is known.
         """
-        settings = as_encoding(self.encoding)
+        X, settings = from_stream(X), as_encoding(self.encoding)
         if settings is not None:
             return self._encoded(settings, X, y, sample_weight, known)
         table = check_table(X, estimator=self)
