@@ -19,7 +19,6 @@ from budgetline.data.raw_files import RawFiles
 from budgetline.data.summary import MOST_LEVELS, summarise
 from budgetline.data.text_files import CsvFiles
 from budgetline.data.text_format import find_header, line_of_row, text_rows_about
-from budgetline.messages import shown
 
 
 def day(number):
