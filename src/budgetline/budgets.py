@@ -32,6 +32,18 @@ def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
     return np.searchsorted(cumulative_costs, floats_of(budget) * (1 + SLACK), side="right")
 
 
+def points_of_stages(stages: Float, costs: Float) -> Positions:
+    """Return which point of a curve with costs (K,) belongs to each stage; both start at cost 0 and do not decrease.
+
+    It is the last one that the cost of the stage buys; before it, stages of equal cost have points of their own, as
+    far as there are points of this cost. Stage 0 has no group, not even a free one.
+    """
+    last = affordable(costs, stages) - 1
+    later = affordable(stages, stages) - 1 - np.arange(stages.size)
+    first = np.maximum(np.searchsorted(costs, stages * (1 - SLACK)), 1)
+    return np.append(0, np.maximum(last - later, np.minimum(first, last))[1:])
+
+
 def unit_of(cost: float) -> float:
     """Return the largest power of two that is not above a cost > 0: dividing by it rounds nothing."""
     return math.ldexp(1.0, math.frexp(cost)[1] - 1)

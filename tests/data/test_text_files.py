@@ -6,6 +6,7 @@ import datetime
 import gzip
 import io
 import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from budgetline.data.raw_files import RawFiles
 from budgetline.data.summary import MOST_LEVELS, summarise
 from budgetline.data.text_files import CsvFiles
 from budgetline.data.text_format import find_header, line_of_row, text_rows_about
+from budgetline.messages import shown
 
 
 def day(number):
@@ -207,6 +209,37 @@ def test_thousands_are_doubted(tmp_path, text, doubt):
     (tmp_path / "a.csv").write_text(text)
     with pytest.warns(UserWarning, match=f"a.csv: {doubt} between thousands, remove it"):
         open_source(tmp_path / "a.csv", "y")
+
+
+@pytest.mark.parametrize(
+    ("values", "odd"),
+    [
+        (["1.234,56", "12,5", "7"], "1.234,56"),
+        (["1,234.56", "12.5", "7"], "1,234.56"),
+        (["1.234.567", "1.234", "5"], "1.234.567"),
+        (["1 234", "20", "1 234 567,5"], "1 234"),
+        (["1\u202f234", "20", "NA"], "1\u202f234"),
+        (["1'234.5", "20", ""], "1'234.5"),
+        (["0.5", "0,7", "1"], "0,7"),
+    ],
+)
+@pytest.mark.parametrize("beside", ["1", "1,5", "1.5"])
+def test_numbers_that_are_read_as_text_are_doubted(tmp_path, values, odd, beside):
+    """Once they became categories without a word."""
+    rows = [f"{value};{beside};{k}" for k, value in enumerate(values)]
+    (tmp_path / "a.csv").write_text("\n".join(["a;b;y", *rows]), encoding="utf-8")
+    advice = "remove the marks between thousands, and use one decimal mark"
+    expected = f"a.csv: column 'a' is read as text: if {shown(odd)} is a number, {advice}"
+    with pytest.warns(UserWarning, match=re.escape(expected)):
+        open_source(tmp_path / "a.csv", "y")
+
+
+@pytest.mark.parametrize(
+    "value", ["1.2.3", "01.02.2020", "10.0.0.1", "12:30", "52.5,13.4", "030 123", "1,2,3", "1.23,456"]
+)
+def test_other_text_is_not_doubted(tmp_path, value):
+    (tmp_path / "a.csv").write_text(f"a;y\n{value};1\n{value};2\n")
+    assert not CsvFiles.of([tmp_path / "a.csv"]).doubts
 
 
 def test_columns_with_decimal_commas_are_numbers_everywhere(tmp_path):

@@ -82,6 +82,14 @@ def test_the_same_values_in_another_type(name, asked, stored, tmp_path):
         np.testing.assert_allclose([runner.predict(k).value for k in range(3)], expected[:3], rtol=1e-12)
 
 
+@pytest.mark.parametrize(("name", "asked"), [("flags", ["true", "false", "true"]), ("whole", ["03", "4.0", "5"])])
+def test_weights_do_not_change_what_is_the_same(name, asked):
+    """A weighted fit once took flags and numbers for text."""
+    X, settings = repeated(FITTED[name]).to_frame(name), Encoding("linear", columns={name: "levels"})
+    model = AnytimeRegressor(encoding=settings).fit(X, target(), sample_weight=np.full(N, 2.0))
+    np.testing.assert_array_equal(model.predict(repeated(asked).to_frame(name)), model.predict(X))
+
+
 def test_a_name_counts_more_than_a_value():
     X = pd.DataFrame({"x": ["1", "1.0", "01", "7"] * 20})
     model = AnytimeRegressor(encoding="linear").fit(X, np.arange(80.0))

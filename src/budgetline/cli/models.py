@@ -50,7 +50,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.say(f"{model}: {found.estimator}, {task}")
     total = amount(float(found.sequence.costs.sum()))
     printer.say(f"{found.source.n_features} columns in {len(found.groups)} groups, total cost {total}\n")
-    printer.sequence(found.sequence, found.groups.names)
+    printer.sequence(found)
     for name, (cost, groups) in found.groups.shared.items():
         printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(groups)}")
     for name, required in found.groups.requires.items():
@@ -116,8 +116,12 @@ def how_chosen(model: AnytimeModel) -> str:
     if "cv_scores_" not in model.learned:
         return f"alpha {model.alpha:g} was chosen from the data"
     correction = model.learned.get("correction_")
-    also = " was" if correction is None else f" and correction {correction:g} were"
-    return f"alpha {model.alpha:g}{also} chosen by cross-validation"
+    pairs = 0 if model.encoding is None else len(model.encoding.pairs)
+    found = [f"alpha {model.alpha:g}", f"correction {correction:g}"]
+    found += [f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} of columns"] * (
+        model.settings.get("interactions") is not None
+    )
+    return f"chosen by cross-validation: {', '.join(found)}"
 
 
 def model_record(model: AnytimeModel) -> dict[str, object]:

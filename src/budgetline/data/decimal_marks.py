@@ -17,6 +17,13 @@ NUMBER = r"^[-+]?(\d+,?\d*|,\d+)([eE][-+]?\d+)?$"
 """A number with a decimal comma, or a whole one."""
 GROUPED = r"^[-+]?[1-9]\d{0,2}[.,]\d{3}$"
 """A number whose mark may as well stand between thousands."""
+LOOSE = (
+    r"^[-+]?(\d+[.,]?\d*|[.,]\d+|[1-9]\d{0,2}((\.\d{3})+(,\d*)?|(,\d{3})+(\.\d*)?|"
+    r"([ '\x{a0}\x{202f}]\d{3})+([.,]\d*)?))$"
+)
+"""A number as people may write it: with either decimal mark, and with some mark or a space between thousands."""
+PLAIN = r"^[-+]?\d*\.?\d*$"
+"""A number with a decimal point, or a whole one."""
 FIRST = 1000
 """Rows that are looked at before all those of a block are."""
 
@@ -40,20 +47,22 @@ def find_marks(
 
     ``missing`` are the texts of missing values; ``texts`` reads columns of the batch again, as text. A column has
     decimal commas if all its values are such numbers. "1,234" may be a thousand: between commas and beside decimal
-    points it stays text, unless another number shows that commas are decimal marks.
+    points it stays text, unless another number shows that commas are decimal marks. So does "1.234,56".
     """
     types = arrow().types
     words = [field.name for field in batch.schema if types.is_string(field.type)]
     commas = _with_mark(batch.select(words), missing, ",", NUMBER)
+    loose = _with_mark(batch.select([name for name in words if name not in commas]), missing, "", LOOSE)
+    mixed = tuple(_loose_doubt(name, odd) for name, found in loose.items() if len(odd := _not_plain(found)))
     if not commas:
-        return Marks()
+        return Marks(doubts=mixed)
     floats = [field.name for field in batch.schema if types.is_floating(field.type)]
     points = _with_mark(texts(floats), missing, ".", "") if floats else {}
     if (points or delimiter == ",") and all(map(_grouped, commas.values())):
-        return Marks(doubts=tuple(_doubt(name, found, "comma", "as text") for name, found in commas.items()))
+        return Marks(doubts=(*(_doubt(name, found, "comma", "as text") for name, found in commas.items()), *mixed))
     doubtful = {name: found for name, found in points.items() if _grouped(found)}
     doubts = tuple(_doubt(name, found, "point", "with a decimal point") for name, found in doubtful.items())
-    return Marks("." if points else ",", frozenset(commas), doubts)
+    return Marks("." if points else ",", frozenset(commas), (*doubts, *mixed))
 
 
 def numbers_with_commas(column: pa.Array, missing: pa.Array) -> pa.Array | int:
@@ -89,3 +98,13 @@ def _grouped(values: pa.Array) -> bool:
 def _doubt(name: str, values: pa.Array, mark: str, how: str) -> str:
     example = shown(values[0].as_py())
     return f"column {shown(name)} is read {how}: if the {mark} of {example} stands between thousands, remove it"
+
+
+def _not_plain(values: pa.Array) -> pa.Array:
+    compute = import_module("pyarrow.compute")
+    return values.filter(compute.invert(compute.match_substring_regex(values, PLAIN)))
+
+
+def _loose_doubt(name: str, values: pa.Array) -> str:
+    advice = "remove the marks between thousands, and use one decimal mark"
+    return f"column {shown(name)} is read as text: if {shown(values[0].as_py())} is a number, {advice}"

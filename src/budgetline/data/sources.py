@@ -94,7 +94,9 @@ class Chunk:
         """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
-        return Chunk(X, self.y[rows], weight, qid, self.where, device=self.device)
+        name = self.row_name
+        named = None if name is None else lambda row: name(int(rows[row]))
+        return Chunk(X, self.y[rows], weight, qid, self.where, named, device=self.device)
 
 
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:

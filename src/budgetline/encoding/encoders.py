@@ -15,6 +15,8 @@ from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
+FARTHEST = float(np.finfo(float).max)
+"""Numbers in units of a warp's scale that are larger count as this one."""
 ROWS = 4096
 """Rows that are encoded at once: few enough for their polynomials to stay in the cache."""
 
@@ -54,8 +56,10 @@ class Warp:
     scale: float
 
     def __call__(self, x: Float) -> Float:
-        """Return t, shape (n,)."""
-        return np.asarray(np.arcsinh((x - self.middle) / self.scale))
+        """Return t, shape (n,), finite wherever x is: a ratio that overflows counts as the largest number."""
+        with np.errstate(over="ignore"):
+            ratio = (x - self.middle) / self.scale
+        return np.asarray(np.arcsinh(np.clip(ratio, -FARTHEST, FARTHEST)))
 
     def tie(self, x: Float) -> Float:
         """Return how much t may differ between numbers that are x but for rounding, shape (n,)."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.curves import level_beyond, line, smooth_curves
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, Warp
+from budgetline.encoding.encoders import TIE, Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
 from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
@@ -76,14 +76,14 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     mean = float(share @ t)
     spread = float(np.sqrt(share @ (t - mean) ** 2)) or 1.0
     knots = _knots(body, warp, settings) if smooth else t[:0]
-    if knots.size > 2:
+    if min(knots.size, t.size) > 2:
         curve, roughness = smooth_curves(knots, t, body.weights)
         rarest = body.weights.min() if np.array_equal(knots, t) else 0.0
         penalties = _curve_weights(roughness, float(rarest))
     else:  # two values are coded like levels
         scale = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
         curve, penalties = line(mean, scale), np.array([(scale / spread) ** 2])
-    if smooth:
+    if smooth or t.size == 1:  # other numbers are the only one but for rounding, and must not count
         curve = level_beyond(curve, float(t[0]), float(t[-1]))
     total = found.total + found.missing
     masses = [float(found.weights[found.values == spike][0]) for spike in spikes]
@@ -111,7 +111,7 @@ def _curve_weights(roughness: Float, rarest: float) -> Float:
     What they exceed 1 by shrinks as the rows of the rarest value grow beyond ``PLENTY``: the numbers may be codes,
     whose effects jump, and so many rows show it.
     """
-    steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1], STEEPEST))
+    steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1:2], STEEPEST))
     return np.asarray(steep - (steep - 1.0) * (1.0 - PLENTY / max(rarest, PLENTY)))
 
 
@@ -202,8 +202,10 @@ def _supported(body: NumberSummary, knots: Float) -> Float:
 
 
 def _apart(knots: Float) -> Float:
-    """Return knots without those that nearly are the one before; the outer ones stay."""
+    """Return knots without those that nearly are the one before; the outer ones stay, unless all agree."""
     knots = np.unique(knots)
+    if np.ptp(knots) <= TIE:
+        return knots[:1]
     least, kept = CLOSEST * np.ptp(knots), knots[:1].tolist()
     for knot in knots[1:-1].tolist():
         if min(knot - kept[-1], knots[-1] - knot) > least:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -215,7 +216,7 @@ class Screen:
         terms, centres = np.stack([a.columns[p], b.columns[q]]), np.stack([a.centres[p], b.centres[q]])
         return Pair((i, j), terms, centres, weights)
 
-    @property
+    @cached_property
     def _slices(self) -> list[slice]:
         ends = np.cumsum([0, *(len(b.means) for b in self.bins)]).tolist()
         return [slice(*each) for each in pairwise(ends)]

@@ -216,14 +216,14 @@ def series_column(series: nw.Series[Any], name: str) -> RawColumn:
     """Read a column of a data frame by its type."""
     dtype = series.dtype
     if dtype.is_numeric():
-        return _number_column(name, numbers_of(series.to_frame())[:, 0].astype(np.float64), series.to_list)
+        return _number_column(name, _numbers(series.to_frame()), series.to_list)
     if dtype in (nw.Categorical, nw.Enum):
         return _levels([None if is_missing(value) else value for value in series.to_list()], name)
     if dtype == nw.Datetime or dtype == nw.Date:
         moments = series.cast(nw.Datetime("us")) if dtype == nw.Date else series
-        return RawColumn(name, _floats(moments.dt.timestamp("us").to_list()) / (1e6 * DAY))
+        return RawColumn(name, _numbers(moments.dt.timestamp("us").to_frame()) / (1e6 * DAY))
     if dtype == nw.Duration:
-        return RawColumn(name, _floats(series.dt.total_microseconds().to_list()) / (1e6 * DAY))
+        return RawColumn(name, _numbers(series.dt.total_microseconds().to_frame()) / (1e6 * DAY))
     return object_column(series.to_list(), name)
 
 
@@ -305,6 +305,11 @@ def is_number_text(text: str) -> bool:
         return level_text(float(text)) == text
     except ValueError:
         return False
+
+
+def _numbers(column: Frame) -> Float:
+    """Return the only column of a frame, which has a numeric type, NaN where it is missing."""
+    return np.asarray(numbers_of(column)[:, 0], dtype=np.float64)
 
 
 def _floats(values: Iterable[Any]) -> Float:

@@ -17,6 +17,16 @@ MOST_VALUES = 1 << 14
 """Different numbers that a sketch keeps."""
 MOST_LEVELS = 1 << 17
 """Different levels that are counted."""
+ROUNDING = 1e-6
+"""Parts of a step of a sketch that count as rounding."""
+BITS = 36
+"""Bits of weights whose mean is 1: five rows that weigh .1 each count as exactly five rows."""
+
+
+def rounded(weights: Float | float) -> Float:
+    """Return weights without the bits that the rounding of sums may change."""
+    mantissa, exponent = np.frexp(weights)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(mantissa, BITS)), exponent - BITS))
 
 
 @dataclass(frozen=True)
@@ -59,20 +69,22 @@ class NumberSummary:
         """Move the weight of neighbours onto one of them; heavy values, the least and the largest stay."""
         step = 2 * self.total / MOST_VALUES
         ends = np.cumsum(self.weights)
-        last = np.flatnonzero(np.diff(np.floor(ends / step), append=np.inf) > 0)
-        heavy = np.flatnonzero(self.weights > step)
+        # the same in every unit of the weights: rounding must not decide where a step ends
+        last = np.flatnonzero(np.diff(np.floor(ends / step + ROUNDING), append=np.inf) > 0)
+        heavy = np.flatnonzero(self.weights > step * (1 + ROUNDING))
         keep = np.unique(np.concatenate([[0], last, heavy, np.maximum(heavy - 1, 0)]))
         weights = np.diff(ends[keep], prepend=0.0)  # exact up to each value that is kept
         return NumberSummary(self.values[keep], weights, self.missing, self.error + 2 * step)
 
     def scaled(self, factor: float) -> NumberSummary:
-        """Multiply all weights."""
-        return NumberSummary(self.values, factor * self.weights, factor * self.missing, factor * self.error)
+        """Multiply all weights, and round them."""
+        weights, missing = rounded(factor * self.weights), float(rounded(factor * self.missing))
+        return NumberSummary(self.values, weights, missing, factor * self.error)
 
     def quantiles(self, shares: Float) -> Float:
         """Return the least values up to which the entries have at least these shares of the weight."""
         ends = np.cumsum(self.weights)
-        where = np.searchsorted(ends, np.asarray(shares) * ends[-1] * (1 - 1e-12))
+        where = np.searchsorted(ends, np.asarray(shares) * ends[-1] * (1 - 1e-10))
         return np.asarray(self.values[np.minimum(where, ends.size - 1)])
 
 
@@ -109,9 +121,10 @@ class LevelSummary:
         return LevelSummary(both, self.missing + other.missing, self.lost + other.lost, text)._bounded()
 
     def scaled(self, factor: float) -> LevelSummary:
-        """Multiply all weights."""
-        weights = {level: factor * weight for level, weight in self.weights.items()}
-        return LevelSummary(weights, factor * self.missing, factor * self.lost)
+        """Multiply all weights, and round them."""
+        given = np.array([*self.weights.values(), self.missing, self.lost])
+        *weights, missing, lost = rounded(factor * given).tolist()
+        return replace(self, weights=dict(zip(self.weights, weights, strict=True)), missing=missing, lost=lost)
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return levels and weights, the heaviest first."""
@@ -146,7 +159,7 @@ class ColumnSummary:
         return cls(column.name, sketched, sketched.missing)
 
     def scaled(self, factor: float) -> ColumnSummary:
-        """Multiply all weights."""
+        """Multiply all weights, and round them."""
         found = None if self.found is None else self.found.scaled(factor)
         return ColumnSummary(self.name, found, factor * self.missing)
 
@@ -176,6 +189,6 @@ class TableSummary:
 
     @property
     def in_rows(self) -> tuple[ColumnSummary, ...]:
-        """The columns with weights whose mean is 1: an encoding counts rows, whatever the unit of the weights."""
+        """The columns with weights whose mean is 1, rounded: an encoding counts rows, in any unit of the weights."""
         factor = self.rows / self.weight
-        return tuple(column.scaled(factor) for column in self.columns) if factor != 1.0 else self.columns
+        return tuple(column.scaled(factor) for column in self.columns)

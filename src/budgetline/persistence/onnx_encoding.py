@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from budgetline.arrays import Positions
-from budgetline.encoding.encoders import Curve, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import FARTHEST, Curve, LevelEncoder, NumberEncoder
 from budgetline.encoding.table import Pair, TableEncoding
 from budgetline.messages import shown
 from budgetline.persistence.onnx_builder import ML, Graph
@@ -69,7 +69,8 @@ def asinh(graph: Graph, u: str) -> str:
     Squares of large a overflow: beyond FAR, log(a/FAR) is added. For small y, 1 + y loses digits of y that
     y·log(w)/(w − 1) with w = 1 + y gets back.
     """
-    one, far, whole = graph.constant(1.0), graph.constant(FAR), graph.node("Abs", u)
+    one, far = graph.constant(1.0), graph.constant(FAR)
+    whole = graph.node("Min", graph.node("Abs", u), graph.constant(FARTHEST))
     a = graph.node("Min", whole, far)
     square = graph.node("Mul", a, a)
     root = graph.node("Sqrt", graph.node("Add", square, one))
