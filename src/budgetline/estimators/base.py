@@ -24,6 +24,7 @@ from budgetline.devices import like
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
 from budgetline.encoding.fitting import encoding_from, summary_of
+from budgetline.encoding.identifiers import values_of, warn_of_identifiers
 from budgetline.encoding.pairs import Bins, bins_of
 from budgetline.encoding.raw import ReadTable, known_table, raw_table
 from budgetline.encoding.settings import as_encoding
@@ -287,6 +288,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         read = None if layout.reads_all else layout.read
         if isinstance(table, nw.DataFrame):
             rows = Rows(numbers_of(table, read), Y, weight)
+            warn_of_identifiers(values_of(rows.X, layout.labels(layout.read)), encoded=False)
         else:
             rows = Rows(numbers_of(table), Y, weight, read)
         return rows, recipe, layout, target_shape
@@ -313,6 +315,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             watch.warn()
         if known is None:
             summary = summary_of(table, source, settings, weight)
+            warn_of_identifiers(summary.values, encoded=True)
             known = encoding_from(summary, source, settings)
             bins = bins_of(summary, known.encoders) if self._seeks_pairs(settings) else ()
         recipe = replace(self._recipe(known.layout, known), bins=bins)
@@ -334,6 +337,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         raw = source.raw().reading(dict.fromkeys(settings.as_levels, "text"))
         summary = ChunkSummary(layout, settings)
         found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
+        warn_of_identifiers(found.values, encoded=True)
         encoding = encoding_from(found, layout, settings)
         passes = Passes(raw.encoded(encoding), passes.client, passes.progress, passes.count + 1)
         bins = bins_of(found, encoding.encoders) if self._seeks_pairs(settings) else ()
