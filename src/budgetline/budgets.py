@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_array
 
 from budgetline.arrays import Float, Positions
 from budgetline.messages import shown
@@ -151,6 +152,15 @@ def floats_of(values: object) -> Float:
     except OverflowError:
         given = np.asarray(values, dtype=object)
         return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
+
+
+def finite_floats(name: str, values: object, least: int) -> Float:
+    """Return targets or weights, of at least so many samples, as an array of finite floats."""
+    try:
+        found: Float = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=least)
+    except OverflowError as error:
+        raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
+    return found
 
 
 def check_stop(stop: object) -> float:

@@ -181,10 +181,6 @@ WRONG = {
     "a long row": (with_x(COLOURS) + b"1,2,3,4\n", f"data.csv, line {N + 2}: 4 fields instead of 3"),
     "two columns of a name": (table("aay", A, COLOURS, Y), "the data have 2 columns 'a'"),
     "an open quote": (with_x(COLOURS) + b'1,"o,yes\n', f"data.csv, line {N + 2}: 2 fields instead of 3"),
-    "latin1": (
-        with_x(["Zürich"] * N).decode().encode("latin1"),
-        "data.csv, line 2: not UTF-8 text: save the file as UTF-8, or try iconv -f latin1 -t utf-8",
-    ),
     "UTF-16": (
         with_x(COLOURS).decode().encode("utf-16"),
         "data.csv, line 1: not UTF-8 text: save the file as UTF-8, or try iconv -f utf-16 -t utf-8",

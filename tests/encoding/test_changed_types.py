@@ -237,6 +237,16 @@ def test_arrays_of_dates_are_days_in_every_unit(unit):
     np.testing.assert_array_equal(column.as_numbers(), [1, 0] if unit == "D" else [1.5, 0.5])
 
 
+@pytest.mark.parametrize(("year", "hours"), [(1, 5), (9999, -5)])
+def test_moments_at_the_ends_of_the_calendar_have_time_zones(year, hours):
+    """Such as 0001-01-01T00:00+05:00, which no datetime holds in UTC."""
+    moment = datetime.datetime(year, 1 if year == 1 else 12, 1 if year == 1 else 31, 0 if year == 1 else 23)
+    zoned = moment.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=hours)))
+    column = raw_table(pd.DataFrame({"x": pd.Series([zoned, zoned], dtype=object)}))[0].column(0, "x")
+    expected = (moment - datetime.datetime(1970, 1, 1)) / datetime.timedelta(days=1) - hours / 24
+    np.testing.assert_allclose(column.as_numbers(), expected, rtol=1e-12)
+
+
 # -- unknown categories ----------------------------------------------------------------------------------------
 
 

@@ -65,7 +65,7 @@ def data(n=80):
 
 
 def frame():
-    return pd.DataFrame(data()[0], columns=NAMES)
+    return pd.DataFrame(data()[0].copy(), columns=NAMES)  # pandas below 3 shares memory
 
 
 def raw():

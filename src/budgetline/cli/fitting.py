@@ -38,6 +38,8 @@ Estimator = AnytimeRegressor | AnytimeClassifier
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 FOLDS, MOST_PAIRS = 5, 20
 """Folds, and pairs of columns that are tried, if the user says nothing."""
+KNOWN = "DIQ"
+"""The questionnaire about diabetes."""
 WORSE = 0.005
 """A fall of held-out quality that is worth a warning, if it is also more than a standard error."""
 
@@ -255,15 +257,20 @@ def demo(
     except OSError as error:
         raise Refused(f"cannot write to {output}: {error.strerror or error}") from error
     nhanes = load_nhanes()
-    X, X_test, y, y_test = train_test_split(nhanes.data, nhanes.target, test_size=0.2, random_state=0)
-    names, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
-    columns = {nhanes.group_titles[name]: [names[d] for d in positions] for name, positions in members}
-    groups = FeatureGroups(columns, nhanes.feature_groups.costs)
+    every, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
+    costs = dict(zip(nhanes.feature_groups.names, nhanes.feature_groups.costs.tolist(), strict=True))
+    # Who knows about diabetes need not predict it: with this questionnaire, nothing else would be worth asking.
+    columns = {name: [every[d] for d in own] for name, own in members if name != KNOWN}
+    used = [d for d, name in enumerate(every) if any(name in own for own in columns.values())]
+    names = [every[d] for d in used]
+    groups = FeatureGroups(
+        {nhanes.group_titles[name]: own for name, own in columns.items()}, [costs[name] for name in columns]
+    )
+    X, X_test, y, y_test = train_test_split(nhanes.data[:, used], nhanes.target, test_size=0.2, random_state=0)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
     table = NamedArray(X, tuple(names))
     searched = AnytimeRegressorCV(groups).fit(table, y)
-    # The folds of the report learn with what was chosen here.
-    model = AnytimeRegressor(groups, alpha=searched.alpha_, correction=searched.correction_).fit(table, y)
+    model = searched.chosen().fit(table, y)  # the folds of the report learn with what was chosen here
     curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"

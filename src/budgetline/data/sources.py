@@ -65,6 +65,8 @@ class Chunk:
             if weight is not None:  # unlike those of a whole table, the weights of a chunk may all be zero
                 weight = np.asanyarray(weight, dtype=np.float64)
                 weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
+        except OverflowError as error:
+            raise ValueError(f"{where}: weight contains a whole number that is too large for a float") from error
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)

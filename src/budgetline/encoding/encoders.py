@@ -12,6 +12,7 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text
+from budgetline.encoding.written import Form
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
@@ -71,7 +72,8 @@ class NumberEncoder:
     """A number becomes the values of curves of t, flags of values that are very frequent, and a flag if it is missing.
 
     Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
-    standardised design columns with ``weights`` (width,).
+    standardised design columns with ``weights`` (width,). Text is read in the ``form`` of the training data, if it was
+    text; what is written in another way is missing.
     """
 
     warp: Warp
@@ -79,7 +81,12 @@ class NumberEncoder:
     weights: Float
     spikes: tuple[float, ...] = ()
     missing: bool = False
-    kind = None
+    form: Form | None = None
+
+    @property
+    def kind(self) -> str | None:
+        """As what a text file must be read: "text" if numbers have a form, None if they are plain."""
+        return None if self.form is None else "text"
 
     @property
     def width(self) -> int:
@@ -106,7 +113,7 @@ class NumberEncoder:
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
-        x = column.as_numbers()
+        x = column.as_numbers(form=self.form)
         gaps, m = np.isnan(x), self.curve.width
         t, found, aside = self.warp(x), np.zeros((x.size, self.width)), gaps.copy()
         for k, (spike, tie) in enumerate(self.spikes_and_ties, m):
@@ -120,6 +127,12 @@ class NumberEncoder:
             part = rows[start : start + ROWS]
             found[part, :m] = self.curve(t[part])
         return found
+
+    def known(self, column: RawColumn) -> list[str | None]:
+        """Return the levels of a raw column, None for text that does not have the form."""
+        read = self.form
+        levels = column.levels if column.numbers is None else ()
+        return [level if read is None or read.number_in(level) is not None else None for level in levels]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
 from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
 from budgetline.encoding.table import TableEncoding
+from budgetline.encoding.written import Written
 from budgetline.groups import Layout
-from budgetline.messages import shown
+from budgetline.messages import shown, warn
 
 SPIKE, MOST_SPIKES = 0.1, 3
 """A number that makes up this share of a column is a spike: it gets a flag, and curves are of the other values."""
@@ -54,21 +55,29 @@ def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Floa
 
 def encoding_from(summary: TableSummary, source: Layout, settings: Encoding) -> TableEncoding:
     """Return the encoding of a table from the summaries of its columns."""
-    names = source.names
-    own = (settings.of(d, None if names is None else names[d]) for d in source.read.tolist())
-    encoders = tuple(encoder_of(column, each) for column, each in zip(summary.in_rows, own, strict=True))
-    return TableEncoding(source, encoders)
+    names, encoders = source.names, []
+    for d, column, plain in zip(source.read.tolist(), summary.in_rows, summary.columns, strict=True):
+        own = settings.of(d, None if names is None else names[d])
+        encoders.append(encoder_of(column, own))
+        written = plain.found.written if isinstance(plain.found, LevelSummary) and own.numbers != "levels" else None
+        if written is not None and (note := written.note(column.name)):
+            warn(note, UserWarning)
+    return TableEncoding(source, tuple(encoders))
 
 
 def encoder_of(column: ColumnSummary, settings: Encoding) -> Encoder:
     """Return the encoder of a column; one that is missing wherever rows have weight becomes a constant."""
-    if isinstance(column.found, LevelSummary):
-        return _levels(column.found, settings)
-    if column.found is None or not column.found.values.size:
+    found, form = column.found, None
+    if isinstance(found, LevelSummary):
+        if settings.numbers == "levels" or found.numbers is None:
+            return _levels(found, settings)
+        form = found.written.form if isinstance(found.written, Written) else None
+        found = found.numbers
+    if found is None or not found.values.size:
         return LevelEncoder((), np.ones(1), missing=True)
-    if 0 < (span := float(np.ptp(column.found.values))) < 1 / LARGEST:
+    if 0 < (span := float(np.ptp(found.values))) < 1 / LARGEST:
         raise ValueError(f"column {shown(column.name)} spans only {span:g}, which is too small: rescale it")
-    return _numbers(column.found, settings)
+    return replace(_numbers(found, settings), form=form)
 
 
 def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from budgetline.arrays import Array, Float
 from budgetline.encoding.raw import RawColumn
+from budgetline.encoding.written import find_written
 from budgetline.messages import name_of, shown, some, warn
 
 Hashes = NDArray[np.uint64]
@@ -24,8 +25,8 @@ MOST = 1 << 14
 """Different values that are counted exactly; more are estimated, to one percent."""
 ROWS = 50
 """Fewer rows say nothing: their values may all differ by chance."""
-DIFFERENT, MOSTLY = 0.9, 0.5
-"""Least share of different values: of identifiers, and of free text and web addresses."""
+DIFFERENT, MOSTLY, UNIQUE = 0.9, 0.5, 0.98
+"""Least share of different values: of identifiers, of free text and web addresses, and of mere numberings."""
 WORDS, CHARACTERS = 4, 25
 """Free text has so many words and characters, on average."""
 SPARSE, LATEST, UNSORTED = 2.0, 0.05, 0.01
@@ -43,12 +44,6 @@ MEANT |= {f"{word}s" for word in MEANT} | set("xyzt")
 """Words in names of columns that mean something, though all values may differ."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 URL = re.compile(r"\s*(https?://|www\.)", re.IGNORECASE)
-DIGITS = re.compile(r"\s*\d+\s*")
-MEASURE = re.compile(r"[^\w]*\d[\d.,'\s]*(\s*[%+€$£]|\s?[a-z]{1,3}|\s[a-z]+)?\s*", re.IGNORECASE)
-"""A number, maybe with a currency or a unit."""
-DATE = re.compile(
-    r"\s*(\d{1,4}[-/. ](\d{1,2}|[a-z]{3,9})[-/., ]+\d{2,4}|[a-z]{3,9}\.? \d{1,2},? \d{2,4})([ t,].*)?", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +57,8 @@ class Values:
         The least hashes of the values, ascending, at most ``MOST``.
     fractions, falls : int
         Numbers that are not whole; whole ones that are less than the one before.
-    texts, digits, measures, urls : int
-        Texts; texts of digits alone; texts that stand for numbers, with or without units, or for dates; web addresses.
+    texts, written, urls : int
+        Texts; texts that stand for numbers or dates, but for whole numbers alone; web addresses.
     words, characters : int
         Of all texts.
     low, high : float
@@ -75,8 +70,7 @@ class Values:
     fractions: int = 0
     falls: int = 0
     texts: int = 0
-    digits: int = 0
-    measures: int = 0
+    written: int = 0
     urls: int = 0
     words: int = 0
     characters: int = 0
@@ -94,14 +88,12 @@ class Values:
         rows, hashes = int(count.sum()), _least(np.array([_hash(level) for level, _ in there], dtype=np.uint64))
         if not column.text:
             return cls(rows, hashes)
-
-        def matching(*patterns: re.Pattern[str]) -> int:
-            return sum(times for level, times in there if any(pattern.fullmatch(level) for pattern in patterns))
-
+        digits = sum(times for level, times in there if level.strip().isdigit())
+        written = rows if digits < DIFFERENT * rows and find_written(dict(there)) is not None else 0
         urls = sum(times for level, times in there if URL.match(level))
         words = sum(times * len(level.split()) for level, times in there)
         characters = sum(times * len(level) for level, times in there)
-        return cls(rows, hashes, 0, 0, rows, matching(DIGITS), matching(MEASURE, DATE), urls, words, characters)
+        return cls(rows, hashes, 0, 0, rows, written, urls, words, characters)
 
     def __add__(self, other: Values) -> Values:
         mine, theirs = vars(self), vars(other)
@@ -163,7 +155,7 @@ def _reason(name: str, values: Values) -> str:
         count = f"{different} different texts in {rows:,} rows"
         if values.urls >= DIFFERENT * rows:
             return f"web addresses, {count}"
-        if values.measures >= DIFFERENT * rows > values.digits or MEANT.intersection(words):
+        if values.written >= DIFFERENT * rows or MEANT.intersection(words):
             return ""
         long = values.words >= WORDS * rows and values.characters >= CHARACTERS * rows
         return count if share >= DIFFERENT else f"free text, {count}" if long else ""
@@ -171,8 +163,9 @@ def _reason(name: str, values: Values) -> str:
         return ""
     if not np.isfinite(values.low) or _says_key(words):
         return f"{different} different values in {rows:,} rows"
-    starts = 0 <= values.low <= max(1.0, LATEST * rows) and values.falls <= UNSORTED * rows
-    if starts and values.high - values.low < SPARSE * rows and not MEANT.intersection(words):
+    begins = share >= UNIQUE and 0 <= values.low <= max(1.0, LATEST * rows)
+    counts = begins and values.high - values.low < SPARSE * rows and values.falls <= UNSORTED * rows
+    if counts and not MEANT.intersection(words):
         return f"numbers the rows, {values.low:,.0f} to {values.high:,.0f}"
     return ""
 

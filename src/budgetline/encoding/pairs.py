@@ -81,8 +81,9 @@ def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, .
             levels = column.found if isinstance(column.found, LevelSummary) else LevelSummary({}, column.missing)
             found.append(_level_bins(levels, encoder))
         else:
-            assert isinstance(column.found, NumberSummary)
-            found.append(_number_bins(column.found, encoder))
+            numbers = column.found.numbers if isinstance(column.found, LevelSummary) else column.found
+            assert numbers is not None
+            found.append(_number_bins(numbers, encoder))
     return tuple(found)
 
 

@@ -5,13 +5,16 @@ Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOS
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.identifiers import Values
 from budgetline.encoding.raw import LARGEST, RawColumn
+from budgetline.encoding.written import Form, Undecided, Written, find_written
 from budgetline.messages import shown
 
 MOST_VALUES = 1 << 14
@@ -93,13 +96,18 @@ class NumberSummary:
 class LevelSummary:
     """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted.
 
-    Levels are ``text``, or the names of numbers or flags.
+    Levels are ``text``, or the names of numbers, of flags, or of categories of any type that are declared as such. Some
+    of the missing entries may be ``blank`` texts. Lost levels that are written in a ``form`` are in a ``sketch``.
     """
 
     weights: dict[str, float]
     missing: float = 0.0
     lost: float = 0.0
     text: bool = True
+    declared: bool = False
+    blank: bool = False
+    form: Form | None = None
+    sketch: NumberSummary | None = None
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> LevelSummary:
@@ -107,7 +115,8 @@ class LevelSummary:
         codes, levels = column.as_levels()
         weight = np.ones(codes.size) if weight is None else weight
         missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
-        return cls({k: w for k, w in zip(levels, mass, strict=True) if w > 0}, missing, text=column.text)._bounded()
+        known = {k: w for k, w in zip(levels, mass, strict=True) if w > 0}
+        return cls(known, missing, text=column.text, declared=column.declared, blank=column.blank)._bounded()
 
     @property
     def total(self) -> float:
@@ -118,14 +127,21 @@ class LevelSummary:
         both = dict(self.weights)
         for level, weight in other.weights.items():
             both[level] = both.get(level, 0.0) + weight
-        text = self.text or other.text
-        return LevelSummary(both, self.missing + other.missing, self.lost + other.lost, text)._bounded()
+        missing, lost = self.missing + other.missing, self.lost + other.lost
+        text, declared, blank = self.text or other.text, self.declared or other.declared, self.blank or other.blank
+        sketches = [each for each in (self, other) if each.sketch is not None]
+        if not sketches or len({each.form for each in sketches}) > 1:
+            return LevelSummary(both, missing, lost, text, declared, blank)._bounded()
+        sketch = self.sketch + other.sketch if self.sketch and other.sketch else sketches[0].sketch
+        return LevelSummary(both, missing, lost, text, declared, blank, sketches[0].form, sketch)._bounded()
 
     def scaled(self, factor: float) -> LevelSummary:
         """Multiply all weights, and round them."""
         given = np.array([*self.weights.values(), self.missing, self.lost])
         *weights, missing, lost = rounded(factor * given).tolist()
-        return replace(self, weights=dict(zip(self.weights, weights, strict=True)), missing=missing, lost=lost)
+        sketch = None if self.sketch is None else self.sketch.scaled(factor)
+        known = dict(zip(self.weights, weights, strict=True))
+        return replace(self, weights=known, missing=missing, lost=lost, sketch=sketch)
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return levels and weights, the heaviest first."""
@@ -135,8 +151,41 @@ class LevelSummary:
         if len(self.weights) <= MOST_LEVELS:
             return self
         ranked = self.ranked()
-        lost = sum(weight for _, weight in ranked[MOST_LEVELS // 2 :])
-        return LevelSummary(dict(ranked[: MOST_LEVELS // 2]), self.missing, self.lost + lost, self.text)
+        kept, dropped = dict(ranked[: MOST_LEVELS // 2]), dict(ranked[MOST_LEVELS // 2 :])
+        lost = self.lost + sum(dropped.values())
+        form = self.form or (self.written.form if isinstance(self.written, Written) else None)
+        if form is None:
+            return replace(self, weights=kept, lost=lost)
+        numbers = _numbers(dropped, form.number_in)
+        return replace(
+            self, weights=kept, lost=lost, form=form, sketch=numbers if self.sketch is None else self.sketch + numbers
+        )
+
+    @cached_property
+    def written(self) -> Written | Undecided | None:
+        """How the levels are written, if they are text that stands for numbers; None for plain numbers alone."""
+        if not self.text or self.declared:
+            return None
+        found = find_written(self.weights | ({"": self.missing} if self.blank else {}))
+        return None if isinstance(found, Written) and found.plain else found
+
+    @cached_property
+    def numbers(self) -> NumberSummary | None:
+        """The summary of the numbers that are written, if there are; other levels are missing."""
+        if not isinstance(self.written, Written):
+            return None
+        found = _numbers(self.weights, self.written.numbers.get)
+        if self.sketch is not None and self.form == self.written.form:
+            found += self.sketch
+        counted = found.total + found.missing
+        found = found.scaled(self.total / counted)
+        return replace(found, missing=found.missing + self.missing, error=found.error + self.total - counted)
+
+
+def _numbers(weights: Mapping[str, float], number: Callable[[str], float | None]) -> NumberSummary:
+    """Summarise the numbers of levels; those without one are missing."""
+    values = [np.nan if (value := number(level)) is None else value for level in weights]
+    return NumberSummary.of(np.array(values, dtype=np.float64), np.array([*weights.values()]))
 
 
 @dataclass(frozen=True)

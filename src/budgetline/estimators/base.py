@@ -20,6 +20,7 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.data.tabular import from_stream
 from budgetline.devices import like
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
@@ -277,12 +278,11 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
         Raw columns are encoded, as they were before if the encoding is known.
         """
-        settings = as_encoding(self.encoding)
+        X, settings = from_stream(X), as_encoding(self.encoding)
         if settings is not None:
             return self._encoded(settings, X, y, sample_weight, known)
         table = check_table(X, estimator=self)
         layout = self._source_layout(column_names(X), table.shape[1])
-        recipe = self._recipe(layout)
         Y, target_shape = self._target(y, table.shape[0])
         weight = self._weight(y, sample_weight, table.shape[0])
         read = None if layout.reads_all else layout.read
@@ -291,7 +291,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             warn_of_identifiers(values_of(rows.X, layout.labels(layout.read)), encoded=False)
         else:
             rows = Rows(numbers_of(table), Y, weight, read)
-        return rows, recipe, layout, target_shape
+        return rows, self._recipe(layout), layout, target_shape
 
     def _encoded(
         self, settings: Encoding, X: object, y: object, sample_weight: object, known: TableEncoding | None
@@ -299,14 +299,13 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         """Check raw data and encode the grouped columns."""
         if known is None:
             raw, names, n_features = raw_table(X)
+            settings.check_columns(names, n_features)
         else:
             names, n_features = known.source.names, known.source.n_features
             raw = known_table(X, names, n_features, known.source.read.tolist())
         Y, target_shape = self._target(y, raw.n_rows)
         weight = self._weight(y, sample_weight, raw.n_rows)
         bins: tuple[Bins, ...] = ()
-        if known is None:
-            settings.check_columns(names, n_features)
         source = self._source_layout(names, n_features) if known is None else known.source
         table = ReadTable.of(raw, dict(zip(source.read.tolist(), source.labels(source.read), strict=True)))
         if known is not None and hasattr(self, "model_"):  # more rows for an encoding that stays as it is

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from budgetline.arrays import Float
 from budgetline.budgets import floats_of
 from budgetline.data.rows import Rows
 from budgetline.encoding import Encoding
+from budgetline.encoding.settings import as_encoding
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier
@@ -34,6 +35,8 @@ from budgetline.threads import map_in_threads
 
 PAIR_ROWS = 20_000
 """Whether pairs of columns help is tried on at most this many rows: fits with pairs take many times as long."""
+SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error")
+"""Parameters that only a search has."""
 FOLDS_FIRST = 2
 """Pairs that do not help in the first folds are not tried in the others."""
 
@@ -66,6 +69,7 @@ class Searches(AnytimeEstimator):
     interactions: Sequence[int] | None
     cv: object
     one_standard_error: bool
+    correction_: float
 
     @property
     def alpha(self) -> float:  # type: ignore[override]
@@ -106,6 +110,16 @@ class Searches(AnytimeEstimator):
         if once and paired is training:  # moments of pairs are not known
             learned["fold_moments_"] = tuple(held)
         return paired, recipe, learned
+
+    def chosen(self) -> AnytimeEstimator:
+        """Return an estimator, not fitted, that learns with what this search has chosen, and searches nothing."""
+        check_is_fitted(self)
+        kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
+        settings, encoding = as_encoding(self.encoding), self.model_.encoding
+        if settings is not None and encoding is not None:
+            kept["encoding"] = replace(settings, interactions=len(encoding.pairs))
+        plain = AnytimeClassifier if isinstance(self, AnytimeClassifier) else AnytimeRegressor
+        return plain(**kept, alpha=self.model_.alpha, correction=self.correction_)
 
     def _paired(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
         if self.interactions is not None and recipe.bins:

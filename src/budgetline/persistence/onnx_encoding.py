@@ -12,7 +12,7 @@ from budgetline.persistence.onnx_builder import ML, Graph
 
 KINDS = {
     "number": "NaN is missing; dates are days since 1970, durations days, times of day parts of a day",
-    "text": "'' is missing, unless it is a level; flags are 'True' and 'False', whole numbers have no decimal point",
+    "text": "'' is missing; no spaces around text; flags are 'True' and 'False', whole numbers have no decimal point",
 }
 """Kinds of inputs, and what their entries mean."""
 FAR = 1e9
@@ -35,8 +35,11 @@ def input_kinds(encoding: TableEncoding, columns: Positions) -> dict[str, str]:
 def add_design(graph: Graph, encoding: TableEncoding, columns: Positions) -> str:
     """Add inputs and the nodes from them to design columns (N, T), ascending, of whole encoders and pairs."""
     names = input_names(encoding, columns)
-    for name, kind in input_kinds(encoding, columns).items():
-        graph.input(name, np.float64 if kind == "number" else object, ["N", 1], KINDS[kind])
+    for (k, name), kind in zip(names.items(), input_kinds(encoding, columns).values(), strict=True):
+        encoder = encoding.encoders[k]
+        form = encoder.form if isinstance(encoder, NumberEncoder) else None
+        meaning = KINDS[kind] + ("" if form is None else f"; the number that is written in the form: {form.name}")
+        graph.input(name, np.float64 if kind == "number" else object, ["N", 1], meaning)
     blocks = _numbers(graph, encoding, names)
     for k, name in names.items():
         if isinstance(encoder := encoding.encoders[k], LevelEncoder):
