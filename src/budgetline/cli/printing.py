@@ -162,8 +162,8 @@ class Printer:
             both = zip(rows, expected[1:].tolist(), strict=True)
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
-        if left_out := [name for name in model.groups.names if name not in model.sequence.groups]:
-            self.say(f"not in the sequence: {in_line(left_out)}")
+        if left_out := [name for name in model.source.groups.names if name not in model.sequence.groups]:
+            self.say(f"not bought: {in_line(left_out)}")
 
     def budgets(self, curve: BudgetCurve) -> None:
         """Print what some budgets buy."""
