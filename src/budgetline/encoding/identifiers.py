@@ -125,9 +125,9 @@ def identifiers(columns: Mapping[str, Values]) -> dict[str, str]:
 
 
 def values_of(table: Array, names: Sequence[str]) -> dict[str, Values]:
-    """Count the values of the columns of an array; those that have fractions in the first rows are passed over."""
-    whole = np.flatnonzero((table[:ROWS] == np.floor(table[:ROWS])).all(axis=0)).tolist()
-    return {names[d]: Values.of(RawColumn(names[d], np.asarray(table[:, d], dtype=np.float64))) for d in whole}
+    """Count the values of the columns of an array of numbers whose names say that they are identifiers."""
+    keys = [(d, name) for d, name in enumerate(names) if _says_key(_words(name))]
+    return {name: Values.of(RawColumn(name, np.asarray(table[:, d], dtype=np.float64))) for d, name in keys}
 
 
 def warn_of_identifiers(columns: Mapping[str, Values], *, encoded: bool) -> None:
@@ -149,7 +149,7 @@ def _reason(name: str, values: Values) -> str:
     rows, share = values.rows, values.different / max(values.rows, 1)
     if rows < ROWS or values.fractions or share < MOSTLY:
         return ""
-    words, about = [word.lower() for word in WORD.findall(name)], values.hashes.size == MOST
+    words, about = _words(name), values.hashes.size == MOST
     different = f"about {float(f'{values.different:.2g}'):,.0f}" if about else f"{values.different:,}"
     if values.texts:
         count = f"{different} different texts in {rows:,} rows"
@@ -168,6 +168,10 @@ def _reason(name: str, values: Values) -> str:
     if counts and not MEANT.intersection(words):
         return f"numbers the rows, {values.low:,.0f} to {values.high:,.0f}"
     return ""
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(name)]
 
 
 def _says_key(words: list[str]) -> bool:
