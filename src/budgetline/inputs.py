@@ -24,7 +24,7 @@ from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.budgets import check_number, floats_of
 from budgetline.device_tables import DeviceTable, on_device
 from budgetline.devices import on_host
-from budgetline.messages import cut, shown, some
+from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
 AUTO = "auto"
@@ -87,10 +87,10 @@ class KnownColumns:
     def find(self, wanted: Sequence[str], names: Sequence[str]) -> Positions:
         """Return the positions of the wanted columns among names; one that is not there is an error."""
         position = {name: k for k, name in enumerate(names)}
-        for name in wanted:
-            if name not in position:
-                group = f" of group {shown(self.group_of[name])}" if name in self.group_of else ""
-                raise ValueError(f"column {shown(name)}{group} is missing: {self.estimator} was fitted with it")
+        if name := next((name for name in wanted if name not in position), None):
+            group = f" of group {shown(self.group_of[name])}" if name in self.group_of else ""
+            what = f"column {shown(name)}{group} is missing{did_you_mean(name, names)}"
+            raise ValueError(f"{what}: {self.estimator} was fitted with it")
         return np.array([position[name] for name in wanted], dtype=np.intp)
 
     def check(self, names: Sequence[str] | None, n_features: int) -> None:
@@ -365,7 +365,8 @@ def check_choice(budget: object, stage: object, available: object, n_stages: int
             raise TypeError(f"available must be a collection of group names or 'auto', got {shown(available)}")
         known = set(names)
         if unknown := [name for name in available if str(name) not in known]:
-            raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")
+            what = f"unknown group {shown(unknown[0])}{did_you_mean(unknown[0], names)} in available"
+            raise ValueError(f"{what}; the groups are {some(names)}")
 
 
 def check_finite(array: Table, labels: Sequence[str]) -> Table:

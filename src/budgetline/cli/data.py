@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from budgetline.data.tabular import arrow
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray, check_finite
-from budgetline.messages import name_of, shown, some
+from budgetline.messages import did_you_mean, name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
 
@@ -95,12 +95,21 @@ class Files:
         tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         return {field.name: any(test(field.type) for test in tests) for field in self.raw.schema}
 
-    def check_columns(self, names: Mapping[str, str | None]) -> None:
+    def check_columns(self, names: Mapping[str, str | Iterable[str] | None]) -> None:
         """Raise an error if a column is missing; ``names`` are by the options that gave them."""
-        for option, name in names.items():
-            if name is not None and self.named and name not in self.numeric:
-                columns = some(self.numeric, 8)
-                raise Refused(f"{option}: column {shown(name)} is not in {self.place}; its columns are {columns}")
+        for option, given in names.items():
+            for name in [given] if isinstance(given, str) else given or ():
+                if self.named and name not in self.numeric:
+                    what = f"column {shown(name)} is not in {self.place}{did_you_mean(name, self.numeric)}"
+                    raise Refused(f"{option}: {what}; its columns are {some(self.numeric, 8)}")
+
+    def values(self, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
+        """Yield the values of some columns, row by row; those of CSV files are text, as it is written."""
+        raw = self.raw
+        if raw.csv is not None:
+            raw = replace(raw, csv=raw.csv.reading(dict.fromkeys(names, "text")))
+        for batch in raw.batches(list(names), names) if names else ():
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def source(
         self,
@@ -131,11 +140,17 @@ class Files:
         return source.raw() if raw else source
 
     def source_for(
-        self, model: AnytimeModel, target: Target, only: Positions | None = None, weight: Name = None, qid: Name = None
+        self,
+        model: AnytimeModel,
+        target: Target,
+        only: Positions | None = None,
+        weight: Name = None,
+        qid: Name = None,
+        absent: Collection[str] = (),
     ) -> Source:
         """Open the files with the columns that a model reads, or only what some of them, or of its design, come from.
 
-        svmlight files are opened with all columns.
+        Columns that are known to be ``absent`` are left out. svmlight files are opened with all columns.
         """
         names, encoding = model.source.names, model.encoding
         if names is None:
@@ -145,9 +160,11 @@ class Files:
         if not self.named:
             raise Refused(f"the model knows its columns by name, and those of {self.place} have none")
         read = only if encoding is None or only is None else encoding.read_for(only)
-        needed = names if read is None else [names[d] for d in read]
+        wanted = names if read is None else [names[d] for d in read]
+        needed = [name for name in wanted if name not in absent]
         if missing := [name for name in needed if name not in self.numeric]:
-            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {self.place}")
+            where = f"{self.place}{did_you_mean(missing[0], self.numeric)}"
+            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {where}")
         source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
         return source if encoding is None else source.reading(encoding.kinds)
 

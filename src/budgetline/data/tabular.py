@@ -21,7 +21,7 @@ from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
 from budgetline.data.memory import Room
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
-from budgetline.messages import cut, shown, some
+from budgetline.messages import cut, did_you_mean, shown, some
 
 if TYPE_CHECKING:
     import polars as pl
@@ -159,7 +159,8 @@ class Asked:
             if known[name] > 1:
                 raise ValueError(f"the data have {known[name]} columns {shown(name)}")
             if name not in known:
-                raise ValueError(f"column {shown(name)} is not in the data; the columns are {some(known, 10)}")
+                what = f"column {shown(name)} is not in the data{did_you_mean(name, known)}"
+                raise ValueError(f"{what}; the columns are {some(known, 10)}")
         if taken := sorted(roles.keys() & set(features)):
             raise ValueError(f"column {shown(taken[0])} cannot be a feature and something else")
         chunk_rows = self.chunk_rows or chunk_rows_for(len(features) + 1)

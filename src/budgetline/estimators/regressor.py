@@ -248,7 +248,8 @@ class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, Anytime
             exact for every subset; for other losses the prefixes are exact, and any other subset is fitted to what
             the model knows of the distribution of the training rows. Groups not in the sequence add nothing.
             With "auto", each row is answered from the groups that it has: those whose columns are not all missing (NaN
-            or null). A budget or a stage then limits these groups. A group that a row has only in part is an error.
+            or null). Columns that X lacks count as missing, and a warning names them. A budget or a stage then limits
+            these groups. Without an encoding, a group that a row has only in part is an error.
 
         Returns
         -------
