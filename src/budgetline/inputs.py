@@ -42,6 +42,14 @@ class RowError(ValueError):
         return f"{self.text}, first in row {self.row}"
 
 
+class MissingValue(RowError):
+    """A value is missing where only an encoding takes missing values."""
+
+
+class NotNumbers(ValueError):
+    """A column holds text or other values that only an encoding takes."""
+
+
 @dataclass(frozen=True, eq=False)
 class NamedArray:
     """A table (n, D) as an array and the names of its columns, for data that need not become a data frame."""
@@ -141,7 +149,7 @@ def _array(X: object, estimator: object) -> Table:
             X, accept_sparse=("csr", "csc"), ensure_all_finite=False, input_name="X", estimator=estimator
         )
     except ValueError as error:
-        if "could not convert" in str(error):
+        if "could not convert" in str(error) or "bytes/strings" in str(error):
             for d, column in enumerate(np.asarray(X, dtype=object).T):
                 _as_float(column, d)
         raise
@@ -162,7 +170,8 @@ def numbers_of(table: Table | Frame, columns: Positions | None = None) -> Table:
     schema = list(table.schema.items())
     for name, dtype in schema:
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
-            raise ValueError(f"column {shown(name)} holds {dtype}, not numbers: encode it first, or leave it out")
+            kind = ValueError if dtype.is_nested() else NotNumbers
+            raise kind(f"column {shown(name)} holds {cut(str(dtype))}, not numbers")
     if any(dtype == nw.Boolean for _, dtype in schema):
         flags = [nw.nth(k).cast(nw.Float64) for k, (_, dtype) in enumerate(schema) if dtype == nw.Boolean]
         table = table.with_columns(*flags)  # so that a missing flag is NaN
@@ -314,37 +323,15 @@ def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
     """Raise the error for a column of X that is not finite, or too large to square; return if there is none."""
     for d, label in enumerate(labels):
         column = X[:, [d]].toarray() if sparse.issparse(X) else np.asarray(X[:, [d]], dtype=np.float64)
-        for what, found in (("NaN", np.isnan(column)), ("infinity", np.isinf(column))):
+        lost = RowError if sparse.issparse(X) else MissingValue  # no encoding takes a sparse matrix
+        for kind, what, found in ((lost, "NaN", np.isnan(column)), (RowError, "infinity", np.isinf(column))):
             if found.any():
-                raise RowError(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))
+                raise kind(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))
     for d, label in enumerate(labels):
         if (largest := float(abs(X[:, [d]]).max())) > 1e150:
             raise ValueError(
                 f"Input X contains a value too large for float64 products: column {shown(label)} holds {largest:.3g}; "
                 "rescale it"
-            )
-
-
-def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
-    """Raise an error if squares of a column or target underflow, so that it would count as constant.
-
-    ``rows`` are the ``Rows`` (of ``budgetline.data.rows``) that the variances, shape (D + P,), are of.
-    """
-    D, P = len(labels), variance.size - len(labels)
-    least = np.repeat([1e-300, 1e-280], [D, P])  # scores are squares of targets and must still differ
-    for d in np.flatnonzero(variance < least).tolist():
-        column = rows.column(d).astype(np.float64)
-        span = float(np.ptp(column)) if column.size else 0.0
-        name = f"column {shown(labels[d])}" if d < D else f"target {d - D} of y" if P > 1 else "y"
-        if span > 1e-130 and rows.weight is not None:
-            raise ValueError(
-                f"sample_weight is too unequal: {name} spans {span:.3g}, but beside the heaviest samples the others "
-                "weigh so little that its variance underflows. Leave out samples, or make the weights less unequal"
-            )
-        if span > 0:
-            raise ValueError(
-                f"Input {'X' if d < D else 'y'} contains values too small for float64 products: {name} spans only "
-                f"{span:.3g}; rescale it"
             )
 
 
@@ -397,4 +384,5 @@ def _as_float(values: Array, name: object) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error
+        kind = NotNumbers if "could not convert" in str(error) else ValueError
+        raise kind(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error

@@ -22,6 +22,7 @@ from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead
 from budgetline.data.tabular import arrow
+from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray, check_finite
@@ -103,6 +104,11 @@ class Files:
                     what = f"column {shown(name)} is not in {self.place}{did_you_mean(name, self.numeric)}"
                     raise Refused(f"{option}: {what}; its columns are {some(self.numeric, 8)}")
 
+    def check_numbers(self, name: Name, what: str, advice: str) -> None:
+        """Raise an error if a column does not hold numbers."""
+        if name is not None and not self.numeric.get(name, True):
+            raise Refused(f"{what} does not hold numbers: {advice}")
+
     def values(self, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
         """Yield the values of some columns, row by row; those of CSV files are text, as it is written."""
         raw = self.raw
@@ -126,10 +132,9 @@ class Files:
         """
         if self.named:
             self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
-            for name in (weight,) if raw else (*(names or ()), weight):
-                if name is not None and not self.numeric.get(name, True):
-                    what = f"column {shown(name)} of {self.place}"
-                    raise Refused(f"{what} does not hold numbers: encode it first, or leave it out")
+            for name in () if raw else names or ():
+                self.check_numbers(name, f"column {shown(name)} of {self.place}", "--encoding spline takes text")
+            self.check_numbers(weight, f"--weight: column {shown(weight)}", "name a column of numbers")
         elif target == ():
             target = None
         paths, kind = self.found
@@ -165,6 +170,8 @@ class Files:
         if missing := [name for name in needed if name not in self.numeric]:
             where = f"{self.place}{did_you_mean(missing[0], self.numeric)}"
             raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {where}")
+        for name in needed if encoding is None else ():
+            self.check_numbers(name, f"column {shown(name)} of {self.place}", "the model was fitted with numbers")
         source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
         return source if encoding is None else source.reading(encoding.kinds)
 
@@ -211,7 +218,7 @@ class Files:
         labels = [str(d) if names is None else names[d] for d in columns]
         for chunk in self.chunks(source, printer):
             if not isinstance(chunk.X, nw.DataFrame):
-                with refusing(), chunk.located():
+                with refusing(), advising(None), chunk.located():
                     check_finite(chunk.X if used is None else chunk.X[:, used], labels)
             chunks.append(chunk)
         X, y = _joined([chunk.X for chunk in chunks], names), np.concatenate([chunk.y for chunk in chunks])

@@ -46,6 +46,7 @@ WORDS = (
     (" of X is in no group", " of the data is in no group"),
     (" of X are in no group", " of the data are in no group"),
     ("Input X contains", "the data contain"),
+    ("encoding='spline' takes", "a fit with --encoding spline takes"),
     ("time_limit must be", "--time-limit must be"),
     ("one of budget, stage and available", "one of --budget, --stage and --available"),
     (" in available; ", " in --available; "),

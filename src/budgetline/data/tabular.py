@@ -21,6 +21,7 @@ from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
 from budgetline.data.memory import Room
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
+from budgetline.inputs import NotNumbers
 from budgetline.messages import cut, did_you_mean, shown, some
 
 if TYPE_CHECKING:
@@ -179,9 +180,8 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
         elif types.is_float16(kind):  # Arrow has few functions for it
             column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
         elif not (types.is_floating(kind) or types.is_integer(kind)):
-            raise ValueError(
-                f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers: encode it first, or leave it out"
-            )
+            raised = ValueError if types.is_nested(kind) else NotNumbers
+            raise raised(f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers")
         columns[name] = column
     return pa.record_batch(columns) if columns else batch.select([])
 

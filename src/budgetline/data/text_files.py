@@ -33,6 +33,7 @@ from budgetline.data.text_format import (
     text_rows_about,
     text_stream,
 )
+from budgetline.inputs import NotNumbers
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class CsvPartition(WithRoles, FilePartition):
                 texts = enumerate(batch.column(name).to_pylist())
                 k = next((k for k, text in texts if not is_number(text)), 0)
                 what = f"column {shown(name)} holds {shown(batch.column(name)[k].as_py())}, in {self._line(rows, k)}"
-                raise ValueError(f"{where}: {what}, not numbers: encode it first, or leave it out")
+                raise NotNumbers(f"{where}: {what}, not numbers")
 
 
 @dataclass(frozen=True)

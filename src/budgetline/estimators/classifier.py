@@ -16,6 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import TableEncoding
+from budgetline.estimators.advice import advising
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.inputs import check_labels
@@ -115,9 +116,10 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         """
         self._validate_params()
         source = self._source_of(X, y, sample_weight, client, None)
-        if source is not None:
-            return self._fit_source(Passes(source, client, progress))
-        return self._learn(*self._in_memory(X, y, sample_weight))
+        with advising(self.encoding):
+            if source is not None:
+                return self._fit_source(Passes(source, client, progress))
+            return self._learn(*self._in_memory(X, y, sample_weight))
 
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
