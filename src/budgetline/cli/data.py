@@ -9,19 +9,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
+from typer import Option
 
-from budgetline.arrays import Positions, Table
+from budgetline.arrays import Mask, Positions, Table
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead
-from budgetline.data.tabular import arrow
+from budgetline.data.tabular import arrow, missing_in
 from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
@@ -36,6 +37,11 @@ Target = str | tuple[()] | None
 """The target () stands for none; None is that of svmlight files, or of models that know it."""
 Features = tuple[list[str] | None, FeatureGroups | None]
 """Columns to learn from, None: all, and their groups, None: one for each."""
+FoldBy = Annotated[
+    str | None,
+    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+]
+DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
 COPIES, ENCODED = 4, 8
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
 
@@ -47,7 +53,8 @@ With an encoding, a column becomes several: about this many.
 class Files:
     """The data as the user named them: a file, a folder or a glob, and what is known of their format.
 
-    Indices of svmlight files may start at 0; ``delimiter`` and ``na`` are of CSV files.
+    Indices of svmlight files may start at 0; ``delimiter`` and ``na`` are of CSV files. With ``drop``, rows without a
+    target are left out.
     """
 
     place: str
@@ -55,6 +62,7 @@ class Files:
     zero_based: bool
     delimiter: str | None = None
     na: Sequence[str] | None = None
+    drop: bool = False
 
     @cached_property
     def found(self) -> tuple[list[Path], str]:
@@ -142,7 +150,21 @@ class Files:
             paths, target, weight=weight, qid=qid, features=names, file_format=kind, n_features=n_features,
             zero_based=self.zero_based, **self.text,
         )  # fmt: skip
+        source = source.dropping() if self.drop else source
         return source.raw() if raw else source
+
+    def note_dropped(self, target: str | None, printer: Printer) -> None:
+        """Say how many rows are left out because they have no target; svmlight files have no such rows."""
+        if not self.drop or target is None or not self.named:
+            return
+        missing, csv = list[Mask](), self.raw.csv
+        with refusing(), printer.waiting("reading"):
+            for batch in self.raw.batches([target], [target]):
+                missing.append(missing_in(batch, [target]) if csv is None else csv.without_labels(batch, [target]))
+        rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
+        printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
+        if rows and lost == rows:
+            raise Refused(f"column {shown(target)} of {self.place} has no values: it cannot be the target")
 
     def source_for(
         self,

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_output, writing
+from budgetline.cli.data import DropMissingTarget, Files, check_output, writing
 from budgetline.cli.evaluating import source_for
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.optimality import Plan
@@ -43,6 +43,7 @@ def plan(
         Path | None, Option("-o", "--output", metavar="MODEL", help="Where to write the plan, as a model.")
     ] = None,
     weight: options.Weight = None,
+    drop_missing_target: DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -57,7 +58,7 @@ def plan(
     budgetline plan heart.budgetline heart.csv -t ill -b 50 -b 100 --exclude age --at-most-one ecg,thallium
     """
     printer = Printer(as_json, quiet)
-    files = None if data is None else Files(data, file_format, zero_based, delimiter, na)
+    files = None if data is None else Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     check_output(output, inputs=[model, *(files.paths if files else ())])
     if output is not None and len(budget) > 1:
         raise Refused("a file holds one plan: give one --budget, or no --output")

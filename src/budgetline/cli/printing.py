@@ -17,6 +17,7 @@ import numpy as np
 
 from budgetline.arrays import Mask
 from budgetline.budgets import affordable
+from budgetline.data.tabular import MissingTarget
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
@@ -71,6 +72,8 @@ def line_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     for own, here in WORDS:
         text = text.replace(own, here)
+    if isinstance(error, MissingTarget):
+        text += "; --drop-missing-target leaves these rows out"
     return text or type(error).__name__
 
 
