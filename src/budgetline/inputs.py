@@ -27,6 +27,8 @@ from budgetline.devices import on_host
 from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
+MOST_CLASSES = 50
+"""Of a target; more are usually numbers or names, and take long to learn."""
 AUTO = "auto"
 """In place of the names of available groups: those that each row has."""
 

@@ -142,7 +142,8 @@ WRONG = {
     "one class": (table("ay", A, ["no"] * N), "y has one class only, 'no': there is nothing to tell apart (1 class)"),
     "gaps in the target": (
         table("ay", A, ["", *Y[1:]]),
-        "data.csv, block 0: column 'y' has 1 missing values, the first in line 2",
+        "data.csv, block 0: column 'y' has 1 missing values, the first in line 2; "
+        "--drop-missing-target leaves these rows out",
     ),
     "no target at all": (
         table("ay", A, [""] * N),

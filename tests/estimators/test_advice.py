@@ -63,3 +63,13 @@ def test_no_encoding_is_named_where_it_would_not_help():
         with pytest.raises(ValueError, match="column") as caught:
             call()
         assert "encoding" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.array, lambda labels: [f"c{k}" for k in labels]])
+def test_many_classes_are_told(kind):
+    X, y = RNG.normal(size=(240, 2)), kind(np.arange(240) % 60)
+    with pytest.warns(UserWarning, match="y has 60 classes, such as .*: each has coefficients of its own"):
+        AnytimeClassifier(schedule="cheapest", alpha=1.0).fit(X, y)
+    with pytest.warns(UserWarning, match="y has 60 classes"):
+        AnytimeClassifier(rule="score", alpha=1.0, max_groups=1).fit(open_source((X, np.asarray(y))))
+    AnytimeClassifier(schedule="cheapest", alpha=1.0).fit(X, kind(np.arange(240) % 50))

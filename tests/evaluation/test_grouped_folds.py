@@ -83,7 +83,7 @@ def test_curves_comparisons_and_reports_use_these_folds(kind):
         model.fit(X, y), X, y, cv=4, groups=groups, metric="explained", baselines=False, plan_seconds=0
     )
     np.testing.assert_allclose(report.curves[1].values[-1], np.mean(expected), rtol=1e-6)
-    assert report.measure.made.startswith("groups of rows shuffled with seed 0")
+    assert report.measure.folds_made.startswith("groups of rows shuffled with seed 0")
     with pytest.raises(ValueError, match="groups needs X and y"):
         make_report(model, groups=groups)
 

@@ -26,7 +26,7 @@ from budgetline.data.tabular import arrow, missing_in
 from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
-from budgetline.inputs import NamedArray, check_finite
+from budgetline.inputs import MOST_CLASSES, NamedArray, check_finite
 from budgetline.messages import did_you_mean, name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
@@ -280,6 +280,17 @@ def memory_left() -> int:
     with suppress(OSError, ValueError):
         left = min(left, int((limits / "memory.max").read_text()) - int((limits / "memory.current").read_text()))
     return max(0, left)
+
+
+def check_classes(chunks: Iterable[Chunk], target: Name) -> None:
+    """Raise an error if a target has too many classes for people to mean that; no more rows are read than it takes."""
+    found = set[object]()
+    for chunk in chunks:
+        found.update(chunk.y.tolist())
+        if len(found) > MOST_CLASSES:
+            what = f"the target{'' if target is None else f' {shown(target)}'} holds more than {MOST_CLASSES} classes"
+            advice = "if these are numbers, write them like 1234.5; --task classification learns all of them, slowly"
+            raise Refused(f"{what}, such as {some(chunk.y[:2].tolist())}: {advice}")
 
 
 # -- groups ----------------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from sklearn.base import clone
 from typer import Argument, Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
-from budgetline.cli.data import DropMissingTarget, Files, FoldBy, check_output, features_of, writing
+from budgetline.cli.data import DropMissingTarget, Files, FoldBy, check_classes, check_output, features_of, writing
 from budgetline.cli.fitting import Estimator, estimator_for, task_of
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.printing import Printer, Refused, refusing
@@ -77,11 +78,12 @@ def curve(
             judged = budget_curve(found, source, metric=measure)
     else:
         table = files.read_all(source, printer, "cross-validation", found.model_.source.read)
+        queries, together = _labels(table, fold_by)
         folds = _folds(cv, shuffle, found.model_.classes is not None, (qid, fold_by), printer)
         with refusing():
             judged = cross_val_budget_curve(
                 clone(found), table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight,
-                progress=printer.progress, **_kept_together(table, fold_by),
+                qid=queries, groups=together, progress=printer.progress,
             )  # fmt: skip
     _print_curve(judged, printer)
     columns = {"value" if name == judged.metric else name: entries for name, entries in judged.to_dict().items()}
@@ -128,13 +130,16 @@ def compare(
     source = files.source(target, columns, weight=weight, qid=key, raw=settings is not None)
     table = files.read_all(source, printer, "a comparison")
     chosen = task_of(task, [table], target, printer)
+    if task == "auto" and chosen == "classification":
+        check_classes([table], target)
     methods = _methods(rules, chosen, features[1], alpha=alpha, encoding=settings)
     measure = _metric(metric, positive)
+    queries, together = _labels(table, fold_by)
     folds = _folds(cv, shuffle, chosen == "classification", (qid, fold_by), printer)
     with refusing():
         found = compare_methods(
             methods, table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight,
-            progress=printer.progress, **_kept_together(table, fold_by),
+            qid=queries, groups=together, progress=printer.progress,
         )  # fmt: skip
     _print_comparison(found, cv, printer)
     summary = {name: {k: v for k, v in row.items() if k != "stop_cost"} for name, row in found.summary().items()}
@@ -238,9 +243,9 @@ def _key(files: Files, qid: str | None, fold_by: str | None) -> str | None:
     return qid if fold_by is None else fold_by
 
 
-def _kept_together(table: Chunk, fold_by: str | None) -> dict[str, Any]:
-    """Return the rows that folds keep together, as an argument of functions that cross-validate."""
-    return {"qid" if fold_by is None else "groups": table.qid}
+def _labels(table: Chunk, fold_by: str | None) -> tuple[Array | None, Array | None]:
+    """Return the queries and the groups of the rows: the column that was read is one of them."""
+    return (table.qid, None) if fold_by is None else (None, table.qid)
 
 
 def _folds(cv: int, shuffle: bool, classes: bool, keys: tuple[str | None, str | None], printer: Printer) -> object:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 LONGEST_SETTING = 1000
 """Characters of a setting."""
+TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
+"""What to make of the only bound for losses other than squared error."""
 Available = Annotated[
     list[str] | None,
     Option("--available", metavar="A,B,…", help="Use exactly these groups; repeatable. auto: those that each row has."),
@@ -105,6 +107,10 @@ def certify(
     proven.append(certificate.timeliness())
     records = [dict(zip(("explained", "bound", "ratio"), each, strict=True)) for each in proven]
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
+    trivial = certificate.loss != "squared_error"
+    if trivial:
+        printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
+        printer.say()
     labels = [*map(amount, budgets), "mean over budgets"]
     pairs = zip(labels, proven, strict=True)
     cells = ([label, share(F), share(bound), at_least(ratio)] for label, (F, bound, ratio) in pairs)
@@ -114,7 +120,7 @@ def certify(
         "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
         "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
     )
-    for note in certificate.notes:
+    for note in () if trivial else certificate.notes:
         printer.paragraph(note)
     about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
     mean = records.pop()

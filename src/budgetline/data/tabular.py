@@ -264,7 +264,8 @@ def values_of(
     if column.null_count:
         row = first + column.is_null().index(True).as_py()
         count = column.null_count
-        raise lost(f"{where}: column {shown(name)} has {count} missing values, the first in row {row}")
+        what = f"column {shown(name)} has {count} missing values"
+        raise (ValueError if count == len(column) else lost)(f"{where}: {what}, the first in row {row}")
     if arrow().types.is_dictionary(column.type):
         column = import_module("pyarrow.compute").dictionary_decode(column)
     return np.asarray(column)

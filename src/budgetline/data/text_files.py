@@ -169,7 +169,7 @@ class CsvFiles:
             if missing.any():
                 line = line_of_row(path, self.written.delimiter, int(lines[missing.argmax()]))
                 what = f"column {shown(name)} has {int(missing.sum())} missing values"
-                raise roles.lost(name)(f"{where}: {what}, the first in {line}")
+                raise (ValueError if missing.all() else roles.lost(name))(f"{where}: {what}, the first in {line}")
 
 
 @contextmanager
