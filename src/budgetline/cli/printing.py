@@ -17,6 +17,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import affordable, points_of_stages
+from budgetline.data.tabular import MissingTarget
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
@@ -46,6 +47,7 @@ WORDS = (
     (" of X is in no group", " of the data is in no group"),
     (" of X are in no group", " of the data are in no group"),
     ("Input X contains", "the data contain"),
+    ("encoding='spline' takes", "a fit with --encoding spline takes"),
     ("time_limit must be", "--time-limit must be"),
     ("one of budget, stage and available", "one of --budget, --stage and --available"),
     (" in available; ", " in --available; "),
@@ -70,6 +72,8 @@ def line_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     for own, here in WORDS:
         text = text.replace(own, here)
+    if isinstance(error, MissingTarget):
+        text += "; --drop-missing-target leaves these rows out"
     return text or type(error).__name__
 
 
