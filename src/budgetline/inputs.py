@@ -151,9 +151,14 @@ def _array(X: object, estimator: object) -> Table:
             X, accept_sparse=("csr", "csc"), ensure_all_finite=False, input_name="X", estimator=estimator
         )
     except (ValueError, OverflowError) as error:
-        if "convert" not in str(error) and "bytes/strings" not in str(error):
+        text = "bytes/strings" in str(error)
+        if "convert" not in str(error) and not text:
             raise
         found = np.asarray(X, dtype=object)
+        for d, column in enumerate(found.T if text else ()):
+            _as_float(column, d)
+        if text:
+            raise
     # objects are text, or whole numbers that no integer of NumPy holds: errors name the column
     return np.column_stack([_as_float(x, d) for d, x in enumerate(found.T)]) if found.dtype == object else found
 

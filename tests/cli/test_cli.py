@@ -73,7 +73,7 @@ def write(data, kind, groups="groups.yaml"):
     return path, ["--target", data.y.name, "--groups", groups], data.X, data.y, data.groups
 
 
-PLAIN = ("--no-cv", "--encoding", "none")
+PLAIN = ("--no-cv", "--encoding", "none", "--all-groups")
 """Options with which a fit is that of the plain estimator, with its own defaults."""
 
 

@@ -157,20 +157,20 @@ def test_weights_that_are_missing_are_no_targets(run):
 @pytest.mark.filterwarnings("default")
 def test_many_classes_are_refused_with_advice_that_works(run, done):
     data = visits(600).drop(columns="patient")
-    data["y"] = [f"${k % 60}" for k in range(len(data))]
+    data["y"] = [f"A{k % 60}" for k in range(len(data))]
     data.to_csv("prices.csv", index=False)
     found = run("compare", "prices.csv", "-t", "y", "--encoding", "none")
     assert found.err.endswith(
-        "the target 'y' holds more than 50 classes, such as '$0', '$1': if these are numbers, write them like 1234.5; "
+        "the target 'y' holds more than 50 classes, such as 'A0', 'A1': if these are numbers, write them like 1234.5; "
         "--task classification learns all of them, slowly\n"
     )
     learned = ("--rules", "cheapest", "--cv", 2, "--encoding", "none", "--alpha", 1)
     found = run("compare", "prices.csv", "-t", "y", *learned, "--task", "classification")
     assert found.code == 0
-    assert "warning: y has 60 classes, such as '$0', '$1'" in found.err
+    assert "warning: y has 60 classes, such as 'A0', 'A1'" in found.err
     data["y"] = data["y"].str[1:]
     data.to_csv("prices.csv", index=False)
     assert "regression: the target 'y' holds numbers" in run("compare", "prices.csv", "-t", "y", *learned).err
-    data["y"] = [f"${k % 50}" for k in range(len(data))]
+    data["y"] = [f"A{k % 50}" for k in range(len(data))]
     data.to_csv("prices.csv", index=False)
     assert run("compare", "prices.csv", "-t", "y", *learned).code == 0

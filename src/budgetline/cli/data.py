@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Mask, Positions, Table
+from budgetline.cli import options
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
 from budgetline.data.opening import files_of
@@ -310,11 +311,12 @@ def check_classes(chunks: Iterable[Chunk], target: Name) -> None:
 
 
 def features_of(
-    files: Files, path: Path | None, others: Mapping[str, str | None], exclude: Collection[str] = ()
+    files: Files, path: Path | None, others: Mapping[str, str | None], exclude: Iterable[str] | None = None
 ) -> Features:
     """Return the columns to read, None: all, and the groups that a file puts them in, None: one group per column.
 
-    ``others`` are the columns that are no features, by the options that name them; so are those of ``exclude``.
+    ``others`` are the columns that are no features, by the options that name them; so are those of ``exclude``, lists
+    such as "a,b".
     """
     groups = None if path is None else read_groups(path)
     if not files.named:
@@ -322,10 +324,10 @@ def features_of(
             raise Refused(f"--exclude names columns, and those of {files.place} have no names")
         return None, groups
     files.check_columns(others)
-    for name in exclude:
-        files.check_columns({"--exclude": name})
+    left_out = options.names_of(exclude, files.numeric)
+    files.check_columns({"--exclude": left_out})
     taken = {name: option for option, name in others.items() if name is not None}
-    taken |= dict.fromkeys(exclude, "--exclude")
+    taken |= dict.fromkeys(left_out, "--exclude")
     if groups is None:
         return other_columns(files, taken), None
     for group, columns in zip(groups.names, groups.columns, strict=True):

@@ -78,7 +78,7 @@ def curve(
             judged = budget_curve(found, source, metric=measure)
     else:
         table = files.read_all(source, printer, "cross-validation", found.model_.source.read)
-        table = with_numbers(table, target, printer) if found.model_.classes is None else table
+        table = _rows_for(found.model_, table, printer)
         queries, together = _labels(table, fold_by)
         folds = _folds(cv, shuffle, found.model_.classes is not None, (qid, fold_by), printer)
         with refusing():
@@ -127,8 +127,7 @@ def compare(
     files = Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     key = _key(files, qid, fold_by)
     taken = {"--target": target, "--weight": weight, "--qid": qid, "--fold-by": fold_by}
-    left_out = options.names_of(exclude, list(files.numeric) if files.named else [])
-    features = features_of(files, groups, taken, left_out)
+    features = features_of(files, groups, taken, exclude)
     columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer, keep_ids)
     files.note_dropped(target, printer)
     source = files.source(target, columns, weight=weight, qid=key, raw=settings is not None)
@@ -192,8 +191,7 @@ def report(
     found, given = load_linear(model), dict[str, Any]()
     if files is not None:
         source = source_for(found.model_, files, target, printer, weight, _key(files, None, fold_by))
-        table = files.read_all(source, printer, "a report", found.model_.source.read)
-        table = with_numbers(table, target, printer) if found.model_.classes is None else table
+        table = _rows_for(found.model_, files.read_all(source, printer, "a report", found.model_.source.read), printer)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
     elif target is not None or weight is not None or fold_by is not None:
         raise Refused("--target, --weight and --fold-by are columns of DATA: give it, too")
@@ -212,6 +210,11 @@ def report(
     if data is None:
         printer.note("without DATA the report shows only the training curve; with it, cross-validated values")
     printer.document(summary.to_dict())
+
+
+def _rows_for(model: AnytimeModel, table: Chunk, printer: Printer) -> Chunk:
+    """Return rows whose targets are numbers, if the model predicts numbers."""
+    return with_numbers(table, None, printer) if model.classes is None else table
 
 
 def source_for(

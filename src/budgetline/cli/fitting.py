@@ -106,37 +106,33 @@ def fit(
 
     For example:
     budgetline fit heart.csv -t ill
-    budgetline fit heart.csv -t ill -g groups.yaml -o heart.budgetline
+    budgetline fit heart.csv -t ill -g groups.yaml -o m.budgetline
     budgetline fit 'days/*.parquet' -t y --no-cv -o m.budgetline
     """
-    printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
+    printer, files = Printer(as_json, quiet), Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     output = default_output(data) if output is None else output
     check_output(output, inputs=[*files.paths, groups])
-    _check_folds(cv, no_cv, shuffle, fold_by)
     others = {"--target": target, "--weight": weight, "--fold-by": fold_by}
-    left_out = options.names_of(exclude, list(files.numeric) if files.named else [])
-    features = features_of(files, groups, others, left_out)
+    features = features_of(files, groups, others, exclude)
     found = _given(files, features, others, (encoding, interactions or 0, keep_ids), stream, task, printer)
+    _check_folds(cv, no_cv, shuffle, fold_by, found.table is None)
     chosen = _task(files, found, task, loss, target, printer)
     folds = cv if no_cv or cv is not None or found.table is None else _usual_folds(found.table.y, chosen, printer)
-    asked: dict[str, Any] = {
-        "rule": rule,
-        "schedule": schedule,
-        "loss": options.LOSS_NAMES.get(loss or ""),
-        "max_cost": max_cost,
-    }
+    asked: dict[str, object] = {"rule": rule, "schedule": schedule, "max_cost": max_cost}
+    asked["loss"] = options.LOSS_NAMES.get(loss or "")
     asked |= _limits(found, chosen, asked, start, max_groups, all_groups, printer)
-    tried = interactions is None and found.encoding is not None and found.table is not None
-    asked |= _searched(folds, alpha, correction, (0, MOST_PAIRS) if tried else None)
+    asked |= _searched(folds, alpha, correction, None if interactions is not None else _pairs_tried(found))
     model = _fitted(estimator_for(chosen, found.groups, **asked), found, shuffle and folds is not None, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)
 
 
-def _check_folds(cv: int | None, no_cv: bool, shuffle: bool, fold_by: str | None) -> None:
+def _check_folds(cv: int | None, no_cv: bool, shuffle: bool, fold_by: str | None, streamed: bool) -> None:
     """Raise an error if what is asked of folds does not fit together."""
+    if streamed and (fold_by is not None or (cv is not None and not shuffle)):
+        option = "--no-shuffle" if fold_by is None else "--fold-by"
+        raise Refused(f"{option} needs all rows in memory: in chunks, rows go to folds by a hash of their values")
     if no_cv and (cv is not None or fold_by is not None):
         raise Refused(f"give one of {'--cv' if fold_by is None else '--fold-by'} and --no-cv")
     if fold_by is not None and not shuffle:
@@ -159,8 +155,6 @@ def _given(
     files.note_dropped(target, printer)
     source = files.source(target, columns, weight=weight, qid=fold_by, raw=settings is not None)
     streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
-    if streamed and fold_by is not None:
-        raise Refused("--fold-by needs all rows in memory: in chunks, rows go to folds by a hash of their values")
     table = None if streamed else files.read_all(source, printer)
     if table is not None and task != "classification":
         table = with_numbers(table, target, printer)
@@ -222,9 +216,14 @@ def _usual_folds(y: Array, task: options.Task, printer: Printer) -> int | None:
     return folds
 
 
+def _pairs_tried(found: Given) -> tuple[int, ...] | None:
+    """Return the numbers of pairs to try; None: pairs need an encoding, and rows in memory."""
+    return None if found.encoding is None or found.table is None else (0, MOST_PAIRS)
+
+
 def _searched(
     folds: int | None, alpha: float | str | None, correction: float | None, pairs: tuple[int, ...] | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the settings of an estimator that chooses on folds what the user has not given; None: without folds."""
     if folds is None:
         return {"alpha": alpha, "correction": correction}

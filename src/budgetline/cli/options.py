@@ -146,7 +146,7 @@ FoldBy = Annotated[
     Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
 ]
 DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
-MaxCost = Annotated[float | None, Option("--max-cost", metavar="C", min=0, help="Spend at most this.")]
+MaxCost = Annotated[float | None, Option("--max-cost", min=0, help="Spend at most this.")]
 MaxGroups = Annotated[int | None, Option("--max-groups", metavar="N", min=1, help="Stop after N groups.")]
 AllGroups = Annotated[bool, Option("--all-groups", help="Buy also groups that gain nothing.")]
 KeepIds = Annotated[bool, Option("--keep-ids", help="Learn also from identifiers and free text.")]
