@@ -31,11 +31,22 @@ def models(run):
     heart.data.assign(ill=heart.target).to_csv("heart.csv", index=False)
     assert (
         run(
-            "fit", "heart.csv", "-t", "ill", "-o", "classifier", "--no-cv", "--encoding", "none", "--alpha", "0.01"
+            "fit",
+            "heart.csv",
+            "-t",
+            "ill",
+            "-o",
+            "classifier",
+            "--no-cv",
+            "--all-groups",
+            "--encoding",
+            "none",
+            "--alpha",
+            "0.01",
         ).code
         == 0
     )
-    regression = ("--no-cv", "--task", "regression", "--encoding", "none", "--alpha", "0.01")
+    regression = ("--no-cv", "--all-groups", "--task", "regression", "--encoding", "none", "--alpha", "0.01")
     assert run("fit", "heart.csv", "-t", "ill", "-o", "linear", *regression).code == 0
 
 
@@ -59,3 +70,6 @@ def test_certificates_of_classifiers_begin_with_their_limits(models, run, done):
     assert text.count("the only known bound") == 1
     assert done("certify", "classifier", "--time-limit", "0")["notes"]
     assert "trivial" not in run("certify", "linear", "--time-limit", "0").out
+    few = ("-t", "ill", "-o", "few", "--no-cv", "--encoding", "none", "--max-groups", 3)
+    assert run("fit", "heart.csv", *few).code == 0
+    assert "is not known: fit with --all-groups" in run("certify", "few").err

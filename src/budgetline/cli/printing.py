@@ -49,6 +49,7 @@ WORDS = (
     ("Input X contains", "the data contain"),
     ("encoding='spline' takes", "a fit with --encoding spline takes"),
     ("time_limit must be", "--time-limit must be"),
+    ("is not known: fit all of them", "is not known: fit with --all-groups"),
     ("one of budget, stage and available", "one of --budget, --stage and --available"),
     (" in available; ", " in --available; "),
 )
