@@ -15,6 +15,8 @@ from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
+MOST_SHOWN = 12
+"""Of a column of numbers with at most so many different values, effects are shown at these values alone."""
 ROWS = 4096
 """Rows that are encoded at once: few enough for their polynomials to stay in the cache."""
 
@@ -67,7 +69,8 @@ class NumberEncoder:
     """A number becomes the values of curves of t, flags of values that are very frequent, and a flag if it is missing.
 
     Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
-    standardised design columns with ``weights`` (width,).
+    standardised design columns with ``weights`` (width,). ``values`` are the different numbers of the training data,
+    ascending, if there are at most ``MOST_SHOWN``; they only say where effects are shown.
     """
 
     warp: Warp
@@ -75,6 +78,7 @@ class NumberEncoder:
     weights: Float
     spikes: tuple[float, ...] = ()
     missing: bool = False
+    values: tuple[float, ...] = ()
     kind = None
 
     @property

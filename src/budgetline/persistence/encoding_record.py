@@ -24,6 +24,7 @@ class ColumnRecord:
     middle: float | None = None
     scale: float | None = None
     spikes: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
     reference: str | None = None
     text: bool = True
 
@@ -63,7 +64,8 @@ def _record(encoder: Encoder) -> ColumnRecord:
         other, text = encoder.reference, encoder.text
         return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=other, text=text)
     warp = encoder.warp
-    return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=encoder.spikes)
+    spikes, values = encoder.spikes, encoder.values
+    return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=spikes, values=values)
 
 
 def encoding_of(
@@ -111,13 +113,13 @@ def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: 
     if not knots.size or np.any(np.diff(knots) <= 0) or pieces.shape[:2] != (knots.size + 1, 4):
         raise ValueError(f"knots{k} must ascend, and pieces{k} must be four powers of one piece more")
     warp = Warp(record.middle, record.scale)
-    return NumberEncoder(warp, Curve(knots, pieces), penalties, record.spikes, record.missing)
+    return NumberEncoder(warp, Curve(knots, pieces), penalties, record.spikes, record.missing, record.values)
 
 
 def _levels(record: ColumnRecord, penalties: Float) -> Encoder:
     assert record.levels is not None
-    if record.middle is not None or record.spikes or len(set(record.levels)) < len(record.levels):
-        raise ValueError("levels must differ, and have neither middle nor spikes")
+    if record.middle is not None or record.spikes or record.values or len(set(record.levels)) < len(record.levels):
+        raise ValueError("levels must differ, and have no middle, spikes or values")
     if record.reference is not None and (len(penalties) != 1 or record.reference in record.levels):
         raise ValueError("a reference is the other level of a column with one flag")
     return LevelEncoder(record.levels, penalties, record.rare, record.missing, record.reference, record.text)

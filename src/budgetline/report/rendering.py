@@ -11,11 +11,9 @@ from html import escape as escape_html
 from importlib.resources import files
 from string import Template
 
-import numpy as np
-
-from budgetline.evaluation.pictures import picture
 from budgetline.messages import printable
 from budgetline.report.content import Content
+from budgetline.report.effects import picture_of
 from budgetline.report.sections import Table, effect_name, facts, tables
 from budgetline.report.sentences import enough, headline, notes, subline
 
@@ -97,9 +95,8 @@ def _effects(content: Content) -> str:
     """Return a picture of every effect."""
     figures = []
     for effect in content.effects:
-        name, values = effect_name(content, effect), np.reshape(effect.values, [len(axis) for axis in effect.axes])
-        caption = f"<figcaption>{escape_html(name)}</figcaption>"
-        figures.append(f'<figure class="effect">{caption}{picture(effect.axes, values)}</figure>')
+        caption = f"<figcaption>{escape_html(effect_name(content, effect))}</figcaption>"
+        figures.append(f'<figure class="effect">{caption}{picture_of(effect)}</figure>')
     return f'<div class="pictures">{"".join(figures)}</div>'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from budgetline.evaluation.pictures import caption
 from budgetline.report.content import CertifiedShares, Content, Effect, Methods, Plans
 from budgetline.report.formatting import MOST_LISTED, amount, at_least, change, count, number, share, with_error
 from budgetline.report.sentences import about_effects, about_plans, optimality
@@ -114,9 +115,8 @@ def _effects(content: Content) -> Table:
 
 
 def effect_name(content: Content, effect: Effect) -> str:
-    """Return the column, or both columns of a pair, and the score if there are several."""
-    kind = "class" if content.task.classes else "target"
-    return f"{effect.name}, {kind} {effect.output}" if effect.output else effect.name
+    """Return the column, or both columns of a pair, and the class that up means, or the target."""
+    return caption(effect.name, effect.output, bool(content.task.classes))
 
 
 def _place(effect: Effect, k: int) -> str:
