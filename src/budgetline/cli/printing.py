@@ -152,6 +152,7 @@ class Printer:
     def sequence(self, sequence: GroupSequence, names: Iterable[str]) -> None:
         """Print a sequence, and which of the groups of these names are not in it."""
         self.say(str(sequence))
+        self.note("explained: share of the training loss, less the ridge penalty, which curve and report leave out")
         if left_out := [name for name in names if name not in sequence.groups]:
             self.say(f"not in the sequence: {in_line(left_out)}")
 

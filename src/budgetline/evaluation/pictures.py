@@ -71,8 +71,9 @@ def caption(name: str, output: str, classes: bool) -> str:
 
 
 def short(value: float) -> str:
-    """Return a number to three digits, with a true minus sign."""
-    return f"{value:.3g}".replace("-", "−") if value else "0"
+    """Return a number to three digits, with a true minus sign; up to a million without an exponent."""
+    text = f"{value:.3g}" if not 1e3 <= abs(value) < 1e6 else f"{float(f'{value:.3g}'):.0f}"
+    return text.replace("e+0", "e").replace("-", "−") if value else "0"
 
 
 def _svg(height: float, name: str, parts: Iterator[str]) -> str:
@@ -148,7 +149,7 @@ def steps(costs: Float, values: Float) -> str:
 
 def short_place(x: float) -> str:
     """Return a value of a column to five digits."""
-    return str(float(f"{x:.5g}")).removesuffix(".0").replace("-", "−")
+    return str(float(f"{x:.5g}") + 0.0).removesuffix(".0").replace("-", "−")
 
 
 def _bars(axis: Axis, values: Float) -> str:

@@ -29,7 +29,7 @@ def effects_in_report(model: AnytimeModel, budget: float | None = None) -> tuple
         (effect, output, values)
         for effect in effects_of(model, budget=budget)
         for output, values in effect.by_output()
-        if np.isfinite(values).all()
+        if np.isfinite(values).all() and np.any(values)  # a column of rare levels alone says nothing
     ]
     by_range = np.argsort([-float(np.ptp(values)) for _, _, values in parts], kind="stable")
     found = []
