@@ -201,6 +201,33 @@ def test_what_is_no_table(table, error, message):
         AnytimeRegressor().fit(table, y[:0] if getattr(table, "shape", (1,))[0] == 0 else y)
 
 
+HUGE = 10**400
+"""No float can hold it."""
+
+
+@pytest.mark.parametrize("as_table", [lambda rows: rows, lambda rows: np.array(rows, dtype=object)])
+def test_whole_numbers_that_no_float_can_hold_are_named(as_table, on_array):
+    rows = [*X[1:].tolist(), [1, 2, HUGE, 4]]
+    with pytest.raises(ValueError, match=r"column 2 .*too large"):
+        AnytimeRegressor().fit(as_table(rows), y)
+    with pytest.raises(ValueError, match=r"column 2 .*too large"):
+        on_array.predict(as_table(rows))
+    with pytest.raises(ValueError, match=r"y contains a whole number that is too large"):
+        AnytimeRegressor().fit(X, as_table([*y[1:], HUGE]))
+    with pytest.raises(ValueError, match=r"sample_weight contains a whole number that is too large"):
+        AnytimeRegressor().fit(X, y, sample_weight=as_table([*np.ones(29), HUGE]))
+    with pytest.raises(ValueError, match=r"chunk 0: weight contains a whole number that is too large"):
+        AnytimeRegressor().fit(open_source(iter([(X, y, [*np.ones(29), HUGE])])))
+    with pytest.raises(ValueError, match=r"column 'c' holds a whole number that is too large"):
+        AnytimeRegressor(encoding="linear").fit(DF.assign(c=pd.Series([*range(29), HUGE], dtype=object)), y)
+
+
+def test_large_whole_numbers_in_lists_are_floats(on_array):
+    found = on_array.predict([[10**20, 1, 2, 3]])
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, on_array.predict(np.array([[1e20, 1, 2, 3]])))
+
+
 def text(frame):
     column = ["x"] * 30
     if isinstance(frame, pd.DataFrame):

@@ -67,7 +67,7 @@ def test_the_minimum_of_every_dependency_for_users_is_pinned():
 
 PACKAGES = (
     "pandas", "yaml", "matplotlib", "tqdm", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars",
-    "starlette", "uvicorn", "skops",
+    "starlette", "uvicorn", "skops", "python_calamine",
 )  # fmt: skip
 WITHOUT = """
 import sys
@@ -85,7 +85,7 @@ from budgetline.datasets import load_heart
 X = np.random.default_rng(0).normal(size=(30, 3))
 model = budgetline.AnytimeRegressor().fit(X, X[:, 0])
 source = budgetline.open_source((X, X[:, 0]))
-for name, text in (("a.csv", "x,y\\n1,2\\n"), ("a.parquet", "PAR1"), ("groups.yaml", "groups: {{}}")):
+for name, text in (("a.csv", "x,y\\n1,2\\n"), ("a.parquet", "PAR1"), ("groups.yaml", "groups: {{}}"), ("a.xlsx", "")):
     Path(name).write_text(text)
 for call in {calls!r}:
     try:
@@ -109,6 +109,7 @@ NEEDS = {
     "budgetline.make_report(model, X, X[:, 0], progress=True)": "progress",
     "budgetline.open_source('a.csv', 'y')": "arrow",
     "budgetline.open_source('a.parquet', 'y')": "arrow",
+    "budgetline.open_source('a.xlsx', 'y')": "excel",
     "model.fit(source, client=object())": "dask",
     "budgetline.to_onnx(model)": "onnx",
     "budgetline.save(budgetline.StagedEstimators(model, model.model_).fit(X, X[:, 0]), 'staged')": "skops",

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_array
 
 from budgetline.arrays import Float, Positions
 from budgetline.messages import shown
@@ -30,6 +31,18 @@ BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", op
 def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
     """Return how many of the costs, which do not decrease, are within each budget."""
     return np.searchsorted(cumulative_costs, floats_of(budget) * (1 + SLACK), side="right")
+
+
+def points_of_stages(stages: Float, costs: Float) -> Positions:
+    """Return which point of a curve with costs (K,) belongs to each stage; both start at cost 0 and do not decrease.
+
+    It is the last one that the cost of the stage buys; before it, stages of equal cost have points of their own, as
+    far as there are points of this cost. Stage 0 has no group, not even a free one.
+    """
+    last = affordable(costs, stages) - 1
+    later = affordable(stages, stages) - 1 - np.arange(stages.size)
+    first = np.maximum(np.searchsorted(costs, stages * (1 - SLACK)), 1)
+    return np.append(0, np.maximum(last - later, np.minimum(first, last))[1:])
 
 
 def unit_of(cost: float) -> float:
@@ -139,6 +152,15 @@ def floats_of(values: object) -> Float:
     except OverflowError:
         given = np.asarray(values, dtype=object)
         return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
+
+
+def finite_floats(name: str, values: object, least: int) -> Float:
+    """Return targets or weights, of at least so many samples, as an array of finite floats."""
+    try:
+        found: Float = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=least)
+    except OverflowError as error:
+        raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
+    return found
 
 
 def check_stop(stop: object) -> float:

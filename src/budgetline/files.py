@@ -219,8 +219,10 @@ class KeptFile:
 def _locked(path: Path) -> int | None:
     """Lock a file, which is created if there is none, and return its descriptor; None where that is impossible."""
     while fcntl is not None and (path.is_file() or not path.exists()):
+        # NFS locks only what is open for writing
+        access = os.O_RDONLY if path.exists() and not os.access(path, os.W_OK) else os.O_RDWR
         try:
-            number = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+            number = os.open(path, access | os.O_CREAT, 0o666)
         except OSError:
             return None
         try:

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.budgets import check_number, floats_of
+from budgetline.budgets import check_number, finite_floats, floats_of
 from budgetline.device_tables import DeviceTable, on_device
 from budgetline.devices import on_host
 from budgetline.messages import cut, shown, some
@@ -137,14 +137,15 @@ def _array(X: object, estimator: object) -> Table:
         return X
     _refuse_masked(X, "X")
     try:
-        return check_array(
+        found = check_array(
             X, accept_sparse=("csr", "csc"), ensure_all_finite=False, input_name="X", estimator=estimator
         )
-    except ValueError as error:
-        if "could not convert" in str(error):
-            for d, column in enumerate(np.asarray(X, dtype=object).T):
-                _as_float(column, d)
-        raise
+    except (ValueError, OverflowError) as error:
+        if "convert" not in str(error):
+            raise
+        found = np.asarray(X, dtype=object)
+    # objects are text, or whole numbers that no integer of NumPy holds: errors name the column
+    return np.column_stack([_as_float(x, d) for d, x in enumerate(found.T)]) if found.dtype == object else found
 
 
 def numbers_of(table: Table | Frame, columns: Positions | None = None) -> Table:
@@ -186,7 +187,7 @@ def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
-    Y: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+    Y = finite_floats("y", y, 0)
     if Y.ndim > 2 or Y.ndim == 0:
         raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_targets), got {Y.shape}")
     check_consistent_length(Y, np.empty(n_samples))
@@ -278,7 +279,7 @@ def check_weight(sample_weight: object, n_samples: int) -> Float | None:
         sample_weight = np.full(n_samples, floats_of(sample_weight))
     sample_weight = on_host(sample_weight)
     _refuse_masked(sample_weight, "sample_weight")
-    weight: Float = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    weight = finite_floats("sample_weight", sample_weight, 1)
     if weight.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weight.ndim}D array")
     if weight.shape[0] != n_samples:
@@ -395,5 +396,5 @@ def _frame(X: object) -> Frame | None:
 def _as_float(values: Array, name: object) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error

@@ -326,7 +326,7 @@ def test_files_of_different_or_unknown_kinds(tmp_path):
     with pytest.raises(ValueError, match=r"cannot tell what .*notes\.md holds"):
         open_source(tmp_path / "notes.md", "y")
     with pytest.raises(ValueError, match=r"cannot tell what .*0\.parquet holds"):
-        open_source(tmp_path / "0.parquet", "y", file_format="excel")
+        open_source(tmp_path / "0.parquet", "y", file_format="word")
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

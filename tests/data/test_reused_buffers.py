@@ -57,6 +57,7 @@ KINDS = {
     "arrow": lambda X, y, w: (pa.table({name: np.ascontiguousarray(x) for name, x in names(X).items()}), y, w),
     "array API": lambda X, y, w: (array_api_strict.asarray(X), array_api_strict.asarray(y), w),
     "list": lambda X, y, w: [X, y, w],
+    "memory": lambda X, y, w: (X, memoryview(y), memoryview(w)),  # as array.array and ctypes have
 }
 
 

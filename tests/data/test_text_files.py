@@ -6,6 +6,7 @@ import datetime
 import gzip
 import io
 import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -127,7 +128,6 @@ BAD = {
     "header of R repeated": ("a\tb\nr1\t1\t2\na\tb\nr2\t3\t4\n", r"data\.csv, line 3: 2 fields instead of 3$"),
     "quote never closed": ('a,b\n1,"x\ny"\n2,"u\n3,v\n', r"data\.csv, line 4: a quote is never closed$"),
     "quote never closed in numbers": ('a,b\n1,2\n"3,4\n5,6\n', r"data\.csv, line 3: "),
-    "not UTF-8": ("a,b\n1,x\n2,gr\xfcn\n".encode("latin1"), r"data\.csv, line 3: not UTF-8 text: .*iconv"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), r"data\.csv, line 1: not UTF-8 text"),
     "cut short": (gzip.compress(b"a,b\n" + random.Random(0).randbytes(9999).hex().encode())[:-200], "Truncated"),
 }
@@ -195,18 +195,66 @@ def test_numbers_of_later_blocks_in_another_style(tmp_path, monkeypatch, first):
         frame(tmp_path / "data.csv")
 
 
+def test_thousands_are_doubted(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b;y\n1,5;1.234;1\n2;4;2\n")
+    doubt = (
+        r"a.csv: column 'b' is read with a decimal point: if the point of '1.234' stands between thousands, remove it"
+    )
+    with pytest.warns(UserWarning, match=doubt):
+        open_source(tmp_path / "a.csv", "y")
+
+
+@pytest.mark.parametrize("text", ["a;b;y\n1,234;3.25;1\n2;4;2\n", 'a,b,y\n"1,234",3,1\n2,4,2\n'])
+def test_thousands_are_read_by_an_encoding(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    model = AnytimeRegressor(encoding="linear").fit(open_source(tmp_path / "a.csv", "y"))
+    frame = pd.DataFrame({"a": [1234, 2], "b": [3.0, 4.0]})
+    np.testing.assert_allclose(model.predict(frame), model.predict(frame.assign(a=["1,234", "2"])))
+    with pytest.raises(ValueError, match="column 'a' holds '1,234', in line 2, not numbers"):
+        AnytimeRegressor().fit(open_source(tmp_path / "a.csv", "y"))
+
+
+@pytest.mark.parametrize("beside", ["1", "1,5", "1.5"])
+def test_numbers_that_are_read_as_text_are_doubted(tmp_path, beside):
+    """Once they became categories without a word."""
+    rows = [f"{value};{beside};{k}" for k, value in enumerate(["0.5", "0,7", "1"])]
+    (tmp_path / "a.csv").write_text("\n".join(["a;b;y", *rows]), encoding="utf-8")
+    advice = "remove the marks between thousands, and use one decimal mark"
+    with pytest.warns(
+        UserWarning, match=re.escape(f"a.csv: column 'a' is read as text: if '0,7' is a number, {advice}")
+    ):
+        open_source(tmp_path / "a.csv", "y")
+
+
 @pytest.mark.parametrize(
-    ("text", "doubt"),
+    ("values", "numbers"),
     [
-        ("a;b;y\n1,234;3.25;1\n2;4;2\n", "column 'a' is read as text: if the comma of '1,234' stands"),
-        ('a,b,y\n"1,234",3,1\n2,4,2\n', "column 'a' is read as text: if the comma of '1,234' stands"),
-        ("a;b;y\n1,5;1.234;1\n2;4;2\n", "column 'b' is read with a decimal point: if the point of '1.234' stands"),
+        (["1.234,56", "12,5", "7"], [1234.56, 12.5, 7]),
+        (["1,234.56", "12.5", "7"], [1234.56, 12.5, 7]),
+        (["1.234.567", "1.234", "5"], [1234567, 1234, 5]),
+        (["1 234", "20", "1 234 567,5"], [1234, 20, 1234567.5]),
+        (["1\u202f234", "20", "NA"], [1234, 20, None]),
+        (["1'234.5", "20", ""], [1234.5, 20, None]),
     ],
 )
-def test_thousands_are_doubted(tmp_path, text, doubt):
-    (tmp_path / "a.csv").write_text(text)
-    with pytest.warns(UserWarning, match=f"a.csv: {doubt} between thousands, remove it"):
-        open_source(tmp_path / "a.csv", "y")
+@pytest.mark.parametrize("beside", ["1", "1,5", "1.5"])
+def test_marks_between_thousands_are_read_by_an_encoding(tmp_path, values, numbers, beside):
+    rows = [f"{value};{beside};{k}" for k, value in enumerate(values)]
+    (tmp_path / "a.csv").write_text("\n".join(["a;b;y", *rows]), encoding="utf-8")
+    source = open_source(tmp_path / "a.csv", "y")
+    frame = pd.DataFrame({"a": numbers, "b": float(beside.replace(",", "."))}, dtype=float)
+    found, expected = (
+        AnytimeRegressor(encoding="linear", alpha=0.1).fit(*data) for data in ((source,), (frame, [0, 1, 2]))
+    )
+    np.testing.assert_allclose(found.predict(frame), expected.predict(frame), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "value", ["1.2.3", "01.02.2020", "10.0.0.1", "12:30", "52.5,13.4", "030 123", "1,2,3", "1.23,456"]
+)
+def test_other_text_is_not_doubted(tmp_path, value):
+    (tmp_path / "a.csv").write_text(f"a;y\n{value};1\n{value};2\n")
+    assert not CsvFiles.of([tmp_path / "a.csv"]).doubts
 
 
 def test_columns_with_decimal_commas_are_numbers_everywhere(tmp_path):

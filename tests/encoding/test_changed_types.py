@@ -82,6 +82,14 @@ def test_the_same_values_in_another_type(name, asked, stored, tmp_path):
         np.testing.assert_allclose([runner.predict(k).value for k in range(3)], expected[:3], rtol=1e-12)
 
 
+@pytest.mark.parametrize(("name", "asked"), [("flags", ["true", "false", "true"]), ("whole", ["03", "4.0", "5"])])
+def test_weights_do_not_change_what_is_the_same(name, asked):
+    """A weighted fit once took flags and numbers for text."""
+    X, settings = repeated(FITTED[name]).to_frame(name), Encoding("linear", columns={name: "levels"})
+    model = AnytimeRegressor(encoding=settings).fit(X, target(), sample_weight=np.full(N, 2.0))
+    np.testing.assert_array_equal(model.predict(repeated(asked).to_frame(name)), model.predict(X))
+
+
 def test_a_name_counts_more_than_a_value():
     X = pd.DataFrame({"x": ["1", "1.0", "01", "7"] * 20})
     model = AnytimeRegressor(encoding="linear").fit(X, np.arange(80.0))
@@ -227,6 +235,16 @@ def test_arrays_of_dates_are_days_in_every_unit(unit):
     np.testing.assert_array_equal(column.as_numbers(), [1, np.nan])
     column = raw_table(np.array([[36], [12]]).astype("m8[h]").astype(f"m8[{unit}]"))[0].column(0, "x")
     np.testing.assert_array_equal(column.as_numbers(), [1, 0] if unit == "D" else [1.5, 0.5])
+
+
+@pytest.mark.parametrize(("year", "hours"), [(1, 5), (9999, -5)])
+def test_moments_at_the_ends_of_the_calendar_have_time_zones(year, hours):
+    """Such as 0001-01-01T00:00+05:00, which no datetime holds in UTC."""
+    moment = datetime.datetime(year, 1 if year == 1 else 12, 1 if year == 1 else 31, 0 if year == 1 else 23)
+    zoned = moment.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=hours)))
+    column = raw_table(pd.DataFrame({"x": pd.Series([zoned, zoned], dtype=object)}))[0].column(0, "x")
+    expected = (moment - datetime.datetime(1970, 1, 1)) / datetime.timedelta(days=1) - hours / 24
+    np.testing.assert_allclose(column.as_numbers(), expected, rtol=1e-12)
 
 
 # -- unknown categories ----------------------------------------------------------------------------------------

@@ -289,6 +289,48 @@ def test_numbers_that_are_equal_to_rounding_are_one(name, others):
     assert np.isfinite(found.encode(RawColumn("x", x))).all()
 
 
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+@pytest.mark.parametrize(("value", "other"), [(1.0, 1.0 + 2.3e-16), (-1.0, -1.0 + 1.2e-16), (0.3, 0.1 + 0.2)])
+def test_a_number_and_its_rounding_are_a_constant(kind, value, other):
+    """The difference was once a column of its own: a prediction at 0 was 3e17."""
+    assert value != other
+    found = encoder_for(RawColumn("x", np.array([value, other] * 30)), numbers=kind)
+    np.testing.assert_array_equal(found.encode(RawColumn("x", np.array([value, other, 0.0, 1e9]))), 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "knots"),
+    [
+        ([0, 10], [0, 5, 10]),
+        ([1, 2, 3], [1, 1.5, 2, 2.5, 3]),
+        ([1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 6, 7]),
+        ([0, 1, 2, 50, 51, 52], [0, 1, 2, 10, 20, 30, 40, 50, 51, 52]),
+        ([0, 1, 2], [1e300, 1e301, 1e302]),
+        ([0, 1.7e9, 1e15, 1e140], [0, 1e-15, 2e-15]),
+        ([7], [7, 8, 9]),
+    ],
+)
+def test_given_knots_without_values_near_them_bend_no_curve(values, knots):
+    """Once each knot had a curve, and between the values a prediction was 1e6 times too large, or not a number."""
+    x = np.repeat(np.array(values, dtype=float), 100)
+    found = encoder_for(RawColumn("x", x), knots=knots)
+    assert found.n_curves <= max(1, len(values) - 1)
+    known, between = (found.encode(RawColumn("x", each)) for each in (x, np.linspace(x[0], x[-1], 999)))
+    assert np.all(np.abs(between).max(axis=0) <= 3 * np.abs(known).max(axis=0))
+    if len(values) > 2 and knots[0] < 1e300:
+        assert np.linalg.matrix_rank(known) == found.width
+
+
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+@pytest.mark.parametrize("scale", [1e-100, 0.1, 1e100])
+def test_any_finite_number_has_finite_columns(kind, scale):
+    """A number whose ratio to the scale of its column overflows was once predicted as NaN."""
+    found = encoder_for(RawColumn("x", scale * np.random.default_rng(SEED).normal(size=200)), numbers=kind)
+    coded = found.encode(RawColumn("x", np.array([-1.7e308, -1e300, 1e300, 1.7e308])))
+    assert np.isfinite(coded).all()
+    assert np.all(np.diff(coded[:, 0]) >= 0)
+
+
 def test_knots_that_nearly_agree_are_one():
     x = np.concatenate([np.repeat([1.0, 1.0 + 1e-7, 1.0 + 2e-7, 1 + 3e-7, 1 + 4e-7], 30), np.linspace(0, 3, 200)])
     for knots in (None, 20, [0.5, 1.0, 1.0 + 1e-12, 2.0]):

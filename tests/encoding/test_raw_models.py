@@ -205,6 +205,20 @@ def test_the_unit_of_weights_does_not_matter(kind, unit):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 0.7, 1e-12, 1e12])
+@pytest.mark.parametrize("n", [57, 100, 101, 240])
+def test_rounding_of_weights_does_not_decide_what_is_rare(unit, n):
+    """Five rows of weight .1 once weighed 4.999…, and their category was merged with the rare ones."""
+    level = np.repeat(["a", "b", "c", "d"], [5, 5, 4, n - 14])
+    X = pd.DataFrame({"level": level, "spike": np.where(np.arange(n) < n // 10, 0, np.arange(n))})
+    y = np.random.default_rng(SEED).normal(size=n)
+    a = AnytimeRegressor(encoding="spline").fit(X, y)
+    b = AnytimeRegressor(encoding="spline").fit(X, y, sample_weight=np.full(n, unit))
+    assert {"level=a", "level=b", "level=(rare)"} < set(a.feature_names_out_)
+    assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
+    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("interactions", [0, 3])
 def test_class_weights_are_sample_weights(interactions):
     X, _, label = table(400)
@@ -411,3 +425,15 @@ def test_design_columns_have_names_of_their_own():
     names = AnytimeRegressor(encoding="linear").fit(X, score).feature_names_out_.tolist()
     assert {"job=cook", "job=cook (2)"} <= set(names)
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+def test_a_column_of_one_value_has_no_effect(kind, tmp_path):
+    rng = np.random.default_rng(SEED)
+    X = pd.DataFrame({"one": np.append(np.full(50, 5.0), [np.nan] * 10), "same": rng.choice([0.3, 0.1 + 0.2], 60)})
+    model = AnytimeRegressor(encoding=kind).fit(X, rng.normal(size=60))
+    np.testing.assert_array_equal(model.effects()["same"].values, 0)
+    save(model, tmp_path / "m")
+    expected = model.predict(X)
+    np.testing.assert_array_equal(load(tmp_path / "m").predict(X), expected)
+    np.testing.assert_array_equal(model.predict(X.assign(same=1e9, one=X["one"] * 1e6)), expected)

@@ -72,6 +72,21 @@ def test_nullable_types_of_pandas(dtype):
     assert column.missing.tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("ms", "Asia/Tokyo")])
+def test_moments_that_pandas_keeps_in_arrow_may_be_missing(kind):
+    """They once were a TypeError about NAType."""
+    frame = pa.table({"c": pa.array([0, None, 1], pa.int32()).cast(pa.date32()).cast(kind)})
+    column = raw_table(frame.to_pandas(types_mapper=pd.ArrowDtype))[0].column(0, "c")
+    np.testing.assert_array_equal(column.as_numbers(), raw_table(frame)[0].column(0, "c").as_numbers())
+    assert column.missing.tolist() == [False, True, False]
+
+
+def test_durations_that_pandas_keeps_in_arrow_may_be_missing():
+    frame = pa.table({"c": pa.array([43_200, None, 86_400], pa.duration("s"))})
+    column = raw_table(frame.to_pandas(types_mapper=pd.ArrowDtype))[0].column(0, "c")
+    np.testing.assert_array_equal(column.as_numbers(), [0.5, np.nan, 1])
+
+
 def test_time_zones_count():
     utc = pd.Series(pd.to_datetime(["1970-01-01 01:00"]).tz_localize("Europe/Berlin"))
     assert raw_table(utc.to_frame("t"))[0].column(0, "t").as_numbers().tolist() == [0]

@@ -117,3 +117,14 @@ def test_chunks_without_values_count_as_missing(values, first):
     whole = ColumnSummary.of(object_column([*values, *[None] * 4], "x"), None, False)
     found = parts[0] + parts[1]
     assert (found.missing, found.found.missing) == (whole.missing, whole.found.missing) == (4, 4)
+
+
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 0.7, 1e-12])
+def test_a_sketch_is_the_same_in_every_unit_of_the_weights(unit):
+    """Sums of .1 are rounded, which once moved the ends of its steps."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=50_000), rng.integers(1, 3, 50_000).astype(float)
+    for given in (np.ones(x.size), weight):
+        a, b = NumberSummary.of(x, given), NumberSummary.of(x, unit * given)
+        np.testing.assert_array_equal(a.values, b.values)
+        np.testing.assert_allclose(unit * a.weights, b.weights, rtol=1e-9)

@@ -467,6 +467,15 @@ def test_plans_of_other_losses_are_nearly_the_best_in_many_problems(kind):
     assert found[:, 1].mean() > 0.97
 
 
+@pytest.mark.parametrize("groups", [None, GROUPS])
+@pytest.mark.parametrize("kind", ["squared", "binary"])
+def test_the_largest_alpha_explains_nothing(kind, groups):
+    model = (AnytimeRegressor if kind == "squared" else AnytimeClassifier)(groups, alpha=1e308)
+    model.fit(table(), target(kind))
+    assert all(plan.explained < 1e-12 for plan in model.plans([1, 100]))
+    assert all(gain < 1e-12 for gain in model.next_groups().gains)
+
+
 def test_a_correction_counts_for_other_losses():
     model = AnytimeClassifier(GROUPS, alpha=1e-2).fit(table(), target("binary"))
     model.model_ = replace(model.model_, penalties=np.full(5, 10.0))

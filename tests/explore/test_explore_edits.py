@@ -1,5 +1,7 @@
 """Edits turn one valid state into another, or name what is wrong; undo and redo are exact."""
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
@@ -250,6 +252,26 @@ def test_two_new_sessions_without_locks_do_not_overwrite_each_other(data, tmp_pa
         session.edit([read_edit({"kind": "set_labels", "title": session.state.title + "x"})])
         assert session.saved == (session is first)
     assert read_session(path.read_bytes(), "it").state == first.state
+
+
+def test_a_file_system_that_locks_only_what_is_open_for_writing(data, tmp_path, monkeypatch):
+    """NFS refuses an exclusive lock of a file that is open for reading."""
+    fcntl = pytest.importorskip("fcntl")
+    real = fcntl.flock
+
+    def flock(number, operation):
+        if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        return real(number, operation)
+
+    monkeypatch.setattr("budgetline.files.fcntl.flock", flock)
+    path = tmp_path / "it.explore"
+    first = start_session(data, path)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"open in another budgetline explore"):
+            start_session(data, path)
+        first.edit([read_edit({"kind": "set_labels", "title": first.state.title + "x"})])
+    first.close()
 
 
 def test_a_session_without_changes_leaves_no_file(data, tmp_path):

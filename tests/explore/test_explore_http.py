@@ -455,6 +455,16 @@ def test_the_command_serves_a_session(data, tmp_path):
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow  # an interpreter starts
+def test_a_command_that_is_refused_leaves_no_file(table_path, tmp_path):
+    command = [sys.executable, "-m", "budgetline", "explore", str(table_path), "--no-open", "-t", "absent"]
+    command += ["--session", str(tmp_path / "s.explore")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "there is no column 'absent'" in found.stderr
+    assert not (tmp_path / "s.explore").exists()
+
+
 @pytest.mark.parametrize(
     ("path", "dest", "status"),
     [

@@ -1,5 +1,7 @@
 """Models of any groups of a GLM, fitted to what it keeps of the training rows: compared with refits, and from files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_source, save
 from budgetline.datasets import load_heart
 from budgetline.model.population import CELL_ROWS, cells_of, factor_of
+from budgetline.model.refits import ABOVE, LIKELIER, SMALLER, WIDEST_LOG_ODDS, PopulationRisk
 from budgetline.objectives import ConvexLoss
 
 COLUMNS = {"p": [0], "q": [1, 2], "r": [3, 4], "s": [5], "t": [6]}
@@ -79,6 +82,61 @@ def test_separable_classes(case, alpha):
         assert found < prior + 0.01
     mean = np.mean(gains, axis=0)
     assert mean[0] > 0.9 * mean[1]
+
+
+@pytest.mark.parametrize("alpha", [1e-6, "auto"])
+def test_three_separable_classes(alpha):
+    """Least squares cannot tell the class in the middle from the others and needs far more ridge than classes do."""
+    gains = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, 8)) @ (np.eye(8) + 0.3 * rng.normal(size=(8, 8)))
+        score = X[:, 0] + X[:, 1]
+        y = np.digitize(score, np.quantile(score, [0.3, 0.7]))
+        X, X_new, y, y_new = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+        model = AnytimeClassifier(alpha=alpha, rule="omp").fit(X, y)
+        prior = log_loss(y_new, np.tile(np.bincount(y) / len(y), (len(y_new), 1)))
+        for own in ([0, 1, 2, 5], [0, 1, 7], [1, 0, 3, 4, 6], [1, 3, 4], [2, 5]):
+            found = log_loss(y_new, model.predict_proba(X_new, available=[str(d) for d in own]))
+            refit = AnytimeClassifier(alpha="auto", rule="omp").fit(X[:, own], y)
+            refitted = log_loss(y_new, refit.predict_proba(X_new[:, own]))
+            gains.append([prior - found, prior - refitted])
+            assert found < max(prior, refitted) + 0.01
+    mean = np.mean(gains, axis=0)
+    assert mean[0] > 0.9 * mean[1]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_ridge_of_classes_is_the_likeliest_by_dense_determinants(classes):
+    smaller = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(150, 5))
+        score = 8 * X[:, 0] + 4 * X[:, 1] + rng.normal(size=150)
+        y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+        stages = AnytimeClassifier(alpha=1e-6, rule="omp").fit(X, y).model_.stages
+        subset, columns = stages.subset, np.isin(stages.columns, [0, 1, 4])
+        risk = PopulationRisk.of(subset.population.of_columns(columns), subset.family, 1e-6)
+        n, least = subset.population.n_rows, 1 / (subset.population.n_rows * WIDEST_LOG_ODDS**2)
+
+        def model_and_criterion(ridge, risk=risk, n=n):
+            each = replace(risk, ridge=ridge)
+            found = each.fitted()
+            lost = each.at(found.level, each.V.T @ found.coef).risk
+            volume = np.linalg.slogdet(each.expansion(found.level, found.coef).H)[1] - each.b.size * np.log(ridge)
+            return found, 2 * n * lost + volume if lost > 0 else np.inf
+
+        ridge = risk.regularised().ridge
+        found, value = model_and_criterion(ridge)
+        while ridge > least and n * ridge * (found.coef**2).sum() > ABOVE * found.coef.size:
+            ridge = max(ridge / SMALLER, least)
+            following = model_and_criterion(ridge)
+            if not following[1] < value - LIKELIER:
+                break
+            found, value = following
+            smaller += 1
+        np.testing.assert_allclose(risk.likeliest().coef, found.coef, rtol=1e-2, atol=1e-2)
+    assert smaller > 0
 
 
 def test_counts_are_close_to_refits_and_never_worse_than_their_mean():
@@ -175,6 +233,15 @@ def test_cells_are_split_between_clusters_of_scores():
     np.testing.assert_allclose(share @ mean, 0, atol=1e-12)
     assert share[mean[:, 0] > 20].sum() == pytest.approx(12 / 42)
     assert len(cells_of(rows[:, 1:], np.full(42, 1 / 42), np.zeros((42, 1)))[0]) == 1
+
+
+def test_no_mean_of_a_cell_is_a_row_of_large_weight():
+    rng = np.random.default_rng(0)
+    rows, weight = rng.normal(size=(400, 3)), np.where(np.arange(400) < 40, 1e6, 1.0)
+    rows -= weight @ rows / weight.sum()
+    _, mean = cells_of(rows, weight, rows[:, :1])
+    assert len(mean) > 3
+    assert np.abs(rows[:, None] - mean).max(axis=2).min() > 1e-2
 
 
 def test_a_pair_needs_only_its_own_groups():

@@ -11,6 +11,7 @@ from reference import F, standardise
 from reference_glm import FAMILIES
 from reference_glm import fit as refit
 from scipy.stats import spearmanr
+from sklearn.datasets import load_wine
 from sklearn.linear_model import LinearRegression
 
 from budgetline import (
@@ -255,6 +256,19 @@ def test_gains_of_prefixes_are_those_of_the_sequence(heart):
         found = model.next_groups(order.groups[:k])
         gain = found.gains[found.groups.index(order.groups[k])]
         np.testing.assert_allclose(gain, order.gains[k], rtol=1e-9)
+
+
+def test_gains_are_at_most_what_all_groups_are_worth():
+    """Hardly any ridge, and classes that are separable: a population promises more than rows can give."""
+    X, y = load_wine(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:90]
+    model = AnytimeClassifier(rule="omp", alpha=1e-6).fit(X[rows], y[rows])
+    names, values = model.sequence_.groups, np.append(0, np.cumsum(model.sequence_.gains))
+    for at_hand in [(0, 1), (0, 3), (0, 7), (1, 2), (2, 9)]:
+        found = model.next_groups([names[k] for k in at_hand])
+        inside = {(0, 1): 2, (1, 2): 0, (2, 9): 0}.get(at_hand, 1)  # the longest prefix among the groups at hand
+        around = [max(*at_hand, names.index(name)) + 1 for name in found.groups]
+        assert np.all(found.gains <= values[around] - values[inside] + 1e-12)
 
 
 def test_gains_of_several_classes():

@@ -234,6 +234,14 @@ def test_numbers_that_lie_close_together_and_far_apart_are_ours(encoding):
     assert_ours(model, session, pd.DataFrame({"x": far}), {"x": far[:, None]})
 
 
+@pytest.mark.parametrize("kind", ["spline", "linear"])
+def test_numbers_whose_ratio_to_the_scale_overflows_are_ours(kind):
+    x = np.random.default_rng(SEED).normal(size=200) / 1000
+    model = AnytimeRegressor(encoding=kind).fit(pd.DataFrame({"x": x}), np.sin(2000 * x))
+    far = np.array([-1.7e308, -1e306, 0.0, 1e306, 1.7e308, np.nan])
+    assert_ours(model, session_for(model), pd.DataFrame({"x": far}), {"x": far[:, None]})
+
+
 def test_asinh_is_right_to_the_last_digits():
     graph = Graph(onnx)
     graph.input("u", np.float64, ["N"])

@@ -239,16 +239,23 @@ def memory_left() -> int:
 # -- groups ----------------------------------------------------------------------------------------------------
 
 
-def features_of(files: Files, path: Path | None, others: Mapping[str, str | None]) -> Features:
+def features_of(
+    files: Files, path: Path | None, others: Mapping[str, str | None], exclude: Collection[str] = ()
+) -> Features:
     """Return the columns to read, None: all, and the groups that a file puts them in, None: one group per column.
 
-    ``others`` are the columns that are no features, by the options that name them.
+    ``others`` are the columns that are no features, by the options that name them; so are those of ``exclude``.
     """
     groups = None if path is None else read_groups(path)
     if not files.named:
+        if exclude:
+            raise Refused(f"--exclude names columns, and those of {files.place} have no names")
         return None, groups
     files.check_columns(others)
+    for name in exclude:
+        files.check_columns({"--exclude": name})
     taken = {name: option for option, name in others.items() if name is not None}
+    taken |= dict.fromkeys(exclude, "--exclude")
     if groups is None:
         return other_columns(files, taken), None
     for group, columns in zip(groups.names, groups.columns, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -66,15 +67,15 @@ def explore(
     model = _model(data, learned_from, groups)
     opened = _session(data if learned_from is None else learned_from, session, new, (delimiter, na), printer)
     begin = {"MODEL": model, "--target": target, "--groups": groups, "--unit": unit}
-    if not opened.history.revision:
-        with refusing():
-            _begin(opened, model, target, groups, unit)
-        if opened.problem:
-            printer.warn(f"not saved: {opened.problem}")
-    elif left := [name for name, value in begin.items() if value is not None]:
-        printer.warn(f"not used, because {opened.path} continues (--new starts anew): {', '.join(left)}")
-
-    _serve(opened, address, browser, printer)
+    with closing(opened):  # a session that does not begin leaves no file
+        if not opened.history.revision:
+            with refusing():
+                _begin(opened, model, target, groups, unit)
+            if opened.problem:
+                printer.warn(f"not saved: {opened.problem}")
+        elif left := [name for name, value in begin.items() if value is not None]:
+            printer.warn(f"not used, because {opened.path} continues (--new starts anew): {', '.join(left)}")
+        _serve(opened, address, browser, printer)
 
 
 def _serve(session: Session, address: Address, browser: bool, printer: Printer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
@@ -14,11 +14,12 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from typer import Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, features_of, write_text, writing
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.models import how_chosen, model_record
-from budgetline.cli.printing import Printer, Refused, bought_at, command_name, refusing
+from budgetline.cli.printing import Printer, Refused, bought_at, command_name, held_out_of, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
 from budgetline.datasets import load_nhanes
@@ -30,26 +31,43 @@ from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
-from budgetline.report.formatting import amount, count, number, with_error
+from budgetline.report.formatting import amount, count, number, share, with_error
 
 Estimator = AnytimeRegressor | AnytimeClassifier
 """Those that choose alpha are subclasses."""
 NO_COLUMNS = np.empty(0, dtype=np.intp)
+FOLDS, MOST_PAIRS = 5, 20
+"""Folds, and pairs of columns that are tried, if the user says nothing."""
+KNOWN = "DIQ"
+"""The questionnaire about diabetes."""
+WORSE = 0.005
+"""A fall of held-out quality that is worth a warning, if it is also more than a standard error."""
 
 
 def fit(
     data: options.Data,
-    output: Annotated[Path, Option("-o", "--output", metavar="MODEL", help="Where to write the model.")],
+    output: Annotated[
+        Path | None,
+        Option("-o", "--output", metavar="MODEL", help="Where to write the model. Default: DATA.budgetline, here."),
+    ] = None,
     target: options.Target = None,
     groups: options.Groups = None,
+    exclude: options.Exclude = None,
     task: options.LearnedTask = "auto",
     rule: Annotated[options.Rule | None, Option(help="How groups are scored. Default: fr.")] = None,
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
     alpha: options.Alpha = None,
     encoding: options.Encoded = "auto",
-    interactions: options.Interactions = 0,
+    interactions: Annotated[
+        int | None,
+        Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: 20 if they help."),
+    ] = None,
     correction: options.Correction = None,
-    cv: Annotated[int | None, Option(metavar="K", min=2, help="Choose alpha and correction by K folds.")] = None,
+    cv: Annotated[
+        int | None,
+        Option("--cv", metavar="K", min=2, help="Folds to choose alpha, correction and pairs. Default: 5, in memory."),
+    ] = None,
+    no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
     shuffle: options.Shuffle = True,
     start: options.Start = None,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
@@ -67,15 +85,19 @@ def fit(
     """Learn the order of the groups and a model for every budget; write them to one file.
 
     For example:
+    budgetline fit heart.csv -t ill
     budgetline fit heart.csv -t ill -g groups.yaml -o heart.budgetline
-    budgetline fit 'days/*.parquet' -t y --cv 5 -o m.budgetline
+    budgetline fit 'days/*.parquet' -t y --no-cv -o m.budgetline
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
+    output = default_output(data) if output is None else output
     check_output(output, inputs=[*files.paths, groups])
-    _check_folds(cv, alpha=alpha, correction=correction)
-    features = features_of(files, groups, {"--target": target, "--weight": weight})
-    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
+    if no_cv and cv is not None:
+        raise Refused("give one of --cv and --no-cv")
+    known = list(files.numeric) if files.named else []
+    features = features_of(files, groups, {"--target": target, "--weight": weight}, options.names_of(exclude, known))
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions or 0), printer)
     source = files.source(target, columns, weight=weight, raw=settings is not None)
     streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
     if streamed and cv is not None and not shuffle:
@@ -87,23 +109,49 @@ def fit(
     if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
         rule = "score"  # fr would read the data once per candidate
         printer.note("learning by rule score")
+    folds = None if no_cv else cv
+    if folds is None and not no_cv and table is not None:
+        folds = _usual_folds(table.y, chosen, printer)
     first = options.names_of(start, (columns or ()) if features[1] is None else features[1].names) or None
     limits = {"max_cost": max_cost, "max_groups": max_groups, "start": first, "encoding": settings}
-    given = {"rule": rule, "schedule": schedule, "alpha": alpha, "cv": cv, "loss": options.LOSS_NAMES.get(loss or "")}
-    if table is not None and cv is not None and shuffle:  # the estimator cuts the rows in their order
+    given = {"rule": rule, "schedule": schedule, "loss": options.LOSS_NAMES.get(loss or "")}
+    tried = interactions is None and settings is not None and table is not None
+    given |= _searched(folds, alpha, correction, (0, MOST_PAIRS) if tried else None)
+    if table is not None and folds is not None and shuffle:  # the estimator cuts the rows in their order
         table = table.take(np.random.default_rng(0).permutation(table.n_rows))
-    estimator = estimator_for(chosen, features[1], **given, **limits, correction=correction)
+    estimator = estimator_for(chosen, features[1], **given, **limits)
     model = _fitted(estimator, source, table, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)
 
 
-def _check_folds(cv: int | None, **given: object) -> None:
-    """Raise an error if the user gives what cross-validation is to choose."""
-    for name, value in given.items():
-        if cv is not None and value is not None:
-            raise Refused(f"give one of --{name} and --cv: cross-validation chooses {name}")
+def default_output(data: str) -> Path:
+    """Return the model file, in this folder, of data that a user has named: heart.budgetline for data/heart.csv.gz."""
+    name = Path(data).name
+    return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")
+
+
+def _usual_folds(y: Array, task: options.Task, printer: Printer) -> int | None:
+    """Return the number of folds if the user gives none: fewer where rows or those of a class are few."""
+    rows = y.size if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
+    folds = min(FOLDS, rows // 2 if task == "regression" else rows)
+    if folds < 2:
+        printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
+        return None
+    return folds
+
+
+def _searched(
+    folds: int | None, alpha: float | str | None, correction: float | None, pairs: tuple[int, ...] | None
+) -> dict[str, Any]:
+    """Return the settings of an estimator that chooses on folds what the user has not given; None: without folds."""
+    if folds is None:
+        return {"alpha": alpha, "correction": correction}
+    if alpha == "auto":
+        raise Refused("--alpha auto chooses alpha without folds: give --no-cv, too")
+    alphas, corrections = (None if value is None else [value] for value in (alpha, correction))
+    return {"cv": folds, "alphas": alphas, "corrections": corrections, "interactions": pairs}
 
 
 def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: Printer) -> Estimator:
@@ -161,7 +209,9 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
 def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], printer: Printer) -> None:
     """Print the sequence, what was written, and what to do next."""
     sequence = model.sequence
-    printer.sequence(sequence, model.groups.names)
+    printer.sequence(model)
+    for line in _about_held_out(model):
+        printer.warn(line)
     if model.encoding is not None and (rare := model.encoding.all_rare):
         what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
         printer.warn(f"{what} (if these are numbers, write them like 1234.5)")
@@ -174,6 +224,19 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
     printer.note(f"      {command} predict {file} {data} --budget {budget}")
     printer.note(f"      {command} report {file} {data}{'' if given[1] is None else f' -t {quote(given[1])}'}")
     printer.document(model_record(model) | {"written": str(output)})
+
+
+def _about_held_out(model: AnytimeModel) -> Iterator[str]:
+    """Yield a warning if more groups make predictions of held-out rows worse."""
+    expected = held_out_of(model)
+    if expected is None or len(expected) < 2:
+        return
+    best = int(np.argmax(expected[:, 0]))
+    (most, error), last = expected[best], float(expected[-1, 0])
+    if most - last > max(WORSE, np.nan_to_num(error)):
+        cost = amount(float(model.sequence.cumulative_costs[best - 1])) if best else "0"
+        quality = f"{share(most)} explained (held out), {share(last)} with all groups"
+        yield f"predictions of new rows are best after {count(best, 'group')}: {quality}; predict with --budget {cost}"
 
 
 def demo(
@@ -194,15 +257,20 @@ def demo(
     except OSError as error:
         raise Refused(f"cannot write to {output}: {error.strerror or error}") from error
     nhanes = load_nhanes()
-    X, X_test, y, y_test = train_test_split(nhanes.data, nhanes.target, test_size=0.2, random_state=0)
-    names, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
-    columns = {nhanes.group_titles[name]: [names[d] for d in positions] for name, positions in members}
-    groups = FeatureGroups(columns, nhanes.feature_groups.costs)
+    every, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
+    costs = dict(zip(nhanes.feature_groups.names, nhanes.feature_groups.costs.tolist(), strict=True))
+    # Who knows about diabetes need not predict it: with this questionnaire, nothing else would be worth asking.
+    columns = {name: [every[d] for d in own] for name, own in members if name != KNOWN}
+    used = [d for d, name in enumerate(every) if any(name in own for own in columns.values())]
+    names = [every[d] for d in used]
+    groups = FeatureGroups(
+        {nhanes.group_titles[name]: own for name, own in columns.items()}, [costs[name] for name in columns]
+    )
+    X, X_test, y, y_test = train_test_split(nhanes.data[:, used], nhanes.target, test_size=0.2, random_state=0)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
     table = NamedArray(X, tuple(names))
     searched = AnytimeRegressorCV(groups).fit(table, y)
-    # The folds of the report learn with what was chosen here.
-    model = AnytimeRegressor(groups, alpha=searched.alpha_, correction=searched.correction_).fit(table, y)
+    model = searched.chosen().fit(table, y)  # the folds of the report learn with what was chosen here
     curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
@@ -218,7 +286,7 @@ def demo(
     write_text(files["groups.yaml"], groups.to_yaml())
     write_text(files["people.csv"], people.getvalue())
     printer.say("The order in which to ask and measure, to predict long-term blood sugar (HbA1c):\n")
-    printer.sequence(model.sequence_, groups.names)
+    printer.sequence(searched.model_)
     printer.say(f"\n{how_chosen(searched.model_)}")
     _print_demo(curve, report, len(y_test), files, printer)
     paths = {name: str(path) for name, path in files.items()}

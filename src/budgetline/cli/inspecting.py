@@ -54,7 +54,7 @@ def encoded_columns(
 ) -> tuple[list[str] | None, Encoding | str | None]:
     """Return the columns to learn from and what they become, None: the numbers as they are. Say what was understood.
 
-    ``asked`` are the kind of encoding and the number of pairs; "auto" encodes if a column is not a number in every row.
+    ``asked`` are the kind of encoding and the number of pairs; "auto" is a spline wherever columns have names.
     """
     (names, groups), (kind, interactions) = features, asked
     plain = kind == "none" or (kind == "auto" and not files.named)
@@ -69,9 +69,6 @@ def encoded_columns(
     if kind == "auto" or not printer.quiet:
         found = _understood(files, names, target, printer)
         why = _why(files, [column for column in found if column.name != target])
-        if kind == "auto" and not why and not interactions:
-            printer.note("encoding: none, as all columns are numbers without gaps; --encoding spline learns curves")
-            return names, None
         kind, reason = ("spline" if kind == "auto" else kind), f" ({', '.join(why)})" if why else ""
         printer.note(f"encoding: {kind}{reason}; --encoding none uses the numbers only")
     return names, Encoding(kind, interactions=interactions) if interactions else kind

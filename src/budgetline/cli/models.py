@@ -20,7 +20,7 @@ from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
 from budgetline.estimators.plans import MakesPlans
-from budgetline.evaluation import BudgetCurve
+from budgetline.evaluation.budget_curves import training_curve
 from budgetline.files import replacing
 from budgetline.inputs import NamedArray, check_finite
 from budgetline.messages import printable, shown
@@ -44,13 +44,13 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     """
     printer = Printer(as_json, quiet)
     found = load_linear(model).model_
-    curve, record = BudgetCurve.of(found), model_record(found)
+    curve, record = training_curve(found), model_record(found)
     labels = in_line(map(str, () if found.classes is None else found.classes.tolist()))
     task = f"{record['task']} ({labels})" if 0 < len(labels) < 40 else record["task"]
     printer.say(f"{model}: {found.estimator}, {task}")
     total = amount(float(found.sequence.costs.sum()))
     printer.say(f"{found.source.n_features} columns in {len(found.groups)} groups, total cost {total}\n")
-    printer.sequence(found.sequence, found.groups.names)
+    printer.sequence(found)
     for name, (cost, groups) in found.groups.shared.items():
         printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(groups)}")
     for name, required in found.groups.requires.items():
@@ -116,8 +116,12 @@ def how_chosen(model: AnytimeModel) -> str:
     if "cv_scores_" not in model.learned:
         return f"alpha {model.alpha:g} was chosen from the data"
     correction = model.learned.get("correction_")
-    also = " was" if correction is None else f" and correction {correction:g} were"
-    return f"alpha {model.alpha:g}{also} chosen by cross-validation"
+    pairs = 0 if model.encoding is None else len(model.encoding.pairs)
+    found = [f"alpha {model.alpha:g}", f"correction {correction:g}"]
+    found += [f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} of columns"] * (
+        model.settings.get("interactions") is not None
+    )
+    return f"chosen by cross-validation: {', '.join(found)}"
 
 
 def model_record(model: AnytimeModel) -> dict[str, object]:

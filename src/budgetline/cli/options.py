@@ -102,7 +102,7 @@ Alpha = Annotated[
     Option(
         parser=alpha_of,
         metavar="A|auto",
-        help="Ridge constant; auto: from the data. Default: auto with an encoding, else 1e-5.",
+        help="Ridge constant; auto: from the data. Default: by cross-validation; without it, auto.",
     ),
 ]
 Correction = Annotated[
@@ -117,10 +117,11 @@ Stream = Annotated[
 ]
 Encoded = Annotated[
     Kind,
-    Option("--encoding", help="What columns become; none: numbers as they are; auto: spline if some are no numbers."),
+    Option("--encoding", help="What columns become; none: numbers as they are; auto: spline, if columns have names."),
 ]
 Interactions = Annotated[
     int, Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns; they need an encoding.")
 ]
+Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out. Repeatable.")]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

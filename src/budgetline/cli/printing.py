@@ -15,14 +15,15 @@ from textwrap import fill
 
 import numpy as np
 
-from budgetline.arrays import Mask
-from budgetline.budgets import affordable
+from budgetline.arrays import Float, Mask
+from budgetline.budgets import affordable, points_of_stages
 from budgetline.evaluation import BudgetCurve
+from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
+from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import Bar, Progress, make_bar
-from budgetline.report.formatting import amount, number
-from budgetline.sequencing import GroupSequence
+from budgetline.report.formatting import amount, number, share, with_error
 from budgetline.tables import text_table
 
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75)
@@ -149,11 +150,20 @@ class Printer:
         """Print a table, columns aligned to the right except for ``left``."""
         self.say(text_table(header, list(rows), left))
 
-    def sequence(self, sequence: GroupSequence, names: Iterable[str]) -> None:
-        """Print a sequence, and which of the groups of these names are not in it."""
-        self.say(str(sequence))
-        self.note("explained: share of the training loss, less the ridge penalty, which curve and report leave out")
-        if left_out := [name for name in names if name not in sequence.groups]:
+    def sequence(self, model: AnytimeModel) -> None:
+        """Print the sequence of a model, with held-out quality where it is known, and groups that are not in it."""
+        columns, expected, training = model.sequence.to_dict(), held_out_of(model), training_curve(model).values
+        rows = [
+            [str(step), group, amount(cost), amount(total), f"{gain:.5g}", share(training[step])]
+            for step, group, cost, total, gain, _ in zip(*columns.values(), strict=True)
+        ]
+        header = ["step", "group", "cost", "cumulative", "gain", "explained (training)"]
+        if expected is not None:
+            header.append("explained (held out)")
+            both = zip(rows, expected[1:].tolist(), strict=True)
+            rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
+        self.table(header, rows, left={1})
+        if left_out := [name for name in model.groups.names if name not in model.sequence.groups]:
             self.say(f"not in the sequence: {in_line(left_out)}")
 
     def budgets(self, curve: BudgetCurve) -> None:
@@ -178,6 +188,15 @@ class Printer:
         """Print the result as JSON, if the user wants that."""
         if self.as_json:
             print(json.dumps(_plain(content), allow_nan=False, indent=1))
+
+
+def held_out_of(model: AnytimeModel) -> Float | None:
+    """Return the explained share of held-out rows, and its standard error, by stage, (1 + stages, 2); None: unknown."""
+    curve = model.learned.get("held_out_")
+    if not isinstance(curve, np.ndarray):
+        return None
+    stages = np.append(0.0, model.sequence.cumulative_costs)
+    return np.asarray(curve[points_of_stages(stages, curve[:, 0]), 1:])
 
 
 @dataclass(frozen=True)

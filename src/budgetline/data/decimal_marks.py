@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from budgetline.data.tabular import arrow
+from budgetline.encoding.written import find_written
 from budgetline.messages import shown
 
 if TYPE_CHECKING:
@@ -17,6 +19,13 @@ NUMBER = r"^[-+]?(\d+,?\d*|,\d+)([eE][-+]?\d+)?$"
 """A number with a decimal comma, or a whole one."""
 GROUPED = r"^[-+]?[1-9]\d{0,2}[.,]\d{3}$"
 """A number whose mark may as well stand between thousands."""
+LOOSE = (
+    r"^[-+]?(\d+[.,]?\d*|[.,]\d+|[1-9]\d{0,2}((\.\d{3})+(,\d*)?|(,\d{3})+(\.\d*)?|"
+    r"([ '\x{a0}\x{202f}]\d{3})+([.,]\d*)?))$"
+)
+"""A number as people may write it: with either decimal mark, and with some mark or a space between thousands."""
+PLAIN = re.compile(r"[-+]?\d*\.?\d*")
+"""A number with a decimal point, or a whole one."""
 FIRST = 1000
 """Rows that are looked at before all those of a block are."""
 
@@ -40,20 +49,21 @@ def find_marks(
 
     ``missing`` are the texts of missing values; ``texts`` reads columns of the batch again, as text. A column has
     decimal commas if all its values are such numbers. "1,234" may be a thousand: between commas and beside decimal
-    points it stays text, unless another number shows that commas are decimal marks.
+    points it stays text (thousands, for an encoding), unless another number shows that commas are decimal marks.
     """
     types = arrow().types
     words = [field.name for field in batch.schema if types.is_string(field.type)]
     commas = _with_mark(batch.select(words), missing, ",", NUMBER)
+    mixed = tuple(_loose_doubts(batch.select([name for name in words if name not in commas]), missing))
     if not commas:
-        return Marks()
+        return Marks(doubts=mixed)
     floats = [field.name for field in batch.schema if types.is_floating(field.type)]
     points = _with_mark(texts(floats), missing, ".", "") if floats else {}
     if (points or delimiter == ",") and all(map(_grouped, commas.values())):
-        return Marks(doubts=tuple(_doubt(name, found, "comma", "as text") for name, found in commas.items()))
+        return Marks(doubts=mixed)
     doubtful = {name: found for name, found in points.items() if _grouped(found)}
-    doubts = tuple(_doubt(name, found, "point", "with a decimal point") for name, found in doubtful.items())
-    return Marks("." if points else ",", frozenset(commas), doubts)
+    doubts = tuple(_doubt(name, found) for name, found in doubtful.items())
+    return Marks("." if points else ",", frozenset(commas), (*doubts, *mixed))
 
 
 def numbers_with_commas(column: pa.Array, missing: pa.Array) -> pa.Array | int:
@@ -86,6 +96,16 @@ def _grouped(values: pa.Array) -> bool:
     return bool(compute.all(compute.match_substring_regex(values, GROUPED)).as_py())
 
 
-def _doubt(name: str, values: pa.Array, mark: str, how: str) -> str:
-    example = shown(values[0].as_py())
-    return f"column {shown(name)} is read {how}: if the {mark} of {example} stands between thousands, remove it"
+def _doubt(name: str, values: pa.Array) -> str:
+    how = f"column {shown(name)} is read with a decimal point"
+    return f"{how}: if the point of {shown(values[0].as_py())} stands between thousands, remove it"
+
+
+def _loose_doubts(batch: pa.RecordBatch, missing: pa.Array) -> Iterator[str]:
+    """Yield doubts about columns of numbers in several ways of writing, which an encoding does not read as numbers."""
+    for name, found in _with_mark(batch, missing, "", LOOSE).items():
+        values = found.to_pylist()
+        odd = next((value for value in values if not PLAIN.fullmatch(value)), None)
+        if odd is not None and find_written(dict.fromkeys(values, 1.0)) is None:
+            advice = "remove the marks between thousands, and use one decimal mark"
+            yield f"column {shown(name)} is read as text: if {shown(odd)} is a number, {advice}"

@@ -124,4 +124,4 @@ def _copied_part(part: Table) -> object:
         return frame[np.arange(len(frame))].to_native()  # polars and Arrow may share memory with an array
     if isinstance(part, list | tuple | NamedArray) or frame is not part or sparse.issparse(part):
         return deepcopy(part)
-    return np.array(part, subok=True) if hasattr(part, "__array__") else part
+    return part if part is None else np.array(part, subok=True)  # array.array and others have no __array__

@@ -12,13 +12,15 @@ from typing import Any
 import narwhals as nw
 
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
+from budgetline.data.excel_files import excel_table
 from budgetline.data.iterators import frame_source, iterator_source, split_given
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Source, array_source
-from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition
+from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition, from_stream
 from budgetline.data.text_files import CsvFiles, CsvPartition, svmlight_source
 from budgetline.data.text_format import ROW_NAMES, find_header
+from budgetline.data.text_streams import UTF8, encoding_of
 from budgetline.files import PathName
 from budgetline.messages import shown, warn
 
@@ -27,6 +29,7 @@ SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
+    **dict.fromkeys((".xlsx", ".xls"), "excel"),
 }
 TEXT_SUFFIXES = {"": "csv", ".txt": "csv", ".data": "csv"}
 """Of text files that are named; in a folder they may hold anything. Without suffix only if they are compressed."""
@@ -57,9 +60,10 @@ def open_source(
     Parameters
     ----------
     data : path, glob, folder, list of paths, table, dataset, frame, tuple or iterator
-        - Parquet (.parquet, .pq), CSV (.csv, .tsv, .txt, each also .gz, .bz2 or .zst) and svmlight files (.svm,
-          .svmlight, .libsvm); a folder stands for the files of one such kind in it.
-        - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame.
+        - Parquet (.parquet, .pq), CSV (.csv, .tsv, .txt, each also .gz, .bz2 or .zst), svmlight (.svm, .svmlight,
+          .libsvm) and Excel files (.xlsx, .xls; the first sheet); a folder stands for the files of one such kind in it.
+        - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame, or another object with
+          Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
         - An iterator of such tuples, read once, or a function that starts one. Chunks are copied as they are read.
     target : str or list of str
@@ -71,15 +75,14 @@ def open_source(
     chunk_rows : int, optional
         Rows read at once; default: about 64 MB. Not for data with chunks of their own: svmlight files (32 MB of text),
         iterators and dask.
-    file_format : {"parquet", "csv", "svmlight"}, optional
+    file_format : {"parquet", "csv", "excel", "svmlight"}, optional
         Needed if the suffixes do not determine it.
     n_features, zero_based
         For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
     delimiter, na
         For CSV files: what stands between values (default: found from the first lines), and the texts of missing values
         besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a
-        target). Decimal commas are found column by column. Row names, a first column without a name, are left out, with
-        a warning.
+        target). Decimal commas are found column by column. A first column without a name is left out, as row names.
     device : str, optional
         Multiply the rows on a device of PyTorch or CuPy, such as "cuda": chunks are copied there while the next are
         read. With dask, every worker uses its own device of this name.
@@ -128,12 +131,18 @@ def _open_files(data: Paths, asked: Asked) -> Source:
         _tell_doubts(paths[0], files)
         return roles.source([CsvPartition(Mark.of(path), roles, files) for path in paths])
     asked.refuse(FOR_CSV, "delimiter", "na")
+    if kind == "excel":
+        tables = [nw.from_native(excel_table(path), eager_only=True) for path in paths]
+        roles = asked.roles(tables[0].columns)
+        return roles.source([TablePartition(table, roles) for table in tables])
     roles = asked.roles(parquet_schema(paths[0]).names)
     return roles.source([part for path in paths for part in parquet_partitions(path, roles)])
 
 
 def _tell_doubts(path: Path, files: CsvFiles) -> None:
-    """Warn of row names that are left out, and of numbers that may be misread."""
+    """Warn of row names that are left out, of numbers that may be misread, and of text that is not UTF-8."""
+    if (encoding := encoding_of(path)) != UTF8:
+        warn(f"{path} is not UTF-8 text: read as {encoding}; if letters are wrong, save it as UTF-8", UserWarning)
     for doubt in files.doubts:
         warn(f"{path}: {doubt}", UserWarning)
     header = find_header(path, files.written.delimiter)
@@ -145,6 +154,7 @@ def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
     """Open (X, y) or (X, y, weight)."""
     asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based", "delimiter", "na")
     asked.refuse_names("target", "weight", "qid", "features")
+    data = (from_stream(data[0]), *data[1:]) if data else data
     X, y, weight = split_given(data, "the tuple")
     frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
     if not frame and not is_dask(X):
@@ -156,6 +166,7 @@ def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
 def _open_object(data: Any, asked: Asked) -> Source:
     """Open anything but files and tuples."""
     asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based", "delimiter", "na")
+    data = from_stream(data)
     if is_dask(data) and hasattr(data, "columns"):
         asked.refuse(OWN_PIECES, "chunk_rows")
         roles = asked.roles(data.columns)

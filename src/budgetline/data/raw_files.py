@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from budgetline.data.excel_files import excel_table
 from budgetline.data.parquet_files import parquet_batches, parquet_schema
 from budgetline.data.text_files import CsvFiles, Texts
 
@@ -16,15 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawFiles:
-    """CSV or Parquet files; the first one determines names and types of the columns. ``csv`` is None for Parquet."""
+    """CSV, Parquet or Excel files; the first one determines names and types of the columns. ``csv`` is of CSV files."""
 
     paths: tuple[Path, ...]
     schema: pa.Schema
     csv: CsvFiles | None
+    excel: bool = False
 
     @classmethod
     def of(cls, paths: Sequence[Path], kind: str, delimiter: str | None = None, na: Texts = None) -> RawFiles:
-        """Open files of a kind, "csv" or "parquet"; what is not given of the format of CSV files is found."""
+        """Open files of a kind, "csv", "parquet" or "excel"; what is not given of the format of CSV files is found."""
+        if kind == "excel":
+            return cls(tuple(paths), excel_table(paths[0]).schema, None, excel=True)
         csv = CsvFiles.of(paths, delimiter, na) if kind == "csv" else None
         return cls(tuple(paths), parquet_schema(paths[0]) if csv is None else csv.schema, csv)
 
@@ -35,6 +39,9 @@ class RawFiles:
         the columns ``labels``: targets and queries.
         """
         for path in self.paths:
+            if self.excel:
+                yield from excel_table(path).select(names).to_batches()
+                continue
             if self.csv is None:
                 yield from parquet_batches(path, names)
                 continue

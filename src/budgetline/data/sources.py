@@ -65,6 +65,8 @@ class Chunk:
             if weight is not None:  # unlike those of a whole table, the weights of a chunk may all be zero
                 weight = np.asanyarray(weight, dtype=np.float64)
                 weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
+        except OverflowError as error:
+            raise ValueError(f"{where}: weight contains a whole number that is too large for a float") from error
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)
@@ -94,7 +96,9 @@ class Chunk:
         """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
-        return Chunk(X, self.y[rows], weight, qid, self.where, device=self.device)
+        name = self.row_name
+        named = None if name is None else lambda row: name(int(rows[row]))
+        return Chunk(X, self.y[rows], weight, qid, self.where, named, device=self.device)
 
 
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:

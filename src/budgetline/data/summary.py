@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.tabular import arrow
 from budgetline.data.text_format import find_header
+from budgetline.data.text_streams import UTF8, encoding_of
+from budgetline.encoding.written import Written, find_written
 from budgetline.messages import name_of, shown, some
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ class ColumnSummary:
     """One column: its kind, the number of its levels (None: more than are counted), and how many values are missing.
 
     Kinds are number, integer, boolean, date (also times), category, text, empty (no value at all), and other. ``low``
-    and ``high`` are of numbers and dates; ``examples`` are the most frequent of the levels that were counted.
+    and ``high`` are of numbers and dates; ``examples`` are the most frequent of the levels that were counted. ``form``
+    says how text is written that an encoding reads as numbers, with an example; "" for all other columns.
     """
 
     name: str
@@ -37,12 +40,14 @@ class ColumnSummary:
     low: object
     high: object
     examples: tuple[str, ...]
+    form: str = ""
 
 
 @dataclass(frozen=True)
 class TextSummary:
     """How CSV files are written; ``missing`` counts the texts that stand for missing values.
 
+    The ``encoding`` is that of the first file.
     Columns ``commas`` have decimal commas beside others with decimal points.
     """
 
@@ -52,6 +57,7 @@ class TextSummary:
     compression: str | None
     missing: dict[str, int]
     left_out: tuple[str, ...]
+    encoding: str
 
     @property
     def in_words(self) -> list[str]:
@@ -59,7 +65,8 @@ class TextSummary:
         mark = "point" if self.decimal == "." else "comma"
         mark += f" (comma in {some(self.commas, of=name_of)})" if self.commas else ""
         packed = "" if self.compression is None else f", {self.compression}"
-        lines = [f"delimiter {MARKS.get(self.delimiter, self.delimiter)}, decimal {mark}{packed}"]
+        text = "" if self.encoding == UTF8 else f", {self.encoding} text"
+        lines = [f"delimiter {MARKS.get(self.delimiter, self.delimiter)}, decimal {mark}{packed}{text}"]
         if self.missing:
             each = some(self.missing.items(), of=lambda item: f"{item[0] or 'empty'} ({item[1]:,})")
             lines.append(f"missing values: {each}")
@@ -146,9 +153,10 @@ class _Tally:
         if kind == "integer":
             low, high = int(low), int(high)
         examples = tuple(str(value) for value, _ in self.levels.most_common(EXAMPLES))
-        return ColumnSummary(
-            self.name, kind, levels if levels <= MOST_LEVELS else None, self.missing, low, high, examples
-        )
+        written = find_written(self.levels) if kind == "text" else None
+        form = written.in_words if isinstance(written, Written) and not written.plain else ""
+        known = levels if levels <= MOST_LEVELS else None
+        return ColumnSummary(self.name, kind, known, self.missing, low, high, examples, form)
 
 
 def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
@@ -160,4 +168,4 @@ def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
     for path in files.paths if gaps else ():
         found += files.csv.count_missing(path, list(gaps))
     how = (written.delimiter, written.decimal, tuple(sorted(files.csv.commas)), header.compression)
-    return TextSummary(*how, dict(found), header.left_out)
+    return TextSummary(*how, dict(found), header.left_out, encoding_of(files.paths[0]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+T = TypeVar("T")
+
 
 def arrow() -> ModuleType:
     """Import pyarrow, or say how to install it."""
@@ -34,6 +36,14 @@ def arrow() -> ModuleType:
         return import_module("pyarrow")
     except ImportError as error:
         raise ImportError("this needs pyarrow: pip install 'budgetline[arrow]'") from error
+
+
+def from_stream(data: T) -> T:
+    """Return what exports Arrow data, such as a DuckDB relation, as an Arrow table; frames and all else as they are."""
+    if not hasattr(data, "__arrow_c_stream__"):
+        return data
+    frame: object = nw.from_native(data, pass_through=True, allow_series=True)
+    return data if isinstance(frame, nw.DataFrame | nw.Series) else arrow().table(data)
 
 
 @dataclass(frozen=True)

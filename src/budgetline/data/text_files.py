@@ -25,14 +25,14 @@ from budgetline.data.text_format import (
     Header,
     TextFormat,
     check_closed,
+    check_header,
     explained,
     find_format,
     find_header,
     line_of_row,
-    not_unicode,
     text_rows_about,
-    text_stream,
 )
+from budgetline.data.text_streams import not_unicode, text_stream
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class CsvFiles:
     def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: Texts = None) -> CsvFiles:
         """Find the format from the first file, and types from the first that has rows; what is given is taken."""
         written, schema = find_format(paths[0], delimiter, na), None
+        check_header(paths[0], written)
         for path in paths:
             header = find_header(path, written.delimiter)
             with _reading(path, header, written, header.columns, {}) as reader:

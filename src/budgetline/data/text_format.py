@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from budgetline.data.tabular import arrow
-from budgetline.messages import cut, shown
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from budgetline.data.text_streams import compression_of, not_unicode, text_stream
+from budgetline.encoding.written import NUMBER
+from budgetline.messages import cut, shown, some
 
 DELIMITERS = (",", ";", "\t", "|", " ")
 """What may stand between values, in the order in which they are tried."""
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "#N/A")
 """Texts that stand for a missing value, unless others are given."""
-COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
-"""How compressed files begin."""
 SAMPLE_BYTES = 1 << 17
 """Text from which the format is found, or more if it does not hold two lines."""
 LONGEST_LINE = 1 << 24
@@ -35,6 +30,8 @@ MOST_COLUMNS = 200_000
 ROW_NAMES = "(row names)"
 """What the column of row names is called."""
 LINE_ENDS = (b"\n", b"\r")
+ROWS_BELOW = 5
+"""Rows below the first line that it takes to tell whether it is one of them."""
 QUOTED = re.compile(r'"[^"]*"')
 """A value in quotes; doubled quotes inside make it several."""
 COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
@@ -142,6 +139,50 @@ def find_header(path: Path, delimiter: str) -> Header:
     return Header(sample.compression, tuple(names), tuple(left_out), sample.bom + len(before.encode()), alone)
 
 
+def check_header(path: Path, written: TextFormat) -> None:
+    """Raise an error if the first line is data rather than names, as far as the first lines tell.
+
+    It is if it has numbers, all of them in columns of numbers, and no other text there. Numbers that ascend or descend
+    may be names, such as years or wavelengths. Without any numbers, most of its texts must come again below.
+    """
+    [(_, first), *rest] = _Sample.of(path).records(written.delimiter) or [(0, [])]
+    rows = [fields for _, fields in rest if len(fields) == len(first)]
+    if len(rows) < ROWS_BELOW:
+        return
+    fields, numbers, again = [field.strip() for field in first], list[float](), 0
+    for k, field in enumerate(fields):
+        below = [value for row in rows if (value := row[k].strip()) not in written.missing]
+        numeric = bool(below) and all(map(_is_number, below))
+        if field in written.missing or not below:
+            continue
+        if _is_number(field) != numeric or not (numeric or field in below or len(below) <= 20 * len(set(below))):
+            return  # a name above numbers or above a few words, or a number above words
+        numbers += [float(field.replace(",", "."))] if numeric else []
+        again += field in below
+    words = len(fields) - len(numbers)
+    repeated = any([value.strip() for value in row] == fields for row in rows)
+    if not _are_names(numbers, again) if numbers else not repeated and again > 1 and words <= 2 * again:
+        names = written.delimiter.join(f"x{k + 1}" for k in range(min(3, len(fields)))) + written.delimiter + "…"
+        what = f"{path} has no header: its first line holds {some(fields, 5)}"
+        raise ValueError(f"{what}, like the lines below. Put a line of names before it: {names}")
+
+
+def _is_number(text: str) -> bool:
+    return NUMBER.fullmatch(text.lower().replace(",", ".")) is not None
+
+
+def _are_names(numbers: list[float], again: int) -> bool:
+    """Return whether numbers may be names: years, 0, 1, 2, …, or five that ascend, descend or are whole and different.
+
+    Of the last, none may come ``again`` below.
+    """
+    steps, whole = {b - a for a, b in pairwise(numbers)}, all(number.is_integer() for number in numbers)
+    monotone = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    few = monotone and (all(1900 <= number <= 2100 for number in numbers) or (steps == {1.0} and numbers[0] in (0, 1)))
+    many = len(numbers) >= 5 and (monotone or (not again and len(set(numbers)) == len(numbers)))
+    return (whole and few) or (many and (whole or monotone))
+
+
 def text_rows_about(path: Path) -> int | None:
     """Return about how many lines a file has, from its first bytes, compressed or not; None if there is no telling."""
     if not path.exists():
@@ -232,25 +273,6 @@ def too_long(path: Path, line: int | None) -> str:
 
 
 @contextmanager
-def text_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
-    """Open a file: its bytes, and its text, which is something else if it is compressed."""
-    pa, compression = arrow(), compression_of(path)
-    with pa.OSFile(os.fsencode(path)) as raw:  # names of files need not be UTF-8
-        if compression is None:
-            yield raw, raw
-        else:
-            with pa.CompressedInputStream(raw, compression) as stream:
-                yield raw, stream
-
-
-def compression_of(path: Path) -> str | None:
-    """Return how a file is compressed, by its first bytes."""
-    with path.open("rb") as file:
-        head = file.read(4)
-    return next((name for start, name in COMPRESSIONS.items() if head.startswith(start)), None)
-
-
-@contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Name the file in errors of reading it."""
     try:
@@ -331,22 +353,3 @@ def _kind(arrow_type: str) -> str:
 
 def _place(path: Path, line: int | None) -> str:
     return str(path) if line is None else f"{path}, line {line}"
-
-
-def not_unicode(path: Path) -> str:
-    """Return what to do about a file that is not UTF-8."""
-    with text_stream(path) as (_, stream):
-        wide = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
-    with text_stream(path) as (_, stream):
-        lines = enumerate(io.TextIOWrapper(stream, encoding="latin1", newline=""), start=1)
-        line = next((number for number, text in lines if not _is_unicode(text.encode("latin1"))), None)
-    given = "utf-16" if wide else "latin1"
-    return f"{_place(path, line)}: not UTF-8 text: save the file as UTF-8, or try iconv -f {given} -t utf-8"
-
-
-def _is_unicode(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

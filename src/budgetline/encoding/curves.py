@@ -33,11 +33,9 @@ def natural_splines(knots: Float) -> Curve:
 
 
 def level_beyond(curve: Curve, low: float, high: float) -> Curve:
-    """Return a curve with its values at ``low`` and ``high`` beyond them: it is not evaluated outside the data."""
-    if low >= high:
-        return curve
+    """Return a curve with its values at ``low`` ≤ ``high`` beyond them: it is not evaluated outside the data."""
     inner = curve.knots[(curve.knots > low) & (curve.knots < high)]
-    knots = np.concatenate([[low], inner, [high]])
+    knots = np.unique([low, *inner, high])
     pieces = np.zeros((knots.size + 1, 4, curve.width))
     pieces[[0, -1], 0] = curve(knots[[0, -1]])
     source = np.searchsorted(curve.knots, knots[:-1], side="right")
@@ -51,20 +49,24 @@ def level_beyond(curve: Curve, low: float, high: float) -> Curve:
 
 
 def smooth_curves(knots: Float, values: Float, weights: Float) -> tuple[Curve, Float]:
-    """Return K − 1 natural splines that are orthonormal and centred on the data, and their roughness (K − 1,).
+    """Return m ≤ K − 1 natural splines that are orthonormal and centred on the data, and their roughness (m,).
 
     They solve Ω v = λ G v (Demmler and Reinsch), where v'Gv is the variance of a curve over the values (m,) with their
     weights, and v'Ωv = ∫ f''² its bending between the outer knots, in units of their span. The first curve is straight,
-    λ = 0; the others bend more and more. All rise at the last knot.
+    λ = 0; the others bend more and more. All rise at the last knot. Curves that only bend where no values are, between
+    knots that a user gives, are left out: nothing is known of them.
     """
     span = knots[-1] - knots[0]
     basis = natural_splines((knots - knots[0]) / span)
     at_values, share = basis((values - knots[0]) / span), weights / weights.sum()
     mean = share @ at_values
     G = ((at_values - mean) * share[:, None]).T @ (at_values - mean)
-    G[np.diag_indices_from(G)] += FLOOR * np.trace(G) / knots.size
+    floor = FLOOR * np.trace(G) / knots.size
+    G[np.diag_indices_from(G)] += floor
     # curves that are zero at the first knot, to leave out the constant
     roughness, inner = eigh(_bending(basis)[1:, 1:], G[1:, 1:])
+    known = floor * (inner**2).sum(axis=0) < 0.5
+    roughness, inner = roughness[known], inner[:, known]
     v = np.vstack([np.zeros(inner.shape[1]), inner])
     v *= np.where((basis.pieces[-1, 1] @ v) < 0, -1.0, 1.0)
     pieces = basis.pieces @ v

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from budgetline.arrays import DType, Float, Positions
-from budgetline.encoding.raw import ReadTable
+from budgetline.encoding.encoders import NumberEncoder
+from budgetline.encoding.raw import RawColumn, ReadTable
 from budgetline.encoding.table import TableEncoding
 
 SMALL = 1 << 26
@@ -38,7 +39,14 @@ class DesignTable:
 
 
 def design_of(table: ReadTable, encoding: TableEncoding, *, at_once: bool) -> DesignTable | Float:
-    """Return the design columns of a raw table; they are made now if they take little memory, or if ``at_once``."""
-    design = DesignTable(table, encoding)
+    """Return the design columns of a raw table; they are made now if they take little memory, or if ``at_once``.
+
+    Numbers that are written in text are read once.
+    """
+    columns = dict(table.columns)
+    for d, encoder in zip(encoding.source.read.tolist(), encoding.encoders, strict=True):
+        if isinstance(encoder, NumberEncoder) and encoder.form is not None:
+            columns[d] = RawColumn(columns[d].name, columns[d].as_numbers(form=encoder.form))
+    design = DesignTable(replace(table, columns=columns), encoding)
     n, D = design.shape
     return design[:] if at_once or design.dtype.itemsize * n * D <= SMALL else design

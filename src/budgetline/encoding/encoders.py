@@ -12,11 +12,14 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text
+from budgetline.encoding.written import Form
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
 MOST_SHOWN = 12
 """Of a column of numbers with at most so many different values, effects are shown at these values alone."""
+FARTHEST = float(np.finfo(float).max)
+"""Numbers in units of a warp's scale that are larger count as this one."""
 ROWS = 4096
 """Rows that are encoded at once: few enough for their polynomials to stay in the cache."""
 
@@ -56,8 +59,10 @@ class Warp:
     scale: float
 
     def __call__(self, x: Float) -> Float:
-        """Return t, shape (n,)."""
-        return np.asarray(np.arcsinh((x - self.middle) / self.scale))
+        """Return t, shape (n,), finite wherever x is: a ratio that overflows counts as the largest number."""
+        with np.errstate(over="ignore"):
+            ratio = (x - self.middle) / self.scale
+        return np.asarray(np.arcsinh(np.clip(ratio, -FARTHEST, FARTHEST)))
 
     def tie(self, x: Float) -> Float:
         """Return how much t may differ between numbers that are x but for rounding, shape (n,)."""
@@ -69,7 +74,8 @@ class NumberEncoder:
     """A number becomes the values of curves of t, flags of values that are very frequent, and a flag if it is missing.
 
     Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
-    standardised design columns with ``weights`` (width,). ``values`` are the different numbers of the training data,
+    standardised design columns with ``weights`` (width,). Text is read in the ``form`` of the training data, if it was
+    text; what is written in another way is missing. ``values`` are the different numbers of the training data,
     ascending, if there are at most ``MOST_SHOWN``; they only say where effects are shown.
     """
 
@@ -78,8 +84,13 @@ class NumberEncoder:
     weights: Float
     spikes: tuple[float, ...] = ()
     missing: bool = False
+    form: Form | None = None
     values: tuple[float, ...] = ()
-    kind = None
+
+    @property
+    def kind(self) -> str | None:
+        """As what a text file must be read: "text" if numbers have a form, None if they are plain."""
+        return None if self.form is None else "text"
 
     @property
     def width(self) -> int:
@@ -106,7 +117,7 @@ class NumberEncoder:
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
-        x = column.as_numbers()
+        x = column.as_numbers(form=self.form)
         gaps, m = np.isnan(x), self.curve.width
         t, found, aside = self.warp(x), np.zeros((x.size, self.width)), gaps.copy()
         for k, (spike, tie) in enumerate(self.spikes_and_ties, m):
@@ -120,6 +131,12 @@ class NumberEncoder:
             part = rows[start : start + ROWS]
             found[part, :m] = self.curve(t[part])
         return found
+
+    def known(self, column: RawColumn) -> list[str | None]:
+        """Return the levels of a raw column, None for text that does not have the form."""
+        read = self.form
+        levels = column.levels if column.numbers is None else ()
+        return [level if read is None or read.number_in(level) is not None else None for level in levels]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,14 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.curves import level_beyond, line, smooth_curves
-from budgetline.encoding.encoders import MOST_SHOWN, Encoder, LevelEncoder, NumberEncoder, Warp
+from budgetline.encoding.encoders import MOST_SHOWN, TIE, Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
 from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
 from budgetline.encoding.table import TableEncoding
+from budgetline.encoding.written import Written
 from budgetline.groups import Layout
-from budgetline.messages import shown
+from budgetline.messages import shown, warn
 
 SPIKE, MOST_SPIKES = 0.1, 3
 """A number that makes up this share of a column is a spike: it gets a flag, and curves are of the other values."""
@@ -50,21 +51,29 @@ def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Floa
 
 def encoding_from(summary: TableSummary, source: Layout, settings: Encoding) -> TableEncoding:
     """Return the encoding of a table from the summaries of its columns."""
-    names = source.names
-    own = (settings.of(d, None if names is None else names[d]) for d in source.read.tolist())
-    encoders = tuple(encoder_of(column, each) for column, each in zip(summary.in_rows, own, strict=True))
-    return TableEncoding(source, encoders)
+    names, encoders = source.names, []
+    for d, column, plain in zip(source.read.tolist(), summary.in_rows, summary.columns, strict=True):
+        own = settings.of(d, None if names is None else names[d])
+        encoders.append(encoder_of(column, own))
+        written = plain.found.written if isinstance(plain.found, LevelSummary) and own.numbers != "levels" else None
+        if written is not None and (note := written.note(column.name)):
+            warn(note, UserWarning)
+    return TableEncoding(source, tuple(encoders))
 
 
 def encoder_of(column: ColumnSummary, settings: Encoding) -> Encoder:
     """Return the encoder of a column; one that is missing wherever rows have weight becomes a constant."""
-    if isinstance(column.found, LevelSummary):
-        return _levels(column.found, settings)
-    if column.found is None or not column.found.values.size:
+    found, form = column.found, None
+    if isinstance(found, LevelSummary):
+        if settings.numbers == "levels" or found.numbers is None:
+            return _levels(found, settings)
+        form = found.written.form if isinstance(found.written, Written) else None
+        found = found.numbers
+    if found is None or not found.values.size:
         return LevelEncoder((), np.ones(1), missing=True)
-    if 0 < (span := float(np.ptp(column.found.values))) < 1 / LARGEST:
+    if 0 < (span := float(np.ptp(found.values))) < 1 / LARGEST:
         raise ValueError(f"column {shown(column.name)} spans only {span:g}, which is too small: rescale it")
-    return _numbers(column.found, settings)
+    return replace(_numbers(found, settings), form=form)
 
 
 def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
@@ -76,21 +85,21 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     mean = float(share @ t)
     spread = float(np.sqrt(share @ (t - mean) ** 2)) or 1.0
     knots = _knots(body, warp, settings) if smooth else t[:0]
-    if knots.size > 2:
+    if min(knots.size, t.size) > 2:
         curve, roughness = smooth_curves(knots, t, body.weights)
         rarest = body.weights.min() if np.array_equal(knots, t) else 0.0
         penalties = _curve_weights(roughness, float(rarest))
     else:  # two values are coded like levels
         scale = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
         curve, penalties = line(mean, scale), np.array([(scale / spread) ** 2])
-    if smooth:
+    if smooth or t.size == 1:  # other numbers are the only one but for rounding, and must not count
         curve = level_beyond(curve, float(t[0]), float(t[-1]))
     total = found.total + found.missing
     masses = [float(found.weights[found.values == spike][0]) for spike in spikes]
     flags = _flag_weights(np.array(masses + [found.missing] * (found.missing > 0)), total)
     weights = np.concatenate([penalties * total / body.total, flags])
     values = tuple(found.values.tolist()) if found.values.size <= MOST_SHOWN else ()
-    return NumberEncoder(warp, curve, weights, spikes, found.missing > 0, values)
+    return NumberEncoder(warp, curve, weights, spikes, found.missing > 0, values=values)
 
 
 def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
@@ -112,7 +121,7 @@ def _curve_weights(roughness: Float, rarest: float) -> Float:
     What they exceed 1 by shrinks as the rows of the rarest value grow beyond ``PLENTY``: the numbers may be codes,
     whose effects jump, and so many rows show it.
     """
-    steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1], STEEPEST))
+    steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1:2], STEEPEST))
     return np.asarray(steep - (steep - 1.0) * (1.0 - PLENTY / max(rarest, PLENTY)))
 
 
@@ -203,8 +212,10 @@ def _supported(body: NumberSummary, knots: Float) -> Float:
 
 
 def _apart(knots: Float) -> Float:
-    """Return knots without those that nearly are the one before; the outer ones stay."""
+    """Return knots without those that nearly are the one before; the outer ones stay, unless all agree."""
     knots = np.unique(knots)
+    if np.ptp(knots) <= TIE:
+        return knots[:1]
     least, kept = CLOSEST * np.ptp(knots), knots[:1].tolist()
     for knot in knots[1:-1].tolist():
         if min(knot - kept[-1], knots[-1] - knot) > least:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -80,8 +81,9 @@ def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, .
             levels = column.found if isinstance(column.found, LevelSummary) else LevelSummary({}, column.missing)
             found.append(_level_bins(levels, encoder))
         else:
-            assert isinstance(column.found, NumberSummary)
-            found.append(_number_bins(column.found, encoder))
+            numbers = column.found.numbers if isinstance(column.found, LevelSummary) else column.found
+            assert numbers is not None
+            found.append(_number_bins(numbers, encoder))
     return tuple(found)
 
 
@@ -215,7 +217,7 @@ class Screen:
         terms, centres = np.stack([a.columns[p], b.columns[q]]), np.stack([a.centres[p], b.centres[q]])
         return Pair((i, j), terms, centres, weights)
 
-    @property
+    @cached_property
     def _slices(self) -> list[slice]:
         ends = np.cumsum([0, *(len(b.means) for b in self.bins)]).tolist()
         return [slice(*each) for each in pairwise(ends)]

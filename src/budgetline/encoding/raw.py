@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -17,6 +16,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.devices import on_host
+from budgetline.encoding.written import NUMBER, Form
 from budgetline.inputs import Frame, NamedArray, RowError, check_table, column_names, is_missing, numbers_of
 from budgetline.messages import shown
 
@@ -26,16 +26,15 @@ LARGEST = 1e150
 """Numbers beyond it, whose squares overflow, are errors, as are columns that span less than its inverse."""
 EXACT = 1 << 53
 """From here on, not every whole number is a floating-point number: a float does not say which one was meant."""
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,5})?", re.ASCII)
-"""A number that is written in lower case."""
 
 
 @dataclass(frozen=True)
 class RawColumn:
     """The entries of a column: numbers (n,), NaN where missing, or codes (n,) of levels, −1 where missing.
 
-    Levels are ``text``, or the names of flags and of other values. ``exact`` (n,) holds the numbers as they were given,
-    None where missing, if floating-point numbers cannot tell all of them apart.
+    Levels are ``text``, without spaces around it, or the names of flags and of other values. They are ``declared`` if
+    the table says that they are categories. Some of the missing entries may be ``blank`` texts. ``exact`` (n,) holds
+    the numbers as they were given, None where missing, if floating-point numbers cannot tell all of them apart.
     """
 
     name: str
@@ -44,6 +43,8 @@ class RawColumn:
     levels: tuple[str, ...] = ()
     text: bool = False
     exact: Array | None = None
+    declared: bool = False
+    blank: bool = False
 
     def take(self, rows: slice | Positions) -> RawColumn:
         """Return some of the entries."""
@@ -57,8 +58,11 @@ class RawColumn:
         """Which entries are missing, a mask of shape (n,)."""
         return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
 
-    def as_numbers(self, largest: float = np.finfo(float).max) -> Float:
-        """Return the entries as numbers, also flags and text such as "3.5"; larger ones and other text are errors."""
+    def as_numbers(self, largest: float = np.finfo(float).max, form: Form | None = None) -> Float:
+        """Return the entries as numbers, also flags and text such as "3.5"; larger ones and other text are errors.
+
+        With a form, text is read in it, and other text is missing.
+        """
         if self.numbers is not None:
             wrong = np.abs(self.numbers) > largest
             if wrong.any():
@@ -67,8 +71,9 @@ class RawColumn:
                 what = "contains infinity" if np.isinf(value) else f"holds {value:g}, which is too large: rescale it"
                 raise RowError(f"column {shown(self.name)} {what}", row)
             return self.numbers
-        values = [number_in(level) for level in self.levels]
-        if None in values:
+        read = number_in if form is None else form.number_in
+        values = [read(level) for level in self.levels]
+        if None in values and form is None:
             level = self.levels[values.index(None)]
             raise ValueError(f"column {shown(self.name)} holds text such as {shown(level)}, not numbers")
         return replace(self, numbers=_floats([*values, None])[np.asarray(self.codes)]).as_numbers(largest)
@@ -216,14 +221,16 @@ def series_column(series: nw.Series[Any], name: str) -> RawColumn:
     """Read a column of a data frame by its type."""
     dtype = series.dtype
     if dtype.is_numeric():
-        return _number_column(name, numbers_of(series.to_frame())[:, 0].astype(np.float64), series.to_list)
+        return _number_column(name, _numbers(series.to_frame()), series.to_list)
     if dtype in (nw.Categorical, nw.Enum):
-        return _levels([None if is_missing(value) else value for value in series.to_list()], name)
+        return replace(
+            _levels([None if is_missing(value) else value for value in series.to_list()], name), declared=True
+        )
     if dtype == nw.Datetime or dtype == nw.Date:
         moments = series.cast(nw.Datetime("us")) if dtype == nw.Date else series
-        return RawColumn(name, _floats(moments.dt.timestamp("us").to_list()) / (1e6 * DAY))
+        return RawColumn(name, _numbers(moments.dt.timestamp("us").to_frame()) / (1e6 * DAY))
     if dtype == nw.Duration:
-        return RawColumn(name, _floats(series.dt.total_microseconds().to_list()) / (1e6 * DAY))
+        return RawColumn(name, _numbers(series.dt.total_microseconds().to_frame()) / (1e6 * DAY))
     return object_column(series.to_list(), name)
 
 
@@ -238,7 +245,11 @@ def object_column(values: Sequence[object], name: str) -> RawColumn:
         odd = " and ".join(sorted({type(value).__name__ for value in values if value is not None}))
         raise ValueError(f"column {shown(name)} holds {odd}: make it numbers or text, or leave it out")
     if kinds == {"number"}:
-        return _number_column(name, _floats(values), lambda: values)
+        try:
+            return _number_column(name, _floats(values), lambda: values)
+        except OverflowError as error:
+            text = "holds a whole number that is too large for a float: make the column text, or leave it out"
+            raise ValueError(f"column {shown(name)} {text}") from error
     if kinds == {"date"}:
         return RawColumn(name, _floats([None if value is None else _days(value) for value in values]))
     return _levels(values, name)
@@ -253,13 +264,20 @@ def _kind(kind: type) -> str:
 
 
 def _levels(values: Iterable[object], name: str) -> RawColumn:
+    """Return a column of levels; spaces around text do not count, and blank text is missing."""
     number: dict[object, int] = {None: -1}
-    codes = [number.setdefault(value, len(number) - 1) for value in values]
-    levels = tuple(level_text(value) for value in number if value is not None)
-    if len(set(levels)) < len(levels):  # True and "True"
-        raise ValueError(f"column {shown(name)} holds flags and text: make it one of them, or leave it out")
-    text = any(isinstance(value, str) for value in number)
-    return RawColumn(name, codes=np.array(codes, dtype=np.intp), levels=levels, text=text)
+    codes = np.array([number.setdefault(value, len(number) - 1) for value in values], dtype=np.intp)
+    given = [value for value in number if value is not None]
+    names = [level_text(value).strip() for value in given]
+    levels = tuple(dict.fromkeys(filter(None, names)))
+    if len(levels) < len(names):
+        texts = {name for name, value in zip(names, given, strict=True) if isinstance(value, str)}
+        if any(level_text(value) in texts for value in given if not isinstance(value, str)):  # True and "True"
+            raise ValueError(f"column {shown(name)} holds flags and text: make it one of them, or leave it out")
+        place = {level: k for k, level in enumerate(levels)}
+        codes = np.array([*(place.get(name, -1) for name in names), -1], dtype=np.intp)[codes]
+    text = any(isinstance(value, str) for value in given)
+    return RawColumn(name, codes=codes, levels=levels, text=text, blank="" in names)
 
 
 def _number_column(name: str, numbers: Float, given: Callable[[], Sequence[object]]) -> RawColumn:
@@ -307,6 +325,11 @@ def is_number_text(text: str) -> bool:
         return False
 
 
+def _numbers(column: Frame) -> Float:
+    """Return the only column of a frame, which has a numeric type, NaN where it is missing."""
+    return np.asarray(numbers_of(column)[:, 0], dtype=np.float64)
+
+
 def _floats(values: Iterable[Any]) -> Float:
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
 
@@ -320,4 +343,5 @@ def _days(value: Any) -> float:
     if isinstance(value, time):
         return (value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6) / DAY
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-    return (moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta()) - datetime(1970, 1, 1)) / timedelta(1)
+    # the difference first: with its offset, a moment may lie before the year 1
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1) - (moment.utcoffset() or timedelta())) / timedelta(1)

@@ -38,9 +38,10 @@ class Encoding:
     columns : mapping column -> kind or settings
         Exceptions, by name (or position): ``{"zip": "levels", "age": {"numbers": "spline", "knots": [20, 40, 60]}}``.
 
-    Text, declared categories (also of numbers) and flags are always levels, decimals are numbers. A missing value is a
-    level; of a number, it is the mean and a flag.
-    Dates and times are numbers of days. ``alpha`` is chosen from the data unless it is given.
+    Text, declared categories (also of numbers) and flags are levels, decimals are numbers. Text is numbers or dates if
+    nearly all values are written in one form, such as "8.90%", "$4.99", "36 months" or "7-Jan-18"; "levels" keeps it
+    text. A missing or blank value is a level; of a number, it is the mean and a flag. Dates and times are numbers of
+    days. ``alpha`` is chosen from the data unless it is given.
 
     Examples
     --------

@@ -136,6 +136,8 @@ class TableEncoding:
             if isinstance(encoder, LevelEncoder) and encoder.rare:
                 missing = float(mean[end - 1]) if encoder.missing else 0.0
                 usual[name] = min(1.0, float(mean[end - 1 - encoder.missing]) / max(1.0 - missing, 1e-300))
+            elif isinstance(encoder, NumberEncoder) and encoder.form and encoder.missing:
+                usual[name] = float(mean[end - 1])  # of text in another form, and of no text
         return Watch(usual)
 
     def groups_there(self, X: object, groups: Positions) -> Mask:
@@ -222,7 +224,7 @@ class TableEncoding:
             if isinstance(encoder, NumberEncoder):
                 curve = encoder.curve
                 found.update(b"".join(part.tobytes() for part in (curve.knots, curve.pieces, encoder.weights)))
-                found.update(repr((encoder.warp, encoder.spikes, encoder.missing)).encode())
+                found.update(repr((encoder.warp, encoder.spikes, encoder.missing, encoder.form)).encode())
             else:
                 names = (encoder.levels, encoder.reference, encoder.text)
                 found.update(repr((*names, encoder.rare, encoder.missing)).encode() + encoder.weights.tobytes())

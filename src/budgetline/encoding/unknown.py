@@ -1,4 +1,4 @@
-"""Categories that a model does not know: counted when it predicts, and told if they are too many to be new ones."""
+"""Text that a model does not know: counted when it predicts, and told if it is too much to be new categories."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ class Unknown:
     """How many values of a column are not missing, how many of these have an unknown category, and one such category.
 
     ``usual`` is the share of rare categories in the training data, which the model does not know either. A column is
-    ``empty`` if it had no value there.
+    ``empty`` if it had no value there. If the model reads text in a ``form``, other text is unknown.
     """
 
     column: str
     usual: float
     empty: bool = False
+    form: str = ""
     count: int = 0
     total: int = 0
     example: str = ""
 
-    def with_values(self, encoder: LevelEncoder, column: RawColumn) -> Unknown:
+    def with_values(self, encoder: Encoder, column: RawColumn) -> Unknown:
         """Return the same with the values of a raw column added."""
         codes, levels = column.as_levels()
         total = self.total + int(np.count_nonzero(codes >= 0))
@@ -53,9 +54,12 @@ class Unknown:
     def __str__(self) -> str:
         if self.empty:
             return f"column {shown(self.column)} had no value in the training data: its values are ignored"
+        what = f"column {shown(self.column)}: {self.count:,} of {self.total:,} values, such as {shown(self.example)},"
+        if self.form:
+            return f"{what} are not written like those of the training data (form: {self.form}), and count as missing"
         return (
-            f"column {shown(self.column)}: {self.count:,} of {self.total:,} values, such as {shown(self.example)}, are "
-            "categories that the model does not know, and are treated like rare ones: check their type and spelling"
+            f"{what} are categories that the model does not know, and are treated like rare ones: check their type and "
+            "spelling"
         )
 
 
@@ -73,9 +77,12 @@ class Watch:
 
     def note(self, name: str, encoder: Encoder, column: RawColumn) -> None:
         """Count the values of a raw column; numbers have no categories."""
-        if isinstance(encoder, LevelEncoder) and name not in self.told:
-            so_far = self.found.get(name) or Unknown(name, self.usual.get(name, 0.0), encoder.empty)
-            self.found[name] = so_far.with_values(encoder, column)
+        levels = isinstance(encoder, LevelEncoder)
+        form = None if isinstance(encoder, LevelEncoder) or column.numbers is not None else encoder.form
+        if (levels or form is not None) and name not in self.told:
+            empty = isinstance(encoder, LevelEncoder) and encoder.empty
+            new = Unknown(name, self.usual.get(name, 0.0), empty, "" if form is None else form.name)
+            self.found[name] = self.found.get(name, new).with_values(encoder, column)
 
     def new(self) -> str:
         """Return what is surprising about columns that were not told yet, "" if nothing is."""

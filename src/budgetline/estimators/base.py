@@ -20,6 +20,7 @@ from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
+from budgetline.data.tabular import from_stream
 from budgetline.devices import like
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
@@ -173,8 +174,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Add pairs of columns, choose the ridge constant, fit, warn if digits cannot be trusted, keep the model."""
-        training, recipe = self._paired(training, recipe)
-        recipe, learned = self._with_alpha(training, recipe)
+        training, recipe, learned = self._chosen(training, recipe)
         fitted, layout = training.fit(recipe), training.layout
         learned |= {"alpha_": fitted.alpha} if recipe.auto else {}
         if fitted.doubt and fitted.moments is not None:
@@ -201,21 +201,29 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         )
         return self
 
+    def _chosen(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe, dict[str, object]]:
+        """Return data and recipe with pairs and a ridge constant, and the attributes learned when choosing them."""
+        training, recipe = self._paired(training, recipe)
+        return training, self._with_alpha(recipe), {}
+
+    def _seeks_pairs(self, settings: Encoding) -> bool:
+        """Return whether pairs of columns are looked for."""
+        return settings.interactions > 0
+
     def _paired(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
         """Look for pairs of columns, if the encoding asks for some, and return data and recipe with their products."""
         settings = as_encoding(self.encoding)
         if settings is None or not recipe.bins or not isinstance(training, RowsTraining | SourceTraining):
             return training, recipe
-        own, _ = AnytimeEstimator._with_alpha(self, training, recipe)
-        encoding = with_pairs(training, own, settings.interactions)
+        encoding = with_pairs(training, self._with_alpha(recipe), settings.interactions)
         return training.encoded(encoding), self._recipe(encoding.layout, encoding)
 
-    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
-        """Return the recipe with its ridge constant, and the attributes learned when choosing it."""
+    def _with_alpha(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with its ridge constant."""
         given = getattr(self, "alpha", "auto")  # which a search does not have
         if given == "auto" or (given is None and recipe.encoding is not None):
-            return replace(recipe, auto=True), {}
-        return recipe.with_alpha(DEFAULT_ALPHA if given is None else float(given)), {}
+            return replace(recipe, auto=True)
+        return recipe.with_alpha(DEFAULT_ALPHA if given is None else float(given))
 
     def _adopt(self, model: AnytimeModel) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
@@ -269,7 +277,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
 
         Raw columns are encoded, as they were before if the encoding is known.
         """
-        settings = as_encoding(self.encoding)
+        X, settings = from_stream(X), as_encoding(self.encoding)
         if settings is not None:
             return self._encoded(settings, X, y, sample_weight, known)
         table = check_table(X, estimator=self)
@@ -307,7 +315,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         if known is None:
             summary = summary_of(table, source, settings, weight)
             known = encoding_from(summary, source, settings)
-            bins = bins_of(summary, known.encoders) if settings.interactions else ()
+            bins = bins_of(summary, known.encoders) if self._seeks_pairs(settings) else ()
         recipe = replace(self._recipe(known.layout, known), bins=bins)
         design = design_of(table, known, at_once=not self._moments_suffice)
         return Rows(design, Y, weight), recipe, known.layout, target_shape
@@ -329,7 +337,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
         encoding = encoding_from(found, layout, settings)
         passes = Passes(raw.encoded(encoding), passes.client, passes.progress, passes.count + 1)
-        bins = bins_of(found, encoding.encoders) if settings.interactions else ()
+        bins = bins_of(found, encoding.encoders) if self._seeks_pairs(settings) else ()
         return passes, replace(self._recipe(encoding.layout, encoding), bins=bins), encoding.layout
 
     def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:

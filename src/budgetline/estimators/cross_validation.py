@@ -1,31 +1,44 @@
-"""AnytimeRegressorCV and AnytimeClassifierCV: alpha and correction by cross-validation, over all budgets at once."""
+"""AnytimeRegressorCV and AnytimeClassifierCV: alpha, correction and pairs by cross-validation, over all budgets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
+from numbers import Integral
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from budgetline.arrays import Float
 from budgetline.budgets import floats_of
 from budgetline.data.rows import Rows
+from budgetline.encoding import Encoding
+from budgetline.encoding.settings import as_encoding
+from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.regressor import AnytimeRegressor
 from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
 from budgetline.messages import shown
+from budgetline.model.interactions import with_pairs
 from budgetline.model.recipe import Recipe
-from budgetline.model.training import Fold, Training, number_of_folds
+from budgetline.model.training import Fold, RowsTraining, Training, number_of_folds
+from budgetline.statistics.folds import Split
 from budgetline.statistics.moments import Moments
 from budgetline.threads import map_in_threads
+
+PAIR_ROWS = 20_000
+"""Whether pairs of columns help is tried on at most this many rows: fits with pairs take many times as long."""
+SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error")
+"""Parameters that only a search has."""
+FOLDS_FIRST = 2
+"""Pairs that do not help in the first folds are not tried in the others."""
 
 
 def searching(cls: type[AnytimeEstimator]) -> Constraints:
@@ -35,18 +48,28 @@ def searching(cls: type[AnytimeEstimator]) -> Constraints:
         **others,
         "alphas": ["array-like"],
         "corrections": ["array-like"],
+        "interactions": ["array-like", None],
         "cv": ["cv_object"],
         "one_standard_error": ["boolean"],
     }
 
 
+class Judged(NamedTuple):
+    """How good models of a fold are on held-out rows: the mean over all budgets, and the explained share by budget."""
+
+    score: float
+    curve: BudgetCurve
+
+
 class Searches(AnytimeEstimator):
-    """Tries ridge constants, then corrections, on folds; takes those with the best mean score over all budgets."""
+    """Tries ridge constants, corrections and pairs, one after the other, on folds; takes the best over all budgets."""
 
     alphas: ArrayLike
     corrections: ArrayLike
+    interactions: Sequence[int] | None
     cv: object
     one_standard_error: bool
+    correction_: float
 
     @property
     def alpha(self) -> float:  # type: ignore[override]
@@ -60,27 +83,124 @@ class Searches(AnytimeEstimator):
             f"{type(self).__name__} has corrections, and correction_ once it is fitted, but no correction"
         )
 
-    def _with_alpha(self, training: Training, recipe: Recipe) -> tuple[Recipe, dict[str, object]]:
+    def _chosen(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe, dict[str, object]]:
+        """Choose alpha, then the correction, then whether to add pairs."""
+        if self.interactions is None:
+            training, recipe = self._paired(training, recipe)
         alphas, corrections = _tried("alphas", self.alphas), _tried("corrections", self.corrections)
         recipe = replace(recipe, correction=float(corrections[0]))
         cv = training.fixed(self.cv)
-        table, held = held_out_scores(training, cv, [replace(recipe, alpha=float(alpha)) for alpha in alphas])
+        judged, held = held_out(training, cv, [replace(recipe, alpha=float(alpha)) for alpha in alphas])
+        table = scores_of(judged)
         best = choose_alpha(alphas, table, self.one_standard_error)
-        recipe = replace(recipe, alpha=float(alphas[best]))
-        judged = table[best : best + 1]
+        recipe, judged = replace(recipe, alpha=float(alphas[best])), judged[best : best + 1]
         if corrections.size > 1:
-            others = [replace(recipe, correction=float(correction)) for correction in corrections[1:]]
-            judged = np.vstack([judged, held_out_scores(training, cv, others)[0]])
-        recipe = replace(recipe, correction=float(corrections[np.argmax(judged.mean(axis=1))]))
+            judged += held_out(training, cv, [replace(recipe, correction=float(c)) for c in corrections[1:]])[0]
+        correction = int(np.argmax(scores_of(judged).mean(axis=1)))
+        recipe = replace(recipe, correction=float(corrections[correction]))
         learned: dict[str, object] = {
             "alpha_": recipe.alpha,
             "cv_scores_": table,
             "correction_": recipe.correction,
-            "correction_scores_": judged,
+            "correction_scores_": scores_of(judged),
         }
-        if isinstance(self.cv, int | np.integer | None) and None not in held:  # every row is held out once
+        paired, recipe, folds = self._with_best_pairs(training, recipe, cv, judged[correction])
+        learned["held_out_"] = _mean_curve(folds)
+        once = isinstance(self.cv, int | np.integer | None) and None not in held  # every row is held out once
+        if once and paired is training:  # moments of pairs are not known
             learned["fold_moments_"] = tuple(held)
-        return recipe, learned
+        return paired, recipe, learned
+
+    def chosen(self) -> AnytimeEstimator:
+        """Return an estimator, not fitted, that learns with what this search has chosen, and searches nothing."""
+        check_is_fitted(self)
+        kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
+        settings, encoding = as_encoding(self.encoding), self.model_.encoding
+        if settings is not None and encoding is not None:
+            kept["encoding"] = replace(settings, interactions=len(encoding.pairs))
+        plain = AnytimeClassifier if isinstance(self, AnytimeClassifier) else AnytimeRegressor
+        return plain(**kept, alpha=self.model_.alpha, correction=self.correction_)
+
+    def _paired(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
+        if self.interactions is not None and recipe.bins:
+            raise ValueError("interactions can only be tried on rows in memory: set interactions=None")
+        return super()._paired(training, recipe)
+
+    def _seeks_pairs(self, settings: Encoding) -> bool:
+        return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
+
+    def _numbers_of_pairs(self) -> list[int]:
+        """Return the numbers of pairs to try, checked, the smallest first."""
+        given = list(self.interactions or ())
+        if not given or not all(isinstance(most, Integral) and most >= 0 for most in given):
+            raise ValueError(f"interactions must be whole numbers ≥ 0, at least one, got {shown(self.interactions)}")
+        return sorted({int(most) for most in given})
+
+    def _with_best_pairs(
+        self, training: Training, recipe: Recipe, cv: object, without: list[Judged]
+    ) -> tuple[Training, Recipe, list[Judged]]:
+        """Add the best number of pairs, if that is better on held-out rows by more than its standard error.
+
+        Every fold looks for pairs in its own training rows. ``without`` are the folds of the recipe without pairs.
+        """
+        if self.interactions is None:
+            return training, recipe, without
+        most, numbers = 0, self._numbers_of_pairs()
+        if self.encoding is None and numbers != [0]:
+            raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
+        if numbers == [0] or not recipe.bins:
+            return training, recipe, without
+        if not isinstance(training, RowsTraining):
+            return *self._paired(training, recipe), without
+        sample, splits = training, training.fixed(cv)
+        if training.rows.n_rows > PAIR_ROWS:
+            sample, splits = training.sampled(PAIR_ROWS, splits)
+            without = held_out(sample, splits, [recipe])[0][0]
+        best = without if numbers[0] == 0 else []
+        for number in (number for number in numbers if number):
+            found = self._with_pairs_in(sample, recipe, splits[:FOLDS_FIRST], number)
+            if not best or _gain(found, best)[0] > 0:
+                found += self._with_pairs_in(sample, recipe, splits[FOLDS_FIRST:], number)
+            gain, error = _gain(found, best)
+            if not best or (len(found) == len(best) and gain > error):
+                most, best = number, found
+        if not most:
+            return training, recipe, without
+        encoding = with_pairs(training, recipe, most)
+        return training.encoded(encoding), self._like(recipe, encoding), best
+
+    def _with_pairs_in(
+        self, training: RowsTraining, recipe: Recipe, splits: Sequence[Split], most: int
+    ) -> list[Judged]:
+        """Look for pairs in the training rows of every split, and judge models with them on the held-out rows."""
+
+        def judged(split: Split) -> Judged:
+            part, losses = training.fold_of(split)
+            encoding = with_pairs(part, recipe, most)
+            fold = Fold(part.encoded(encoding), lambda fitted: losses(fitted, encoding))
+            return judged_on(self._like(recipe, encoding), fold)
+
+        return map_in_threads(judged, splits) if training.small else list(map(judged, splits))
+
+    def _like(self, recipe: Recipe, encoding: TableEncoding) -> Recipe:
+        """Return the recipe for an encoding with pairs."""
+        wider = self._recipe(encoding.layout, encoding)
+        return replace(wider, alpha=recipe.alpha, correction=recipe.correction)
+
+
+def _gain(found: list[Judged], before: list[Judged]) -> tuple[float, float]:
+    """Return the mean difference of the scores of the same folds, and its standard error."""
+    both = zip(found, before, strict=False)
+    differences = np.array([new.score - old.score for new, old in both] or [0.0])
+    error = differences.std(ddof=1) / np.sqrt(differences.size) if differences.size > 1 else 0.0
+    return float(differences.mean()), float(error)
+
+
+def _mean_curve(folds: list[Judged]) -> Float:
+    """Return costs, the mean over folds of the explained share there, and its standard error, shape (K, 3)."""
+    mean = BudgetCurve.mean([fold.curve for fold in folds])
+    errors = np.full(len(mean), np.nan) if mean.errors is None else mean.errors
+    return np.column_stack([mean.costs, mean.values, errors])
 
 
 def _tried(name: str, given: ArrayLike) -> Float:
@@ -92,19 +212,25 @@ def _tried(name: str, given: ArrayLike) -> Float:
     return values
 
 
-def held_out_scores(training: Training, cv: object, recipes: list[Recipe]) -> tuple[Float, list[Moments | None]]:
-    """Return the scores (recipes, folds) of :func:`held_out_score`, and the moments of the held-out rows."""
+def held_out(training: Training, cv: object, recipes: list[Recipe]) -> tuple[list[list[Judged]], list[Moments | None]]:
+    """Return how good each recipe is on each fold, and the moments of the held-out rows."""
     folds: Iterable[Fold] = training.folds(recipes[0], cv)
     if training.small:  # every fit keeps one thread busy; the threads of larger ones share their rows
         folds = list(folds)
-        found = map_in_threads(lambda job: held_out_score(*job), list(product(recipes, folds)))
-        return np.reshape(found, (len(recipes), -1)), [fold.held for fold in folds]
-    tried = [([held_out_score(recipe, fold) for recipe in recipes], fold.held) for fold in folds]
-    return np.array([scores for scores, _ in tried]).T, [held for _, held in tried]
+        found = map_in_threads(lambda job: judged_on(*job), list(product(recipes, folds)))
+        n = len(folds)
+        return [found[k : k + n] for k in range(0, len(found), n)], [fold.held for fold in folds]
+    tried = [([judged_on(recipe, fold) for recipe in recipes], fold.held) for fold in folds]
+    return [list(each) for each in zip(*(row for row, _ in tried), strict=True)], [held for _, held in tried]
 
 
-def held_out_score(recipe: Recipe, fold: Fold) -> float:
-    """Fit on a fold; return the mean over budgets of the explained fraction of the held-out loss.
+def scores_of(judged: list[list[Judged]]) -> Float:
+    """Return the scores (recipes, folds)."""
+    return np.array([[fold.score for fold in folds] for folds in judged])
+
+
+def judged_on(recipe: Recipe, fold: Fold) -> Judged:
+    """Fit on a fold; return the explained share of the held-out loss by budget, and its mean over budgets.
 
     Sequences that end early keep their last value up to the largest budget considered.
     """
@@ -113,7 +239,8 @@ def held_out_score(recipe: Recipe, fold: Fold) -> float:
     if recipe.limits.max_cost is not None:
         total = max(min(total, recipe.limits.max_cost), float(sequence.costs.sum()))
     explained = np.nan_to_num(explained_share(fold.losses(fitted)))
-    return timeliness(BudgetCurve(np.append(0.0, sequence.cumulative_costs), explained), total)
+    curve = BudgetCurve(np.append(0.0, sequence.cumulative_costs), explained)
+    return Judged(timeliness(curve, total), curve)
 
 
 def choose_alpha(alphas: Float, scores: Float, one_standard_error: bool) -> int:
@@ -147,6 +274,10 @@ class AnytimeRegressorCV(Searches, AnytimeRegressor):
         As in :class:`AnytimeRegressor`.
     alphas, corrections : sequences of float
         The values to try.
+    interactions : sequence of int, or None
+        Numbers K of pairs of columns to try, such as (0, 20), with the best alpha and correction. The K pairs that
+        explain most are added if that is better on held-out rows by more than its standard error. At most 20,000
+        rows are used to decide. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
         its splits. For sources, moments and ``partial_fit``, a number of folds or None.
@@ -160,6 +291,8 @@ class AnytimeRegressorCV(Searches, AnytimeRegressor):
         Scores of the alphas, with the first correction.
     correction_scores_ : array of shape (n_corrections, n_folds)
         Scores of the corrections, with ``alpha_``.
+    held_out_ : array of shape (K, 3)
+        Costs, the mean over folds of the explained share of the held-out loss at these costs, and its standard error.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         Of the model fitted on all data with ``alpha_`` and ``correction_``, as in :class:`AnytimeRegressor`.
     fold_moments_ : tuple of Moments
@@ -178,6 +311,7 @@ class AnytimeRegressorCV(Searches, AnytimeRegressor):
     correction: float = field(init=False)
     alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     corrections: ArrayLike = (0.0, 1.0)
+    interactions: Sequence[int] | None = None
     cv: object = None
     one_standard_error: bool = False
 
@@ -231,6 +365,10 @@ class AnytimeClassifierCV(Searches, AnytimeClassifier):
         As in :class:`AnytimeClassifier`.
     alphas, corrections : sequences of float
         The values to try.
+    interactions : sequence of int, or None
+        Numbers K of pairs of columns to try, such as (0, 20), with the best alpha and correction. The K pairs that
+        explain most are added if that is better on held-out rows by more than its standard error. At most 20,000
+        rows are used to decide. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are assigned to folds by a
         hash of their values.
@@ -244,6 +382,8 @@ class AnytimeClassifierCV(Searches, AnytimeClassifier):
         Scores of the alphas, with the first correction.
     correction_scores_ : array of shape (n_corrections, n_folds)
         Scores of the corrections, with ``alpha_``.
+    held_out_ : array of shape (K, 3)
+        Costs, the mean over folds of the explained share of the held-out loss at these costs, and its standard error.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
         Of the model fitted on all data with ``alpha_`` and ``correction_``.
 
@@ -261,6 +401,7 @@ class AnytimeClassifierCV(Searches, AnytimeClassifier):
     correction: float = field(init=False)
     alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     corrections: ArrayLike = (0.0, 1.0)
+    interactions: Sequence[int] | None = None
     cv: object = None
     one_standard_error: bool = False
 

@@ -74,8 +74,8 @@ class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, Anytime
         Choose groups by the gain that can be expected on new rows: subtract this multiple of what noise alone would
         explain and cost, σ²d/n for d columns (1 is Mallows' C_p; for ``loss="poisson"`` and others d/n, as AIC). 0 is
         the paper's choice by the gain on the training rows. σ² is the residual variance of the model of all groups, or,
-        if it has fewer than 20 degrees of freedom left, of the ridge model with the smallest generalised
-        cross-validation. The gains in ``sequence_`` are those on the training rows.
+        if it has fewer than 20 degrees of freedom left, the estimate of restricted maximum likelihood. The gains in
+        ``sequence_`` are those on the training rows.
     loss : {"squared_error", "poisson"} or ConvexLoss
         "poisson" is for counts, with a log link; a :class:`ConvexLoss` brings its own φ. They are fitted by Newton's
         method, and ``explained`` is a share of deviance.

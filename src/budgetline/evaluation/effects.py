@@ -287,7 +287,7 @@ def _knots(encoder: NumberEncoder) -> Float:
     """Return the knots in the units of the column; of a line, the mean ± 2 standard deviations of the warped number."""
     t, warp = encoder.curve.knots, encoder.warp
     if t.size == 1:
-        t = t + np.array([-2.0, 2.0]) / encoder.curve.pieces[0, 1, 0]
+        t = t + np.array([-2.0, 2.0]) / (encoder.curve.pieces[0, 1, 0] or 1.0)  # flat: a column of one value
     return np.asarray(warp.middle + warp.scale * np.sinh(t))
 
 

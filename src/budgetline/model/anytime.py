@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.data.tabular import from_stream
 from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.encoding.unknown import Watch
@@ -195,6 +196,7 @@ class AnytimeModel:
         return self._table(X, self.last.columns, None)
 
     def _table(self, X: object, columns: Positions, watch: Watch | None) -> Table:
+        X = from_stream(X)
         if self.encoding is not None:
             return self.encoding.table(X, columns, watch)
         return prediction_table(self.columns, X, columns)
@@ -222,7 +224,7 @@ class AnytimeModel:
 
     def _scores_by_row(self, X: object, stage: int, watch: Watch | None) -> Float:
         """Return the scores of every row from those of the first groups that it has."""
-        columns, starts = self.stages.in_order(stage)
+        X, (columns, starts) = from_stream(X), self.stages.in_order(stage)
         if self.encoding is not None:
             there = self.encoding.groups_there(X, self.sequence.order[:stage])
             design = self.encoding.table(X, np.sort(columns), watch)[:, np.argsort(np.argsort(columns))]

@@ -20,6 +20,7 @@ from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
 from budgetline.statistics.passes import targets_of
+from budgetline.threads import one_blas_thread
 
 ROWS = 8192
 """Rows whose cells are summed at once."""
@@ -41,7 +42,9 @@ def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: in
     screen = Screen(cells.bins, sums, fitted.alpha, 1.0)
     if isinstance(training.family, SquaredError):
         screen = replace(screen, dispersion=sums.squares / (screen.total * sums.residual.shape[0]) or 1.0)
-    pairs = [replace(pair, columns=(which[pair.columns[0]], which[pair.columns[1]])) for pair in screen.best(most)]
+    with one_blas_thread():  # many small factorisations
+        best = screen.best(most)
+    pairs = [replace(pair, columns=(which[pair.columns[0]], which[pair.columns[1]])) for pair in best]
     return encoding.with_pairs(pairs)
 
 

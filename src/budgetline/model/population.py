@@ -10,7 +10,10 @@ from scipy.linalg.lapack import dpstrf
 from budgetline.arrays import Array, Float, Mask, Positions
 
 CELLS, CELL_ROWS, CELL_SCORES = 64, 5, 512
-"""Rows are divided into at most so many cells, of at least so many rows; cells × scores are at most the last."""
+"""Rows are divided into at most so many cells, of at least so many rows; cells × scores are at most the last.
+
+Rows count by their weights, (Σw)²/Σw²: a mean of a cell is not that of one heavy row, which files must not hold.
+"""
 RANK = 1e-12
 """Pivots and eigenvalues of C below this share of the largest one are rounding noise."""
 
@@ -113,13 +116,19 @@ def _spread(scores: Float, weight: Float) -> Float:
 
 def _best_split(ascending: Float, weight: Float) -> int | None:
     """Return how many of the values go into the first of two cells; None if these would be too small."""
-    at = np.arange(CELL_ROWS, ascending.size - CELL_ROWS + 1)
-    at = at[ascending[at - 1] < ascending[np.minimum(at, ascending.size - 1)]]
+    at = np.flatnonzero(ascending[:-1] < ascending[1:]) + 1
+    at = at[(_rows_up_to(weight)[at - 1] >= CELL_ROWS) & (_rows_up_to(weight[::-1])[::-1][at] >= CELL_ROWS)]
     if not at.size:
         return None
     below, total = np.cumsum(weight)[at - 1], weight.sum()
     first, whole = np.cumsum(weight * ascending)[at - 1], weight @ ascending
     return int(at[np.argmax(first**2 / below + (whole - first) ** 2 / (total - below))])
+
+
+def _rows_up_to(weight: Float) -> Float:
+    """Return the effective numbers of the first 1, 2, … rows, up to rounding; NaN where all weights are tiny."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.cumsum(weight) ** 2 / np.cumsum(weight**2) * (1 + 1e-9))
 
 
 def within(factor: Float, share: Float, mean: Float) -> Float:

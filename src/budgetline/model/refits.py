@@ -8,7 +8,10 @@ is normal in every cell, so expectations are sums over a few nodes, and with S =
 (Stein's lemma). The metric of a step is Σ ω_j A_j ⊗ m_j m_j' + A ⊗ S + λI: diagonal blocks and M terms of rank Q.
 
 For predictions, the ridge constant is the larger one of the model's own and of the one that maximises the restricted
-likelihood of least squares on the same columns: how much ridge all columns need says little about a few of them.
+likelihood of least squares on the same columns: how much ridge all columns need says little about a few of them. Least
+squares needs too much where classes are far apart. So for classes smaller constants α are tried while nα‖W‖² is well
+above the number of coefficients, which it is at most where α is the likeliest one, and Laplace's approximation, as in
+:mod:`budgetline.objectives.ridge` but for the population, finds them much likelier.
 """
 
 from __future__ import annotations
@@ -27,6 +30,11 @@ STEPS, HALVINGS, ENOUGH = 50, 12, 1e-9
 """Newton's method ends after so many steps, or if a step, halved at most so often, lowers the risk by less."""
 NODES, PAIRS = 12, 48
 """Nodes of a normal distribution of one score; pairs of opposite nodes of one of several."""
+SMALLER, LIKELIER, ABOVE = 10**0.5, 2.0, 2.0
+"""Ridge constants of classes are divided by the first while that lowers the criterion by more than the second; none is
+tried where nα‖W‖² is below the third times the number of coefficients."""
+WIDEST_LOG_ODDS = 5.0
+"""They leave coefficients at most this prior deviation: a population says little about rows far from the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +102,49 @@ class PopulationRisk:
 
     def fitted(self) -> Refit:
         """Return the model of least risk."""
-        start = self.at(self.population.level, np.zeros_like(self.b))
-        here = start
+        return self._refit(self._minimum(self._null()))
+
+    def likeliest(self) -> Refit:
+        """Return the model of classes whose ridge is about the likeliest one, if that is larger than this one."""
+        risk, n = self.regularised(), self.population.n_rows
+        here = risk._minimum(self._null())
+        value, least = risk._criterion(here), max(self.ridge, 1 / (n * WIDEST_LOG_ODDS**2))
+        while risk.ridge > least and n * risk.ridge * np.vdot(here.W, here.W) > ABOVE * self.b.size:
+            smaller = replace(risk, ridge=max(risk.ridge / SMALLER, least))
+            found = smaller._minimum(smaller.at(here.level, here.W))
+            if not (likelier := smaller._criterion(found)) < value - LIKELIER:
+                break
+            risk, here, value = smaller, found, likelier
+        return self._refit(here)
+
+    def _null(self) -> _Point:
+        return self.at(self.population.level, np.zeros_like(self.b))
+
+    def _refit(self, point: _Point) -> Refit:
+        return Refit(point.level, self.V @ point.W, self._null().risk - point.risk)
+
+    def _minimum(self, here: _Point) -> _Point:
+        """Return the point of least risk, from a start."""
         for _ in range(STEPS if self.d.size else 0):
             following = self._following(here)
             if following is None:
                 break
             here, before = following, here.risk
-            if before - here.risk < ENOUGH:
+            if before - here.risk < ENOUGH or self._perfect(here):
                 break
-        return Refit(here.level, self.V @ here.W, start.risk - here.risk)
+        return here
+
+    def _perfect(self, point: _Point) -> bool:
+        """Return whether a model of classes would lose less than perfect predictions: no rows allow that."""
+        return self.family.loss == "log_loss" and point.risk <= 0
+
+    def _criterion(self, point: _Point) -> float:
+        """Return minus twice the logarithm of how likely the ridge is, at its model of classes, but for a constant."""
+        if self._perfect(point):
+            return np.inf
+        *_, cells, A = self._derivatives(point)
+        volume = self._metric(cells, A).log_det() - self.b.size * np.log(self.ridge)
+        return float(2 * self.population.n_rows * point.risk + volume)
 
     def at(self, level: Float, W: Float) -> _Point:
         """Return the point of levels (Q,) and coefficients (p, Q); its risk is infinite outside the domain of φ."""
@@ -156,24 +197,56 @@ class PopulationRisk:
         return share @ mean - self._target, slope, cells, A
 
     def _step(self, point: _Point) -> tuple[Float, Float]:
-        """Return the Newton step of levels and coefficients, by Woodbury's identity for the M cells."""
+        """Return the Newton step of levels and coefficients."""
         gc, gW, cells, A = self._derivatives(point)
-        share, m, Q = self.population.share, self.mean, gc.size
+        metric = self._metric(cells, A)
+        solved = metric.solve(np.concatenate([gW[:, :, None], metric.cross], axis=2))
+        W, by_level = solved[..., 0], solved[..., 1:]
+        level = np.linalg.solve(metric.of_level(by_level), gc - np.einsum("pqr,pq->r", metric.cross, W))
+        return level, W - by_level @ level
+
+    def _metric(self, cells: Float, A: Float) -> _Metric:
+        """Return the metric of a step, from the curvatures A_j (M, Q, Q) and A."""
+        share, m, Q = self.population.share, self.mean, len(A)
         unit = np.eye(Q) * (1e-12 * np.trace(A) / Q + 1e-300)
         inverse = np.linalg.inv(self.d[:, None, None] * (A + unit) + (self.ridge * np.eye(Q) + unit))
-        cross = np.einsum("j,jp,jqr->pqr", share, m, cells)
-        right = np.einsum("pqr,prs->pqs", inverse, np.concatenate([gW[:, :, None], cross], axis=2))
         K = share[:, None, None] * (cells - A)
         G = np.einsum("ip,pqr,jp->iqjr", m, inverse, m, optimize=True)
         whole = np.einsum("iqs,isjr->iqjr", K, G).reshape(len(m) * Q, -1) + np.eye(len(m) * Q)
-        rest = np.einsum("jqr,jp,prs->jqs", K, m, right, optimize=True).reshape(len(m) * Q, -1)
-        y = np.linalg.solve(whole, rest).reshape(len(m), Q, -1)
-        solved = right - np.einsum("pqr,jp,jrs->pqs", inverse, m, y, optimize=True)
-        W, by_level = solved[..., 0], solved[..., 1:]
-        level = np.linalg.solve(
-            A + unit - np.einsum("pqr,pqs->rs", cross, by_level), gc - np.einsum("pqr,pq->r", cross, W)
-        )
-        return level, W - by_level @ level
+        return _Metric(m, A + unit, inverse, K, whole, np.einsum("j,jp,jqr->pqr", share, m, cells))
+
+
+@dataclass(frozen=True, eq=False)
+class _Metric:
+    """The metric of a step: diagonal blocks, with inverses (p, Q, Q), and M terms m_j m_j' ⊗ K_j of rank Q.
+
+    ``whole`` (MQ, MQ) is the matrix of Woodbury's identity, ``level`` (Q, Q) the block of the levels and ``cross``
+    (p, Q, Q) that of coefficients and levels.
+    """
+
+    mean: Float
+    level: Float
+    inverse: Float
+    K: Float
+    whole: Float
+    cross: Float
+
+    def solve(self, right: Float) -> Float:
+        """Return coefficients (p, Q, k) for k right-hand sides, at fixed levels."""
+        found, (M, Q) = np.einsum("pqr,prs->pqs", self.inverse, right), self.K.shape[:2]
+        rest = np.einsum("jqr,jp,prs->jqs", self.K, self.mean, found, optimize=True).reshape(M * Q, -1)
+        y = np.linalg.solve(self.whole, rest).reshape(M, Q, -1)
+        return np.asarray(found - np.einsum("pqr,jp,jrs->pqs", self.inverse, self.mean, y, optimize=True))
+
+    def of_level(self, by_level: Float) -> Float:
+        """Return the block (Q, Q) of the levels if coefficients follow them, by ``solve(cross)``."""
+        return np.asarray(self.level - np.einsum("pqr,pqs->rs", self.cross, by_level))
+
+    def log_det(self) -> float:
+        """Return the logarithm of the determinant, of levels and coefficients."""
+        blocks = np.linalg.slogdet(self.inverse)[1].sum()
+        parts = (self.whole, self.of_level(self.solve(self.cross)))
+        return float(sum(np.linalg.slogdet(part)[1] for part in parts) - blocks)
 
 
 def _restricted(d: Float, b: Float, population: Population) -> float:

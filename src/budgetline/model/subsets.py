@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.model.population import Population
-from budgetline.model.refits import Expansion, PopulationRisk
+from budgetline.model.refits import Expansion, PopulationRisk, Refit
 from budgetline.objectives.coefficients import subset_coefficients
 from budgetline.objectives.families import Family
 
@@ -62,11 +62,16 @@ class GeneralisedSubset:
         """Return coefficients (P, T) and intercepts (P,) of the groups at these steps; the intercept is always in."""
         columns, whole = np.repeat(steps, widths), self._population
         risk = PopulationRisk.of(whole.of_columns(columns), self.family, self.alpha)
-        # a loss of the user's own may be squared error, for which the model's alpha gives the very refit
-        found = (risk if self.family.loss in ("convex", "squared_error") else risk.regularised()).fitted()
+        found = self._predicting(risk)
         W = np.zeros_like(whole.slope)
         W[columns] = found.coef
         return self.family.external(W).T, self.family.external(found.level)
+
+    def _predicting(self, risk: PopulationRisk) -> Refit:
+        """Return the model that predicts: with enough ridge for its columns alone."""
+        if self.family.loss in ("convex", "squared_error"):
+            return risk.fitted()  # a loss of the user's own may be squared error, for which this is the very refit
+        return risk.likeliest() if self.family.loss == "log_loss" else risk.regularised().fitted()
 
     def solve_many(self, patterns: Mask, widths: Positions) -> Iterator[tuple[Float, Float]]:
         """Yield what :meth:`solve` returns for every row of ``patterns``."""

@@ -194,6 +194,25 @@ class RowsTraining:
 
         return Fold(replace(self, rows=rows.take(train), fold=True), losses)
 
+    def sampled(self, most: int, splits: Sequence[Split]) -> tuple[RowsTraining, list[Split]]:
+        """Return some of the rows, drawn at random, always the same ones; and splits of them."""
+        kept = np.sort(np.random.default_rng(0).permutation(self.rows.n_rows)[:most])
+        part = replace(self, rows=self.rows.take(kept), fold=True)
+        return part, [
+            (np.flatnonzero(np.isin(kept, train)), np.flatnonzero(np.isin(kept, test))) for train, test in splits
+        ]
+
+    def fold_of(self, split: Split) -> tuple[RowsTraining, Callable[[Fitted, TableEncoding], Float]]:
+        """Return the training rows of a split, and the losses of models of another encoding on its held-out rows."""
+        train, test = split
+        part = replace(self, rows=self.rows.take(train), fold=True)
+
+        def losses(fitted: Fitted, encoding: TableEncoding) -> Float:
+            held = replace(self, rows=self.rows.take(test)).encoded(encoding).rows
+            return losses_on(held, self.family, fitted.stages)
+
+        return part, losses
+
     def _check_classes(self, rows: Rows, splits: Sequence[Split]) -> None:
         if self.classes is None:
             return

@@ -123,7 +123,8 @@ def condition_number(U: Float) -> float:
     if np.any(np.diag(U) == 0):
         return float(np.inf)
     high = low = np.random.default_rng(0).standard_normal(len(U))
-    L = np.asfortranarray(U.T)  # BLAS would copy it in every step
+    # BLAS would copy another order in every step; a power of two keeps norms of huge and of tiny U within range
+    L = np.asfortranarray(U.T) * 2.0 ** -np.frexp(np.abs(np.diag(U)).max())[1]
     with np.errstate(over="ignore", invalid="ignore"), _few_threads(U):
         for _ in range(12):
             high = blas.dtrmv(L, blas.dtrmv(L, high / np.linalg.norm(high), lower=1, trans=1), lower=1)

@@ -49,15 +49,15 @@ def stored_gains(model: AnytimeModel, chosen: Mask, added: Sequence[Positions]) 
         return problem.gains(
             [problem.block[g] for g in inside], [[problem.block[g] for g in A.tolist()] for A in added]
         )
-    order, widths = model.sequence.order, np.diff(model.stages.column_ends, prepend=0)
-    values, steps = np.append(0.0, np.cumsum(model.sequence.gains)), chosen[order]
-    before, found = subset.gain(steps, widths), list[float]()
+    order, widths, values = model.sequence.order, np.diff(model.stages.column_ends, prepend=0), _prefix_values(model)
+    steps = chosen[order]
+    low, high = _range(values, steps)
+    before, found = min(subset.gain(steps, widths), float(values[-1])), list[float]()
     for A in added:
-        after, count = steps | np.isin(order, A), int(steps.sum())
-        if _is_prefix(steps) and _is_prefix(after):
-            found.append(float(values[int(after.sum())] - values[count]))
-        else:
-            found.append(max(subset.gain(after, widths) - before, 0.0))
+        after = steps | np.isin(order, A)
+        least, most = _range(values, after)
+        gain = min(subset.gain(after, widths), float(values[-1])) - before
+        found.append(min(max(gain, least - high, 0.0), most - low))
     return np.array(found)
 
 
@@ -67,14 +67,23 @@ def estimated_value(model: AnytimeModel, steps: Mask) -> float:
     Prefixes of the sequence are exact.
     """
     stages, subset = model.stages, model.stages.subset
-    if _is_prefix(steps):
-        return float(np.append(0.0, np.cumsum(model.sequence.gains))[int(steps.sum())])
     assert isinstance(subset, GeneralisedSubset)
-    return subset.gain(steps, np.diff(stages.column_ends, prepend=0))
+    least, most = _range(_prefix_values(model), steps)
+    return min(max(subset.gain(steps, np.diff(stages.column_ends, prepend=0)), least), most)
 
 
-def _is_prefix(steps: Mask) -> bool:
-    return bool(steps[: int(steps.sum())].all())
+def _prefix_values(model: AnytimeModel) -> Float:
+    """Return F of the prefixes of the sequence, shape (1 + stages,)."""
+    return np.append(0.0, np.cumsum(model.sequence.gains))
+
+
+def _range(values: Float, steps: Mask) -> tuple[float, float]:
+    """Return between which values F of the groups at these steps lies: those of the prefixes inside and around them.
+
+    A population may promise more than any model of the rows reaches, above all where classes are separable.
+    """
+    inside, around = int(np.argmin(np.append(steps, False))), int(np.max(np.flatnonzero(steps) + 1, initial=0))
+    return float(values[inside]), float(values[around])
 
 
 def known_groups(model: AnytimeModel) -> Mask:

@@ -167,7 +167,7 @@ def _around(model: AnytimeModel, subset: GeneralisedSubset, stage: int) -> Quadr
     H, t, Q = expansion.H, (expansion.H @ expansion.theta - expansion.gradient)[:, None], expansion.n_scores
     level = np.linalg.solve(H[:Q, :Q], np.hstack([H[:Q, Q:], t[:Q]]))
     C = H[Q:, Q:] - H[Q:, :Q] @ level[:, :-1]
-    return _of_stages(model, (C + C.T) / 2, t[Q:] - H[Q:, :Q] @ level[:, -1:], Q)
+    return _of_stages(model, C / 2 + C.T / 2, t[Q:] - H[Q:, :Q] @ level[:, -1:], Q)
 
 
 def _of_stages(model: AnytimeModel, C: Float, b: Float, Q: int) -> Quadratic:

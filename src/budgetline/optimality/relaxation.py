@@ -75,7 +75,7 @@ def separate(problem: Quadratic, deadline: float) -> Separation:
     if any(np.linalg.cond(block) > WORST_BLOCK for block in outside):
         return Separation((), gamma)
     for share in MARGINS:  # C − Δ ⪰ 0 by more than rounding of eigenvalues
-        shrunk = tuple((1 - share) * ((block + block.T) / 2) for block in outside)
+        shrunk = tuple((1 - share) * (block / 2 + block.T / 2) for block in outside)
         if np.linalg.eigvalsh(problem.gram.C - block_diag(*shrunk))[0] >= 8 * len(C) * EPS * problem.spectrum[-1]:
             return Separation(shrunk, gamma)
     return Separation((), gamma)

@@ -33,7 +33,7 @@ Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClass
 """What a file holds."""
 ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-SEARCH = ("alpha", "cv_scores", "correction_scores")
+SEARCH = ("alpha", "cv_scores", "correction_scores", "held_out")
 PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
 LEARNED = (*SEARCH, "n_passes", *PATH)
 """Fitted attributes that only some estimators have, without their underscore."""
@@ -278,6 +278,10 @@ def _learned(record: ModelRecord, layout: Layout, chosen: tuple[str, ...]) -> di
     if wrong := sorted(wanted ^ (set(found) - {"n_passes"})):
         raise ValueError(f"{wrong[0]} is {'missing for' if wrong[0] in wanted else 'not for'} {record.estimator}")
     found = {part: value.copy() if isinstance(value, np.ndarray) else value for part, value in found.items()}
+    if record.held_out is not None:
+        costs = record.held_out[:, 0]
+        if not costs.size or costs[0] != 0 or not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
+            raise ValueError("the costs of held_out must start at 0 and not decrease")
     if record.lambdas is not None:
         if found["entry_lambdas"].size != len(layout.groups):
             raise ValueError("entry_lambdas must have one entry per group")

@@ -10,13 +10,17 @@ import numpy as np
 from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Curve, Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.table import Pair, TableEncoding
+from budgetline.encoding.written import FORMS
 from budgetline.groups import Layout
 from budgetline.messages import shown
 
 
 @dataclass(frozen=True)
 class ColumnRecord:
-    """The encoder of a column: ``levels`` for a :class:`LevelEncoder`, ``middle`` and more for numbers."""
+    """The encoder of a column: ``levels`` for a :class:`LevelEncoder`, ``middle`` and more for numbers.
+
+    ``form`` names how numbers are written in text.
+    """
 
     missing: bool
     levels: tuple[str, ...] | None = None
@@ -27,6 +31,7 @@ class ColumnRecord:
     values: tuple[float, ...] = ()
     reference: str | None = None
     text: bool = True
+    form: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +68,9 @@ def _record(encoder: Encoder) -> ColumnRecord:
     if isinstance(encoder, LevelEncoder):
         other, text = encoder.reference, encoder.text
         return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=other, text=text)
-    warp = encoder.warp
+    warp, form = encoder.warp, None if encoder.form is None else encoder.form.name
     spikes, values = encoder.spikes, encoder.values
-    return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=spikes, values=values)
+    return ColumnRecord(encoder.missing, None, False, warp.middle, warp.scale, spikes, values, form=form)
 
 
 def encoding_of(
@@ -112,14 +117,21 @@ def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: 
         raise ValueError("an entry of encoding is neither of levels nor of numbers")
     if not knots.size or np.any(np.diff(knots) <= 0) or pieces.shape[:2] != (knots.size + 1, 4):
         raise ValueError(f"knots{k} must ascend, and pieces{k} must be four powers of one piece more")
-    warp = Warp(record.middle, record.scale)
-    return NumberEncoder(warp, Curve(knots, pieces), penalties, record.spikes, record.missing, record.values)
+    if record.form is not None and record.form not in FORMS:
+        raise ValueError(f"numbers are written in an unknown form: {shown(record.form)}")
+    warp, form = Warp(record.middle, record.scale), None if record.form is None else FORMS[record.form]
+    curve = Curve(knots, pieces)
+    return NumberEncoder(warp, curve, penalties, record.spikes, record.missing, form, record.values)
 
 
 def _levels(record: ColumnRecord, penalties: Float) -> Encoder:
     assert record.levels is not None
-    if record.middle is not None or record.spikes or record.values or len(set(record.levels)) < len(record.levels):
-        raise ValueError("levels must differ, and have no middle, spikes or values")
+    of_numbers = record.middle is not None or record.spikes or record.values or record.form
+    if of_numbers or len(set(record.levels)) < len(record.levels):
+        raise ValueError("levels must differ, and have no middle, spikes, values or form")
     if record.reference is not None and (len(penalties) != 1 or record.reference in record.levels):
         raise ValueError("a reference is the other level of a column with one flag")
-    return LevelEncoder(record.levels, penalties, record.rare, record.missing, record.reference, record.text)
+    other = None if record.reference is None else record.reference.strip()
+    trimmed = tuple(level.strip() for level in record.levels)  # older versions kept spaces around text
+    levels = trimmed if len({*trimmed, other}) == len(trimmed) + 1 else record.levels
+    return LevelEncoder(levels, penalties, record.rare, record.missing, other, record.text)

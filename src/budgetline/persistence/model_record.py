@@ -67,6 +67,7 @@ class ModelRecord:
     fold_moments: Annotated[tuple[Bytes, ...], Shape("*")] = ()
     cv_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
     correction_scores: Annotated[Float | None, Shape("* *", finite=False)] = None
+    held_out: Annotated[Float | None, Shape("* 3", finite=False)] = None
     group_penalties: Annotated[Float | None, Shape("*"), AtLeast(0)] = None
     lambdas: Annotated[Float | None, Shape("lambdas")] = None
     path_coef: Annotated[Float | None, Shape("lambdas targets read")] = None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from budgetline.arrays import Positions
-from budgetline.encoding.encoders import Curve, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import FARTHEST, Curve, LevelEncoder, NumberEncoder
 from budgetline.encoding.table import Pair, TableEncoding
 from budgetline.messages import shown
 from budgetline.persistence.onnx_builder import ML, Graph
 
 KINDS = {
     "number": "NaN is missing; dates are days since 1970, durations days, times of day parts of a day",
-    "text": "'' is missing, unless it is a level; flags are 'True' and 'False', whole numbers have no decimal point",
+    "text": "'' is missing; no spaces around text; flags are 'True' and 'False', whole numbers have no decimal point",
 }
 """Kinds of inputs, and what their entries mean."""
 FAR = 1e9
@@ -35,8 +35,11 @@ def input_kinds(encoding: TableEncoding, columns: Positions) -> dict[str, str]:
 def add_design(graph: Graph, encoding: TableEncoding, columns: Positions) -> str:
     """Add inputs and the nodes from them to design columns (N, T), ascending, of whole encoders and pairs."""
     names = input_names(encoding, columns)
-    for name, kind in input_kinds(encoding, columns).items():
-        graph.input(name, np.float64 if kind == "number" else object, ["N", 1], KINDS[kind])
+    for (k, name), kind in zip(names.items(), input_kinds(encoding, columns).values(), strict=True):
+        encoder = encoding.encoders[k]
+        form = encoder.form if isinstance(encoder, NumberEncoder) else None
+        meaning = KINDS[kind] + ("" if form is None else f"; the number that is written in the form: {form.name}")
+        graph.input(name, np.float64 if kind == "number" else object, ["N", 1], meaning)
     blocks = _numbers(graph, encoding, names)
     for k, name in names.items():
         if isinstance(encoder := encoding.encoders[k], LevelEncoder):
@@ -69,7 +72,8 @@ def asinh(graph: Graph, u: str) -> str:
     Squares of large a overflow: beyond FAR, log(a/FAR) is added. For small y, 1 + y loses digits of y that
     y·log(w)/(w − 1) with w = 1 + y gets back.
     """
-    one, far, whole = graph.constant(1.0), graph.constant(FAR), graph.node("Abs", u)
+    one, far = graph.constant(1.0), graph.constant(FAR)
+    whole = graph.node("Min", graph.node("Abs", u), graph.constant(FARTHEST))
     a = graph.node("Min", whole, far)
     square = graph.node("Mul", a, a)
     root = graph.node("Sqrt", graph.node("Add", square, one))

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from budgetline.budgets import SLACK, affordable
+from budgetline.budgets import affordable, points_of_stages
 from budgetline.evaluation.pictures import Axis
 from budgetline.messages import shown
 from budgetline.report.thresholds import Probabilities
@@ -370,16 +370,9 @@ class Content:
 
     @cached_property
     def points(self) -> tuple[int, ...]:
-        """The point of the main curve that belongs to each stage.
-
-        It is the last one that the cost of the stage buys; before it, stages of equal cost have points of their own, as
-        far as there are points of this cost. Stage 0 has no group, not even a free one.
-        """
+        """The point of the main curve that belongs to each stage."""
         stages, costs = np.array(self.training_curve.costs), np.array(self.main_curve.costs)
-        last = affordable(costs, stages) - 1
-        later = affordable(stages, stages) - 1 - np.arange(stages.size)
-        first = np.maximum(np.searchsorted(costs, stages * (1 - SLACK)), 1)
-        return (0, *np.maximum(last - later, np.minimum(first, last))[1:].tolist())
+        return tuple(points_of_stages(stages, costs).tolist())
 
     @cached_property
     def expected(self) -> tuple[tuple[float | None, float | None], ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Float
-from budgetline.encoding.encoders import MOST_SHOWN
+from budgetline.encoding.encoders import MOST_SHOWN, NumberEncoder
 from budgetline.encoding.raw import known_table
 from budgetline.evaluation import effects_of
 from budgetline.evaluation.pictures import Axis, picture
@@ -48,10 +48,12 @@ def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[E
     table = known_table(X, source.names, source.n_features, source.read.tolist())
     position = dict(zip(source.labels(source.read), source.read.tolist(), strict=True))
     curves = {axis.column for effect in effects if len(effect.axes) == 1 for axis in effect.axes if axis.numbers}
-    columns = {name: table.column(position[name], name).as_numbers() for name in curves}
-    line = isinstance(model, AnytimeModel) and model.encoding is None
+    encoding = model.encoding if isinstance(model, AnytimeModel) else None
+    known = zip(position, encoding.encoders, strict=True) if encoding is not None else ()
+    forms = {name: encoder.form for name, encoder in known if isinstance(encoder, NumberEncoder)}
+    columns = {name: table.column(position[name], name).as_numbers(form=forms.get(name)) for name in curves}
     numbers = {name: x[~np.isnan(x)] for name, x in columns.items()}
-    return tuple(_with_rug(effect, numbers, line) for effect in effects)
+    return tuple(_with_rug(effect, numbers, encoding is None) for effect in effects)
 
 
 def _with_rug(effect: Effect, numbers: dict[str, Float], line: bool) -> Effect:

@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from math import inf
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -34,6 +34,8 @@ PATIENCE = 0.25
 """A late function is killed after the time that a start takes, at most this long: the first start is slow."""
 LOOK_SECONDS = 0.02
 """How often a running call is checked for having been abandoned."""
+AT_ONCE = 1 << 13
+"""Bytes that every pipe takes at once, though nobody reads them; what is larger waits for a process that does."""
 END_SECONDS = 1.0
 """A process that has not ended this long after the end of its pipe is killed."""
 
@@ -152,7 +154,8 @@ class _Slot:
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
         kill_at = inf
         try:
-            self._pipe.send_bytes(content)
+            with nullcontext() if len(content) <= AT_ONCE else self._watched(call):
+                self._pipe.send_bytes(content)
             while not wait([self._pipe, self.process.sentinel], LOOK_SECONDS):
                 if call.abandoned:
                     kill_at = min(kill_at, time.monotonic() + self._patience)
@@ -162,6 +165,23 @@ class _Slot:
         except (EOFError, OSError):
             outcome = Fault("died", f"its process ended with exit code {self.drop()}")
         return outcome
+
+    @contextmanager
+    def _watched(self, call: Call) -> Iterator[None]:
+        """Let a thread kill the process if the call is abandoned meanwhile: a process that is stopped reads nothing."""
+        done = Event()
+
+        def watch() -> None:
+            while not (done.wait(LOOK_SECONDS) or call.abandoned):
+                pass
+            if not done.wait(self._patience):
+                self.end()
+
+        Thread(target=watch, name="budgetline-sending", daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
     def drop(self) -> int | None:
         """Close the pipe, at whose end the process ends, and kill what is left; return the exit code."""

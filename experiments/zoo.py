@@ -1,0 +1,294 @@
+"""The plain command on raw tables as people have them: ``budgetline fit FILE -t TARGET``, and nothing else.
+
+``python experiments/zoo.py --write docs/results/zoo.md``; ``--quick`` runs a tiny version. The tables are read from the
+folder that the variable ZOO_DATA names, by default ../shared/data/zoo. For every table the command runs on the whole
+file, by a clock, and on the training rows of 5 shuffled folds. Models predict the held-out rows at a few budgets and
+with all that was bought. Two others learn from the raw columns that were bought, with their own defaults: a linear
+pipeline (one-hot categories, standardised numbers, Ridge or LogisticRegression with its built-in choice of the
+constant) and HistGradientBoosting. For them numbers with signs were made numbers by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from budgetline import load
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benchmarks"))
+from core import print_report  # noqa: E402
+
+ZOO = Path(os.environ.get("ZOO_DATA", ROOT.parent / "shared" / "data" / "zoo"))
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file, its target, the budgets in columns, and options that its user would have to give."""
+
+    file: str
+    target: str
+    budgets: tuple[int, ...]
+    classes: bool = False
+    before: tuple[float, ...] = ()
+    """What splines without cross-validation reached on 2026-11-17, by SOURCE.txt."""
+    options: tuple[str, ...] = field(default=())
+
+
+TABLES = {
+    "ames": Table("ames.csv", "SalePrice", (3, 10, 30), before=(0.821, 0.627, 0.567)),
+    "horse": Table("horse.csv", "outcome", (2, 5, 12), classes=True, before=(0.742, 0.820, 0.814)),
+    "titanic": Table("titanic.csv", "Survived", (2, 4, 7), classes=True, before=(0.833, 0.853, 0.848)),
+    "hmeq": Table("hmeq.csv", "BAD", (2, 5, 10), classes=True, before=(0.874, 0.916, 0.929)),
+    "telco": Table("telco.csv", "Churn", (2, 5, 10), classes=True, before=(0.801, 0.841, 0.849)),
+    "loans": Table("loans.csv", "Interest.Rate", (2, 4, 8), before=(0.720, 0.800, 0.818)),
+    "googleplay": Table("googleplay.csv", "Rating", (2, 4, 8), options=("--drop-missing-target",)),
+    "bikes": Table("bikes_rent.csv", "cnt", (2, 4, 8), before=(0.739, 0.841, 0.878)),
+    "students": Table("student-mat.csv", "G3", (2, 5, 12), before=(0.145, 0.138, 0.120)),
+    "golub": Table("golub.csv.gz", "label", (2, 5, 12), classes=True),
+}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Names of the tables and the number of folds."""
+
+    names: tuple[str, ...] = tuple(TABLES)
+    folds: int = 5
+
+
+QUICK = Effort(("titanic",), 2)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Scores on held-out rows, (folds, budgets and all): the command's, linear pipelines', boosting's.
+
+    ``pairs`` counts the folds that chose pairs of columns; ``seconds`` is the time of the command on the whole table.
+    """
+
+    name: str
+    scores: np.ndarray
+    linear: np.ndarray
+    boosted: np.ndarray
+    pairs: int
+    bought: float
+    seconds: float
+
+
+def read(table: Table) -> pd.DataFrame:
+    """Return a table as text, without the rows whose target is missing."""
+    frame = pd.read_csv(ZOO / table.file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    frame = frame[~frame[table.target].isin(["", "NA", "NaN"])].reset_index(drop=True)
+    if table.target in ("G3",):  # earlier grades would tell it
+        frame = frame.drop(columns=["G1", "G2"], errors="ignore")
+    return frame
+
+
+def plain(texts: pd.Series) -> pd.Series:
+    """Return a column of numbers with signs as numbers, by hand; other columns as they are."""
+    stripped = texts.str.strip().str.replace(r"[%$+, ]|months$", "", regex=True).replace("", np.nan)
+    numbers = pd.to_numeric(stripped, errors="coerce")
+    return numbers if numbers.notna().sum() >= 0.95 * stripped.notna().sum() else texts.replace("", np.nan)
+
+
+def command(*arguments: object) -> None:
+    """Run the command line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "budgetline", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"budgetline {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+
+
+def pipeline(classes: bool) -> BaseEstimator:
+    """Return a linear pipeline with its own choice of the ridge constant."""
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+    words = OneHotEncoder(handle_unknown="ignore", min_frequency=5)
+    columns = make_column_transformer(
+        (numbers, make_column_selector(dtype_include=np.number)), (words, make_column_selector(dtype_exclude=np.number))
+    )
+    last = LogisticRegressionCV(Cs=10, max_iter=2000) if classes else RidgeCV(np.logspace(-3, 4, 15))
+    return make_pipeline(columns, last)
+
+
+def boosting(classes: bool) -> BaseEstimator:
+    """Return gradient boosting with its defaults."""
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return kind(categorical_features="from_dtype", random_state=0)
+
+
+def score(table: Table, y: np.ndarray, predicted: np.ndarray) -> float:
+    """Return AUC (one against the rest for several classes) or R²."""
+    if not table.classes:
+        return float(r2_score(y, predicted))
+    if predicted.shape[1] == 2:
+        return float(roc_auc_score(y, predicted[:, 1]))
+    return float(roc_auc_score(y, predicted, multi_class="ovr"))
+
+
+def judged(table: Table, estimator: BaseEstimator, X: pd.DataFrame, y: np.ndarray, split: object) -> float:
+    """Fit another estimator on the training rows of some columns, and score it on the others."""
+    train, test = split
+    if not X.shape[1]:
+        return float("nan")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = estimator.fit(X.iloc[train], y[train])
+    found = (fitted.predict_proba if table.classes else fitted.predict)(X.iloc[test])
+    return score(table, y[test], found)
+
+
+def splits(table: Table, y: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield shuffled folds, stratified for classes."""
+    kind = StratifiedKFold if table.classes else KFold
+    return kind(folds, shuffle=True, random_state=SEED).split(np.zeros(len(y)), y)
+
+
+def measure(name: str, folds: int) -> Outcome:
+    """Run the command on a table and on its folds."""
+    table = TABLES[name]
+    frame = read(table)
+    others = frame.apply(plain)
+    y = others.pop(table.target).to_numpy()
+    if table.classes:
+        y = y.astype(str)
+    words = [column for column in others if not pd.api.types.is_numeric_dtype(others[column])]
+    coded = others.assign(**{column: _few(others[column]) for column in words})
+    found, pairs, bought = [], 0, []
+    with TemporaryDirectory() as folder:
+        train_file, test_file, model_file = (Path(folder) / each for each in ("train.csv", "test.csv", "m"))
+        start = time.perf_counter()
+        command("fit", ZOO / table.file, "-t", table.target, "-o", model_file, *table.options)
+        seconds = time.perf_counter() - start
+        for split in splits(table, y, folds):
+            train, test = split
+            frame.iloc[train].to_csv(train_file, index=False)
+            frame.iloc[test].to_csv(test_file, index=False)
+            command("fit", train_file, "-t", table.target, "-o", model_file)
+            model = load(model_file)
+            pairs += bool(model.model_.encoding is not None and model.model_.encoding.pairs)
+            bought.append(sum(cost > 0 for cost in model.sequence_.costs))
+            row = []
+            for budget in (*table.budgets, None):
+                own = predicted(table, model_file, test_file, budget, Path(folder))
+                stage = len(model.sequence_) if budget is None else model.sequence_.stage_at(budget)
+                columns = [group for group in model.sequence_.groups[:stage] if group in others]
+                rival = judged(table, pipeline(table.classes), others[columns], y, split)
+                trees = judged(table, boosting(table.classes), coded[columns], y, split)
+                row.append((score(table, y[test], own), rival, trees))
+            found.append(row)
+    ours, linear, boosted = np.moveaxis(np.array(found), 2, 0)
+    return Outcome(name, ours, linear, boosted, pairs, float(np.mean(bought)), seconds)
+
+
+def _few(words: pd.Series) -> pd.Series:
+    """Return words as categories, the 200 most frequent: boosting accepts no more than 255."""
+    frequent = words.value_counts().index[:200]
+    return words.where(words.isin(frequent)).astype("category")
+
+
+def predicted(table: Table, model: Path, data: Path, budget: int | None, folder: Path) -> np.ndarray:
+    """Return what the command predicts, with probabilities for classes."""
+    out = folder / "predicted.csv"
+    given = ["--budget", budget] if budget is not None else []
+    command("predict", model, data, "-o", out, *given, *(["--proba"] if table.classes else []))
+    frame = pd.read_csv(out)
+    return frame.to_numpy() if table.classes else frame.iloc[:, 0].to_numpy()
+
+
+def cell(values: np.ndarray) -> str:
+    """Return the means of folds at every budget."""
+    return " ".join(f"{value:.3f}" for value in values.mean(axis=0)).replace("0.", ".")
+
+
+def falls(outcome: Outcome) -> str:
+    """Return the largest fall from a stage to a later one, in standard errors of the difference, if it is above 2."""
+    worst = 0.0
+    for k in range(outcome.scores.shape[1]):
+        for later in range(k + 1, outcome.scores.shape[1]):
+            change = outcome.scores[:, later] - outcome.scores[:, k]
+            error = change.std(ddof=1) / np.sqrt(change.size)
+            worst = min(worst, change.mean() / error if error > 0 else 0.0)
+    return f"{-worst:.1f}" if worst < -2 else "no"
+
+
+def page(outcomes: list[Outcome]) -> list[str]:
+    """Return the page."""
+    lines = [
+        "# Defaults on raw tables",
+        "",
+        "Made by `python experiments/zoo.py --write docs/results/zoo.md`.",
+        "",
+        *summary(outcomes),
+        "",
+        "`budgetline fit FILE -t TARGET`, nothing else, on the training rows of 5 shuffled folds; held-out rows are "
+        "predicted by `budgetline predict --budget B`. Every column costs 1. AUC for classes (one against the rest), "
+        "R² for numbers. *linear* and *boosting*: pipelines of scikit-learn on the columns that were bought.",
+        "",
+        "| table | budgets | budgetline | splines before | linear | boosting | pairs in folds | columns bought | "
+        "falls (standard errors) | seconds |",
+        "|---|---|---|---|---|---|---:|---:|---:|---:|",
+    ]
+    for o in outcomes:
+        table = TABLES[o.name]
+        budgets = "/".join(map(str, table.budgets)) + "/all"
+        before = " ".join(f"{value:.3f}" for value in table.before).replace("0.", ".")
+        cells = (cell(o.scores), before, cell(o.linear), cell(o.boosted), o.pairs, f"{o.bought:.1f}", falls(o))
+        lines.append(f"| {o.name} | {budgets} | {' | '.join(map(str, cells))} | {o.seconds:.0f} |")
+    return lines
+
+
+def summary(outcomes: list[Outcome]) -> list[str]:
+    """Return the conclusions: against the linear pipelines and against boosting."""
+    lines = []
+    for label, rival in (("a linear pipeline", "linear"), ("gradient boosting", "boosted")):
+        behind = []
+        for o in outcomes:
+            for k, budget in enumerate((*TABLES[o.name].budgets, "all")):
+                change = o.scores[:, k] - getattr(o, rival)[:, k]
+                error = change.std(ddof=1) / np.sqrt(change.size)
+                if change.mean() < -max(error, 0.01 if rival == "boosted" else 0.0):
+                    behind.append(f"{o.name} at {budget} ({change.mean():+.3f} ± {error:.3f})")
+        cells = sum(o.scores.shape[1] for o in outcomes)
+        margin = "a standard error and .01" if rival == "boosted" else "a standard error"
+        where = f": {', '.join(behind)}" if behind else ""
+        lines.append(
+            f"Compared with {label} on the same columns, the defaults are behind by more than {margin} in "
+            f"{len(behind)} of {cells} cases{where}."
+        )
+    return lines
+
+
+def report(effort: Effort) -> list[str]:
+    """Measure the tables, say how it goes, and return the page."""
+    found = []
+    for name in effort.names:
+        found.append(measure(name, effort.folds))
+        cells = (cell(found[-1].scores), "linear", cell(found[-1].linear), "boosting", cell(found[-1].boosted))
+        print(name, *cells, f"{found[-1].seconds:.0f} s", file=sys.stderr, flush=True)
+    return [*page(found), ""]
+
+
+if __name__ == "__main__":
+    print_report(report, Effort(), QUICK, __doc__)
