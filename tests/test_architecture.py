@@ -23,6 +23,7 @@ LAYERS = (
     "device_tables",
     "threads",
     "files",
+    "packing",
     "codec",
     "progress",
     "tables",

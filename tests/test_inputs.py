@@ -191,7 +191,7 @@ def test_lists_are_tables(on_array):
         (DF["a"], ValueError, "2-dimensional"),
         (pl.LazyFrame(DF), TypeError, "collect"),
         (X + 1j, ValueError, "[Cc]omplex"),
-        (np.full((30, 4), "x"), ValueError, "strings"),
+        (np.full((30, 4), "x"), ValueError, "column 0 does not hold numbers"),
         (X.astype(str), ValueError, "strings"),
         (pd.DataFrame(X, columns=["a", "a", "b", "c"]), ValueError, "'a'"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from budgetline import AnytimeRegressor, FeatureGroups, make_report
-from budgetline.messages import cut, printable, shown, some
+from budgetline.messages import cut, did_you_mean, printable, shown, some
 from budgetline.sequencing import greedy_sequence
 
 SHORT = [
@@ -178,3 +178,11 @@ def test_tables_and_reports_show_control_characters_as_text():
     assert str(fitted.sequence_).count("\n") == 2
     assert "clear\\x1b[2J\\nstep\\u202e" in str(fitted.sequence_)
     assert "clear\\\\x1b\\[2J step\\\\u202e" in report.to_markdown()
+
+
+def test_names_that_may_be_meant():
+    known = ["Churn", "tenure", "TotalCharges"]
+    assert did_you_mean("churn", known) == " (did you mean 'Churn'?)"
+    assert did_you_mean("total_charges", known) == " (did you mean 'TotalCharges'?)"
+    assert did_you_mean("zebra", known) == did_you_mean("churn", []) == did_you_mean(3, known) == ""
+    assert did_you_mean("a" * 10**7, known) == did_you_mean("a", [3]) == ""

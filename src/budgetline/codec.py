@@ -22,6 +22,7 @@ import numpy as np
 from budgetline.arrays import Array, DType
 from budgetline.files import decode, encode
 from budgetline.messages import cut, name_of, shown
+from budgetline.packing import packed, unpacked
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -257,14 +258,14 @@ def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, A
 
 def to_bytes(kind: str, record: object) -> bytes:
     """Return a record as the bytes of a file."""
-    return encode(kind, arrays_of(record), plain_of(record))
+    return encode(kind, packed(arrays_of(record)), plain_of(record))
 
 
 def from_bytes(kind: str, cls: type[R], data: bytes, where: str, make: Callable[[R], T]) -> T:
     """Return what ``make`` makes of the record in a file; errors name the file, what is wrong, and what to do."""
     arrays, plain = decode(data, kind, where)
     try:
-        return make(from_parts(cls, plain, arrays))
+        return make(from_parts(cls, plain, unpacked(arrays)))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         what = kind if kind.endswith("s") else f"a {kind}"
         problem = f"{shown(error.args[0])} is not known" if isinstance(error, KeyError) else cut(str(error)).rstrip(".")

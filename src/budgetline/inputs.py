@@ -24,9 +24,11 @@ from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.budgets import check_number, finite_floats, floats_of
 from budgetline.device_tables import DeviceTable, on_device
 from budgetline.devices import on_host
-from budgetline.messages import cut, shown, some
+from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
+MOST_CLASSES = 50
+"""Of a target; more are usually numbers or names, and take long to learn."""
 AUTO = "auto"
 """In place of the names of available groups: those that each row has."""
 
@@ -40,6 +42,14 @@ class RowError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.text}, first in row {self.row}"
+
+
+class MissingValue(RowError):
+    """A value is missing where only an encoding takes missing values."""
+
+
+class NotNumbers(ValueError):
+    """A column holds text or other values that only an encoding takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +97,10 @@ class KnownColumns:
     def find(self, wanted: Sequence[str], names: Sequence[str]) -> Positions:
         """Return the positions of the wanted columns among names; one that is not there is an error."""
         position = {name: k for k, name in enumerate(names)}
-        for name in wanted:
-            if name not in position:
-                group = f" of group {shown(self.group_of[name])}" if name in self.group_of else ""
-                raise ValueError(f"column {shown(name)}{group} is missing: {self.estimator} was fitted with it")
+        if name := next((name for name in wanted if name not in position), None):
+            group = f" of group {shown(self.group_of[name])}" if name in self.group_of else ""
+            what = f"column {shown(name)}{group} is missing{did_you_mean(name, names)}"
+            raise ValueError(f"{what}: {self.estimator} was fitted with it")
         return np.array([position[name] for name in wanted], dtype=np.intp)
 
     def check(self, names: Sequence[str] | None, n_features: int) -> None:
@@ -141,7 +151,7 @@ def _array(X: object, estimator: object) -> Table:
             X, accept_sparse=("csr", "csc"), ensure_all_finite=False, input_name="X", estimator=estimator
         )
     except (ValueError, OverflowError) as error:
-        if "convert" not in str(error):
+        if "convert" not in str(error) and "bytes/strings" not in str(error):
             raise
         found = np.asarray(X, dtype=object)
     # objects are text, or whole numbers that no integer of NumPy holds: errors name the column
@@ -163,7 +173,8 @@ def numbers_of(table: Table | Frame, columns: Positions | None = None) -> Table:
     schema = list(table.schema.items())
     for name, dtype in schema:
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
-            raise ValueError(f"column {shown(name)} holds {dtype}, not numbers: encode it first, or leave it out")
+            kind = ValueError if dtype.is_nested() else NotNumbers
+            raise kind(f"column {shown(name)} holds {cut(str(dtype))}, not numbers")
     if any(dtype == nw.Boolean for _, dtype in schema):
         flags = [nw.nth(k).cast(nw.Float64) for k, (_, dtype) in enumerate(schema) if dtype == nw.Boolean]
         table = table.with_columns(*flags)  # so that a missing flag is NaN
@@ -315,37 +326,15 @@ def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
     """Raise the error for a column of X that is not finite, or too large to square; return if there is none."""
     for d, label in enumerate(labels):
         column = X[:, [d]].toarray() if sparse.issparse(X) else np.asarray(X[:, [d]], dtype=np.float64)
-        for what, found in (("NaN", np.isnan(column)), ("infinity", np.isinf(column))):
+        lost = RowError if sparse.issparse(X) else MissingValue  # no encoding takes a sparse matrix
+        for kind, what, found in ((lost, "NaN", np.isnan(column)), (RowError, "infinity", np.isinf(column))):
             if found.any():
-                raise RowError(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))
+                raise kind(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))
     for d, label in enumerate(labels):
         if (largest := float(abs(X[:, [d]]).max())) > 1e150:
             raise ValueError(
                 f"Input X contains a value too large for float64 products: column {shown(label)} holds {largest:.3g}; "
                 "rescale it"
-            )
-
-
-def raise_too_small(rows: Any, variance: Float, labels: Sequence[str]) -> None:
-    """Raise an error if squares of a column or target underflow, so that it would count as constant.
-
-    ``rows`` are the ``Rows`` (of ``budgetline.data.rows``) that the variances, shape (D + P,), are of.
-    """
-    D, P = len(labels), variance.size - len(labels)
-    least = np.repeat([1e-300, 1e-280], [D, P])  # scores are squares of targets and must still differ
-    for d in np.flatnonzero(variance < least).tolist():
-        column = rows.column(d).astype(np.float64)
-        span = float(np.ptp(column)) if column.size else 0.0
-        name = f"column {shown(labels[d])}" if d < D else f"target {d - D} of y" if P > 1 else "y"
-        if span > 1e-130 and rows.weight is not None:
-            raise ValueError(
-                f"sample_weight is too unequal: {name} spans {span:.3g}, but beside the heaviest samples the others "
-                "weigh so little that its variance underflows. Leave out samples, or make the weights less unequal"
-            )
-        if span > 0:
-            raise ValueError(
-                f"Input {'X' if d < D else 'y'} contains values too small for float64 products: {name} spans only "
-                f"{span:.3g}; rescale it"
             )
 
 
@@ -366,7 +355,8 @@ def check_choice(budget: object, stage: object, available: object, n_stages: int
             raise TypeError(f"available must be a collection of group names or 'auto', got {shown(available)}")
         known = set(names)
         if unknown := [name for name in available if str(name) not in known]:
-            raise ValueError(f"unknown group {shown(unknown[0])} in available; the groups are {some(names)}")
+            what = f"unknown group {shown(unknown[0])}{did_you_mean(unknown[0], names)} in available"
+            raise ValueError(f"{what}; the groups are {some(names)}")
 
 
 def check_finite(array: Table, labels: Sequence[str]) -> Table:
@@ -397,4 +387,5 @@ def _as_float(values: Array, name: object) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error
+        kind = NotNumbers if "could not convert" in str(error) else ValueError
+        raise kind(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from inspect import currentframe
 from itertools import islice
 from typing import Any, TypeVar
@@ -28,6 +29,8 @@ CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 """Characters that move the cursor, end a line, change the direction of writing, or cannot be printed."""
 MOST_BITS = 10_000
 """Of an integer that is written out: Python refuses longer ones."""
+MOST_KNOWN = 10_000
+"""Names that a misspelt one is compared with."""
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
 
 
@@ -50,6 +53,15 @@ def some(values: Iterable[T], most: int = MOST_NAMES, of: Callable[[T], str] = s
     """Return the first of many values as a list in words."""
     first = list(islice(values, most + 1))
     return ", ".join(map(of, first[:most])) + (", …" if len(first) > most else "")
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return " (did you mean 'Churn'?)" for a name that is close to a known one, else nothing; case does not count."""
+    if not isinstance(name, str) or len(name) > MOST_CHARACTERS:
+        return ""
+    names = {other.casefold(): other for other in islice(known, MOST_KNOWN) if isinstance(other, str)}
+    close = get_close_matches(name.casefold(), names, 1)
+    return f" (did you mean {shown(names[close[0]])}?)" if close else ""
 
 
 def printable(text: str) -> str:

@@ -145,7 +145,8 @@ WRONG = {
     ),
     "gaps in the target": (
         table("ay", A, ["", *Y[1:]]),
-        "data.csv, block 0: column 'y' has 1 missing values, the first in line 2",
+        "data.csv, block 0: column 'y' has 1 missing values, the first in line 2; "
+        "--drop-missing-target leaves these rows out",
     ),
     "no target at all": (
         table("ay", A, [""] * N),

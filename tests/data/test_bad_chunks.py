@@ -96,7 +96,7 @@ def test_bad_parquet_in_a_dataset(folder, kind):
 
 BAD_CSV = {
     "wrong columns": (make_frame().rename(columns={"b": "z"}).to_csv(index=False), r"1\.csv .*'b'"),
-    "NaN": (with_value(np.nan, "b").to_csv(index=False), r"1\.csv, block 0: .*NaN: column 'b', first in line 47$"),
+    "NaN": (with_value(np.nan, "b").to_csv(index=False), r"1\.csv, block 0: .*NaN: column 'b', first in line 47;"),
     "missing target": (with_value(np.nan, "y").to_csv(index=False), r"1\.csv, block 0: column 'y' has 1 missing"),
     "text": (
         with_value("words", "b").to_csv(index=False),

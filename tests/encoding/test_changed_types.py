@@ -149,7 +149,7 @@ def test_large_ids_of_text_files_are_told_apart(tmp_path):
 
 def test_settings_of_a_column_that_is_not_there_are_an_error(tmp_path):
     frame = repeated(FITTED["zeros"]).to_frame("zip")
-    expected = "encoding has settings for column 'Zip', which is not in X; the columns are 'zip'"
+    expected = "encoding has settings for column 'Zip', which is not in X .did you mean 'zip'.*; the columns are 'zip'"
     model = AnytimeRegressor(encoding=Encoding(columns={"Zip": "levels"}))
     with pytest.raises(ValueError, match=expected):
         model.fit(frame, target())

@@ -4,6 +4,7 @@ import datetime
 from dataclasses import replace
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -190,9 +191,9 @@ def people(seed=0):
             "months": [f"{x} months" for x in months],
             "range": [f"{x}-{x + 4}" for x in low],
             "day": [f"{d.day}-{d:%b-%y}" for d in day],
-            "us": [f"{d.month}/{d.day}/{d.year}" for d in day],
+            "us": [f"{d.month}/{d.day}/{d.year}" for d in reversed(day)],
             "town": [f" {t}" if k % 2 else t for k, t in enumerate(town)],
-            "blank": [" " if k % 40 == 3 else str(x) for k, x in enumerate(rate.tolist())],
+            "blank": [" " if k % 40 == 3 else str(x) for k, x in enumerate(rate[::-1].tolist())],
         }
     )
     since = [(d - datetime.date(1970, 1, 1)).days for d in day]
@@ -204,9 +205,9 @@ def people(seed=0):
             "months": months.astype(float),
             "range": low + 2.0,
             "day": np.array(since, dtype=float),
-            "us": np.array(since, dtype=float),
+            "us": np.array(since[::-1], dtype=float),
             "town": town,
-            "blank": np.where(np.arange(N) % 40 == 3, np.nan, rate),
+            "blank": np.where(np.arange(N) % 40 == 3, np.nan, rate[::-1]),
         }
     )
     y = (
@@ -237,7 +238,7 @@ def doors(written, y, folder):
 
 
 @pytest.mark.filterwarnings("ignore:column 'size'", "ignore:column 'blank'")
-@pytest.mark.parametrize("encoding", ["linear", Encoding("spline", interactions=2)])
+@pytest.mark.parametrize("encoding", ["linear", "spline"])
 def test_the_same_model_through_every_door(encoding, tmp_path):
     written, numbers, y = people()
     expected = AnytimeRegressor(encoding=encoding).fit(numbers, y)
@@ -259,6 +260,19 @@ def test_the_same_model_through_every_door(encoding, tmp_path):
         np.testing.assert_allclose([runner.predict(k).value for k in range(9)], answers[:9], rtol=1e-8)
     curve = budgetline.budget_curve(loaded, open_source(tmp_path / "a.csv", "y"), metric="mse")
     assert curve.values[-1] == pytest.approx(np.mean((y - answers) ** 2))
+
+
+@pytest.mark.filterwarnings("ignore:column 'size'", "ignore:column 'blank'")
+def test_the_same_pairs():
+    written, numbers, y = people()
+    models = []
+    for table in (written, numbers):
+        for data in ((table, y), (open_source(table.assign(y=y), "y", chunk_rows=97),)):
+            models.append(AnytimeRegressor(encoding=Encoding(interactions=2)).fit(*data))
+    for ours, plain in zip(models[:2], models[2:], strict=True):
+        assert any("×" in group for group in ours.sequence_.groups)
+        assert ours.sequence_.groups == plain.sequence_.groups
+        np.testing.assert_allclose(ours.predict(written), plain.predict(numbers), rtol=1e-8)
 
 
 def test_what_is_not_a_number_is_told_when_fitting():
@@ -329,6 +343,28 @@ def test_more_texts_than_are_counted_keep_their_distribution(monkeypatch):
     shares = np.array([0.1, 0.5, 0.9])
     off = np.searchsorted(np.sort(prices), found.numbers.quantiles(shares)) / prices.size - shares
     assert np.abs(off).max() < 0.01
+
+
+def test_graphs_take_the_numbers_that_are_written():
+    written, numbers, y = people()
+    names = ["rate", "months", "us"]
+    model = AnytimeRegressor(encoding="spline").fit(written[names], y)
+    graph = budgetline.to_onnx(model)
+    described = {each.name: each.doc_string for each in graph.graph.input}
+    assert described["rate"].endswith("written in the form: percent")
+    assert described["us"].endswith("written in the form: date, month first")
+    session = onnxruntime.InferenceSession(graph.SerializeToString())
+    [found] = session.run(None, {name: numbers[[name]].to_numpy() for name in names})
+    np.testing.assert_allclose(found, model.predict(written[names]), rtol=1e-9)
+
+
+def test_categories_of_older_files_lose_their_spaces():
+    X = pd.DataFrame({"x": ["yes", "no", None] * 20})
+    model = AnytimeRegressor(encoding="spline").fit(X, np.arange(60.0) % 3)
+    [column], arrays = parts_of(model.model_.encoding)
+    for given_levels, expected in (((" no", "yes "), ("no", "yes")), (("no", "no "), ("no", "no "))):
+        older = replace(column, levels=given_levels)
+        assert encoding_of((older,), (), arrays, model.model_.encoding.source).encoders[0].levels == expected
 
 
 def test_an_unknown_form_in_a_file_is_an_error():

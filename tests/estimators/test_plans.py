@@ -62,7 +62,7 @@ def target(kind, seed=0):
 def raw_table():
     """Levels and gaps beside numbers."""
     X = table()
-    frame = pd.DataFrame(X, columns=[f"x{d}" for d in range(8)])
+    frame = pd.DataFrame(X.copy(), columns=[f"x{d}" for d in range(8)])  # pandas below 3 shares memory
     frame["x2"] = np.where(X[:, 2] > 0, "up", "down")
     frame.loc[::17, "x5"] = np.nan
     return frame

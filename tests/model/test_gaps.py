@@ -211,3 +211,51 @@ def test_rows_without_weight_are_not_sampled():
     found = sample_of(X, weight, np.array([0]), 15)
     assert sorted(found.values[:, 0]) == list(range(10, 20))
     assert found.standardised(np.zeros(1), np.ones(1)).weight.sum() == pytest.approx(1)
+
+
+# -- columns that a table lacks -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("encoding", [None, "spline"])
+def test_absent_columns_are_missing_values(kind, encoding):
+    """Against the same table with these columns full of missing values, with a warning that names them."""
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind]
+    X, score, rng = table()
+    columns = dict(zip(NAMES, X.T, strict=True))
+    model = AnytimeRegressor(GROUPS, encoding=encoding).fit(make(columns), targets("squared", score, rng))
+    full = {**columns, "d": np.full(len(X), np.nan), "e": np.full(len(X), np.nan)}
+    some = {name: values for name, values in columns.items() if name not in "de"}
+    with pytest.warns(UserWarning, match="columns that are not there count as missing: 'd', 'e'"):
+        found = model.predict(make(some), available="auto")
+    np.testing.assert_allclose(found, model.predict(make(full), available="auto"), rtol=1e-12)
+    np.testing.assert_allclose(found, model.predict(make(columns), available=["p", "q", "s", "t"]), rtol=1e-9)
+    with pytest.raises(ValueError, match="'d'"):
+        model.predict(make(some))
+
+
+@pytest.mark.parametrize("encoding", [None, "spline"])
+def test_text_and_flags_may_be_absent_but_not_all_columns(encoding):
+    X, score, _ = table()
+    frame = pd.DataFrame(X, columns=["age", "sex", *"cdefg"])
+    if encoding:
+        frame["sex"] = np.where(frame["sex"] > 3, "m", "f")
+    model = AnytimeClassifier(alpha=1e-2, encoding=encoding).fit(frame, score > np.median(score))
+    with pytest.warns(UserWarning, match=r"'sex' \(did you mean 'Sex'\?\)"):
+        found = model.predict_proba(frame.rename(columns={"sex": "Sex"}), available="auto")
+    np.testing.assert_allclose(found, model.predict_proba(frame, available=["age", *"cdefg"]), rtol=1e-9)
+    with pytest.raises(ValueError, match="no column of AnytimeClassifier is there: it was fitted with 'age', 'sex'"):
+        model.predict(pd.DataFrame({"other": [1.0]}), available="auto")
+
+
+def test_only_the_columns_that_a_budget_buys_are_missed():
+    X, score, rng = table()
+    frame = pd.DataFrame(X, columns=NAMES)
+    model = AnytimeRegressor(GROUPS).fit(frame, targets("squared", score, rng))
+    first, second = model.sequence_.groups[:2]
+    np.testing.assert_allclose(
+        model.predict(frame[GROUPS[first]], available="auto", stage=1), model.predict(frame, stage=1), rtol=1e-12
+    )
+    with pytest.warns(UserWarning, match="count as missing"):
+        found = model.predict(frame[GROUPS[second]], available="auto", stage=1)
+    np.testing.assert_allclose(found, model.predict(frame, stage=0), rtol=1e-12)

@@ -51,7 +51,21 @@ def counts():
     return AnytimeRegressor(groups, loss="poisson", alpha=1e-3), X, y
 
 
-TABLES = (heart, thyroid, bank, cancer, counts)
+def many():
+    """Return squared error of so many columns that their arrays are packed."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 120)) @ (np.eye(120) + 0.1 * rng.normal(size=(120, 120)))
+    groups = [list(range(k, 120, 6)) for k in range(6)]
+    return AnytimeRegressor(groups, alpha=1e-3), X, X @ rng.normal(size=120) + rng.normal(size=400)
+
+
+def many_classes():
+    """Return the same of two classes."""
+    model, X, y = many()
+    return AnytimeClassifier(model.feature_groups, rule="score", alpha=0.1), X, (y > 0).astype(int)
+
+
+TABLES = (heart, thyroid, bank, cancer, counts, many, many_classes)
 
 
 def with_missing(X, groups, rng):

@@ -257,7 +257,8 @@ def test_asinh_is_right_to_the_last_digits():
 def test_levels_that_are_all_rare_and_flags_are_ours():
     X = pd.DataFrame({"id": [f"id {k}" for k in range(60)], "gap": [None] * 60, "flag": [True, False] * 30})
     X["rare gap"] = [None] * 50 + list("abcdefghij")
-    model = AnytimeRegressor(encoding="spline", alpha=1e-3).fit(X, np.arange(60) % 2 + np.arange(60) / 60)
+    encoding = Encoding(columns={"id": "levels"})  # which it is anyway, but without a warning
+    model = AnytimeRegressor(encoding=encoding, alpha=1e-3).fit(X, np.arange(60) % 2 + np.arange(60) / 60)
     session = session_for(model)
     columns = fed(X, session.get_inputs())
     for stage in range(len(model.sequence_) + 1):

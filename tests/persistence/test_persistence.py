@@ -353,6 +353,29 @@ def test_coefficients_are_stored_for_the_columns_of_the_sequence(tmp_path):
     assert (tmp_path / "model").stat().st_size < 60_000 < model.coef_path_.nbytes * 3
 
 
+@pytest.mark.parametrize("make", [AnytimeRegressor, AnytimeClassifier])
+def test_a_file_has_half_the_size_of_its_square_arrays(make, tmp_path):
+    """A stage has coefficients of the columns bought so far; moments are symmetric, factors triangular."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 128))
+    groups = [[k, k + 64] for k in range(64)]
+    model = make(groups, rule="omp", alpha=0.1).fit(X, (X[:, 0] + rng.standard_normal(300) > 0).astype(int))
+    assert_same(trip(model, tmp_path), model)
+    arrays = {"coef": 64 * 128, "factor": 128 * 128} | ({"moments": 128 * 128} if make is AnytimeRegressor else {})
+    others = 8 * 128 * (64 + 6)  # means of cells, and what has one entry per column
+    assert (tmp_path / "model").stat().st_size < 0.55 * 8 * sum(arrays.values()) + others + 30_000
+
+
+def test_many_small_arrays_are_stored_as_one(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((20, 400)), columns=[f"g{k}" for k in range(400)])
+    model = AnytimeRegressor(encoding="linear", max_groups=2).fit(X, X["g7"] + X["g9"])
+    found = trip(model, tmp_path)
+    assert_same(found, model)
+    assert_same_predictions(model, found, X)
+    assert len(decode((tmp_path / "model").read_bytes(), "model")[0]) < 50
+
+
 def test_very_many_columns_of_which_few_are_used(tmp_path):
     D = 2_500_000
     rng = np.random.default_rng(0)

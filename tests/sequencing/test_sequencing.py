@@ -5,7 +5,7 @@ import pytest
 import reference
 from seeds import seeds
 
-from budgetline import AnytimeRegressor
+from budgetline import AnytimeClassifier, AnytimeRegressor
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.sequencing import Doubling, FixedOrder, greedy_sequence
 from budgetline.sequencing.loop import Limits, greedy_order
@@ -117,6 +117,41 @@ def test_limits():
     # group 3 explains 1/30 of the variance, group 0 16/30, although its rate comes third
     assert order(min_gain=0.05) == [1, 2, 0]
     assert order(min_gain=0.9) == []
+
+
+@pytest.mark.parametrize("schedule", ["greedy", "cheapest", FixedOrder(["copy", "constant", "a", "b", "free"])])
+@pytest.mark.parametrize("make", [AnytimeRegressor, AnytimeClassifier])
+def test_groups_that_gain_nothing_are_passed_over_if_min_gain_is_positive(make, schedule):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(200) > 0).astype(int)
+    X = np.column_stack([X[:, :2], np.full(200, 3.0), np.zeros(200), np.zeros(200)])
+    groups, costs = {"a": [0], "b": [1], "constant": [2], "free": [3], "copy": [4]}, [3.0, 2.0, 1.0, 0.0, 0.5]
+    settings = {"schedule": schedule, "alpha": 1e-3, "rule": "omp"}
+    assert len(make(groups, costs, **settings).fit(X, y).sequence_) == 5
+    found = make(groups, costs, **settings, min_gain=1e-9).fit(X, y).sequence_
+    assert set(found.groups) == {"a", "b"}
+    assert (found.gains > 0).all()
+    assert "constant" in make(groups, costs, **settings, min_gain=1e-9, start=["constant"]).fit(X, y).sequence_.groups
+
+
+def test_a_group_that_gains_nothing_alone_is_bought_for_one_that_requires_it():
+    worth = {
+        frozenset("ab"): 3.0,
+        frozenset("b"): 3.0,
+        frozenset("abc"): 4.0,
+        frozenset("c"): 1.0,
+        frozenset("ac"): 1.0,
+    }
+    F = lambda S: worth.get(frozenset(S), 4.0 if {"b", "c"} <= set(S) else 0.0)  # noqa: E731
+    given = {"costs": {"a": 1.0, "b": 1.0, "c": 1.0, "d": 0.0}, "requires": {"b": ["a"]}, "min_gain": 1e-9}
+    assert greedy_sequence(F, **given).groups == ("a", "b", "c")
+    assert greedy_sequence(F, **given | {"requires": {}}).groups == ("b", "c")
+
+
+def test_a_group_that_gains_something_later_is_bought_later():
+    F = lambda S: len(set(S) & {"a"}) + 2.0 * ({"a", "b"} <= set(S))  # noqa: E731
+    assert greedy_sequence(F, {"b": 0.0, "a": 1.0}, min_gain=1e-9).groups == ("a", "b")
 
 
 @pytest.mark.parametrize("rule", RULES)

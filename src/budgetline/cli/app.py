@@ -31,6 +31,9 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 a bug in budgetline (with a traceback); 2 wrong use: options, files or data (one line on "
     "stderr, nothing is written); 130 interrupted (nothing half-written)."
 )
+PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
+PLAIN |= dict.fromkeys(("float", "float range"), "X")
+"""What the help calls the values of options, by typer's words for their types."""
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, explore, certify, export, profile
 )  # fmt: skip
@@ -62,7 +65,22 @@ def _command_line() -> Any:
         text, _, examples = (getdoc(function) or "").partition("\n\nFor example:\n")
         epilog = "\n\n".join(["Examples:", *examples.splitlines()])
         app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
-    return typer.main.get_command(app)
+    return _named_values(typer.main.get_command(app))
+
+
+def _named_values(program: Any) -> Any:
+    """Return a program whose help names values as people do: newer versions of typer write <bool> or <float range>."""
+    for command in (program, *program.commands.values()):
+        context = typer.Context(command)
+        for param in (*command.params, command.get_help_option(context)):
+            if not hasattr(param, "display_type"):
+                continue
+            if param.param_type_name == "argument":
+                param.display_type_rich = lambda ctx: None
+            elif param.metavar is None:
+                label = param.display_type(context).strip("<>")
+                param.metavar = PLAIN.get(label, label)
+    return program
 
 
 def run(arguments: Sequence[str]) -> int:

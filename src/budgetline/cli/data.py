@@ -6,26 +6,28 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
+from typer import Option
 
-from budgetline.arrays import Positions, Table
+from budgetline.arrays import Mask, Positions, Table
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead
-from budgetline.data.tabular import arrow
+from budgetline.data.tabular import arrow, missing_in
+from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
-from budgetline.inputs import NamedArray, check_finite
-from budgetline.messages import name_of, shown, some
+from budgetline.inputs import MOST_CLASSES, NamedArray, check_finite
+from budgetline.messages import did_you_mean, name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
 
@@ -35,6 +37,11 @@ Target = str | tuple[()] | None
 """The target () stands for none; None is that of svmlight files, or of models that know it."""
 Features = tuple[list[str] | None, FeatureGroups | None]
 """Columns to learn from, None: all, and their groups, None: one for each."""
+FoldBy = Annotated[
+    str | None,
+    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+]
+DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
 COPIES, ENCODED = 4, 8
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
 
@@ -46,7 +53,8 @@ With an encoding, a column becomes several: about this many.
 class Files:
     """The data as the user named them: a file, a folder or a glob, and what is known of their format.
 
-    Indices of svmlight files may start at 0; ``delimiter`` and ``na`` are of CSV files.
+    Indices of svmlight files may start at 0; ``delimiter`` and ``na`` are of CSV files. With ``drop``, rows without a
+    target are left out.
     """
 
     place: str
@@ -54,6 +62,7 @@ class Files:
     zero_based: bool
     delimiter: str | None = None
     na: Sequence[str] | None = None
+    drop: bool = False
 
     @cached_property
     def found(self) -> tuple[list[Path], str]:
@@ -95,12 +104,26 @@ class Files:
         tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         return {field.name: any(test(field.type) for test in tests) for field in self.raw.schema}
 
-    def check_columns(self, names: Mapping[str, str | None]) -> None:
+    def check_columns(self, names: Mapping[str, str | Iterable[str] | None]) -> None:
         """Raise an error if a column is missing; ``names`` are by the options that gave them."""
-        for option, name in names.items():
-            if name is not None and self.named and name not in self.numeric:
-                columns = some(self.numeric, 8)
-                raise Refused(f"{option}: column {shown(name)} is not in {self.place}; its columns are {columns}")
+        for option, given in names.items():
+            for name in [given] if isinstance(given, str) else given or ():
+                if self.named and name not in self.numeric:
+                    what = f"column {shown(name)} is not in {self.place}{did_you_mean(name, self.numeric)}"
+                    raise Refused(f"{option}: {what}; its columns are {some(self.numeric, 8)}")
+
+    def check_numbers(self, name: Name, what: str, advice: str) -> None:
+        """Raise an error if a column does not hold numbers."""
+        if name is not None and not self.numeric.get(name, True):
+            raise Refused(f"{what} does not hold numbers: {advice}")
+
+    def values(self, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
+        """Yield the values of some columns, row by row; those of CSV files are text, as it is written."""
+        raw = self.raw
+        if raw.csv is not None:
+            raw = replace(raw, csv=raw.csv.reading(dict.fromkeys(names, "text")))
+        for batch in raw.batches(list(names), names) if names else ():
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def source(
         self,
@@ -117,10 +140,9 @@ class Files:
         """
         if self.named:
             self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
-            for name in (weight,) if raw else (*(names or ()), weight):
-                if name is not None and not self.numeric.get(name, True):
-                    what = f"column {shown(name)} of {self.place}"
-                    raise Refused(f"{what} does not hold numbers: encode it first, or leave it out")
+            for name in () if raw else names or ():
+                self.check_numbers(name, f"column {shown(name)} of {self.place}", "--encoding spline takes text")
+            self.check_numbers(weight, f"--weight: column {shown(weight)}", "name a column of numbers")
         elif target == ():
             target = None
         paths, kind = self.found
@@ -128,14 +150,34 @@ class Files:
             paths, target, weight=weight, qid=qid, features=names, file_format=kind, n_features=n_features,
             zero_based=self.zero_based, **self.text,
         )  # fmt: skip
+        source = source.dropping() if self.drop else source
         return source.raw() if raw else source
 
+    def note_dropped(self, target: str | None, printer: Printer) -> None:
+        """Say how many rows are left out because they have no target; svmlight files have no such rows."""
+        if not self.drop or target is None or not self.named:
+            return
+        missing, csv = list[Mask](), self.raw.csv
+        with refusing(), printer.waiting("reading"):
+            for batch in self.raw.batches([target], [target]):
+                missing.append(missing_in(batch, [target]) if csv is None else csv.without_labels(batch, [target]))
+        rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
+        printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
+        if rows and lost == rows:
+            raise Refused(f"column {shown(target)} of {self.place} has no values: it cannot be the target")
+
     def source_for(
-        self, model: AnytimeModel, target: Target, only: Positions | None = None, weight: Name = None, qid: Name = None
+        self,
+        model: AnytimeModel,
+        target: Target,
+        only: Positions | None = None,
+        weight: Name = None,
+        qid: Name = None,
+        absent: Collection[str] = (),
     ) -> Source:
         """Open the files with the columns that a model reads, or only what some of them, or of its design, come from.
 
-        svmlight files are opened with all columns.
+        Columns that are known to be ``absent`` are left out. svmlight files are opened with all columns.
         """
         names, encoding = model.source.names, model.encoding
         if names is None:
@@ -145,9 +187,13 @@ class Files:
         if not self.named:
             raise Refused(f"the model knows its columns by name, and those of {self.place} have none")
         read = only if encoding is None or only is None else encoding.read_for(only)
-        needed = names if read is None else [names[d] for d in read]
+        wanted = names if read is None else [names[d] for d in read]
+        needed = [name for name in wanted if name not in absent]
         if missing := [name for name in needed if name not in self.numeric]:
-            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {self.place}")
+            where = f"{self.place}{did_you_mean(missing[0], self.numeric)}"
+            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {where}")
+        for name in needed if encoding is None else ():
+            self.check_numbers(name, f"column {shown(name)} of {self.place}", "the model was fitted with numbers")
         source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
         return source if encoding is None else source.reading(encoding.kinds)
 
@@ -194,7 +240,7 @@ class Files:
         labels = [str(d) if names is None else names[d] for d in columns]
         for chunk in self.chunks(source, printer):
             if not isinstance(chunk.X, nw.DataFrame):
-                with refusing(), chunk.located():
+                with refusing(), advising(None), chunk.located():
                     check_finite(chunk.X if used is None else chunk.X[:, used], labels)
             chunks.append(chunk)
         X, y = _joined([chunk.X for chunk in chunks], names), np.concatenate([chunk.y for chunk in chunks])
@@ -234,6 +280,17 @@ def memory_left() -> int:
     with suppress(OSError, ValueError):
         left = min(left, int((limits / "memory.max").read_text()) - int((limits / "memory.current").read_text()))
     return max(0, left)
+
+
+def check_classes(chunks: Iterable[Chunk], target: Name) -> None:
+    """Raise an error if a target has too many classes for people to mean that; no more rows are read than it takes."""
+    found = set[object]()
+    for chunk in chunks:
+        found.update(chunk.y.tolist())
+        if len(found) > MOST_CLASSES:
+            what = f"the target{'' if target is None else f' {shown(target)}'} holds more than {MOST_CLASSES} classes"
+            advice = "if these are numbers, write them like 1234.5; --task classification learns all of them, slowly"
+            raise Refused(f"{what}, such as {some(chunk.y[:2].tolist())}: {advice}")
 
 
 # -- groups ----------------------------------------------------------------------------------------------------

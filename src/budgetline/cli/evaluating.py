@@ -8,12 +8,14 @@ from typing import Annotated, Any
 from sklearn.base import clone
 from typer import Argument, Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_output, features_of, writing
+from budgetline.cli.data import DropMissingTarget, Files, FoldBy, check_classes, check_output, features_of, writing
 from budgetline.cli.fitting import Estimator, estimator_for, task_of
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
+from budgetline.data.sources import Chunk
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
 from budgetline.evaluation.folds import folds_in_words, make_folds
@@ -27,6 +29,9 @@ from budgetline.report import Report, make_report
 from budgetline.report.formatting import amount, count, number, with_error
 from budgetline.sequencing.schedules import SCHEDULES
 
+ReportFile = Annotated[
+    Path | None, Option("-o", "--output", metavar="FILE", help=".html, .md or .json. Default: report.html.")
+]
 METHODS: dict[str, dict[str, Any]] = {
     **{rule: {"rule": rule} for rule in RULES},
     **{schedule: {"schedule": schedule} for schedule in SCHEDULES if schedule != "greedy"},
@@ -42,9 +47,11 @@ def curve(
     metric: options.Metric = None,
     cv: Annotated[int | None, Option("--cv", metavar="K", min=2, help="Number of folds.")] = None,
     shuffle: options.Shuffle = True,
+    fold_by: FoldBy = None,
     positive: options.Positive = None,
     weight: options.Weight = None,
     qid: options.Query = None,
+    drop_missing_target: DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -56,24 +63,27 @@ def curve(
 
     For example:
     budgetline curve heart.budgetline new.csv -t ill --metric roc_auc
-    budgetline curve heart.budgetline heart.csv -t ill --cv 5
+    budgetline curve heart.budgetline visits.csv -t ill --cv 5 --fold-by patient
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based, delimiter, na)
-    found = load_linear(model)
-    source = source_for(found.model_, files, target, printer, weight, qid)
-    measure, folds = _metric(metric, positive), None
+    files = Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
+    found, key = load_linear(model), _key(files, qid, fold_by)
+    source = source_for(found.model_, files, target, printer, weight, key)
+    measure = _metric(metric, positive)
     if cv is None:
+        if fold_by is not None:
+            raise Refused("--fold-by is for folds: give --cv K, too")
         printer.note("evaluating the model on these rows: they should not be its training rows")
         with refusing(), printer.waiting("evaluating"):
             judged = budget_curve(found, source, metric=measure)
     else:
         table = files.read_all(source, printer, "cross-validation", found.model_.source.read)
-        folds = _folds(cv, shuffle, found.model_.classes is not None, qid, printer)
+        queries, together = _labels(table, fold_by)
+        folds = _folds(cv, shuffle, found.model_.classes is not None, (qid, fold_by), printer)
         with refusing():
             judged = cross_val_budget_curve(
-                clone(found), table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight, qid=table.qid,
-                progress=printer.progress,
+                clone(found), table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight,
+                qid=queries, groups=together, progress=printer.progress,
             )  # fmt: skip
     _print_curve(judged, printer)
     columns = {"value" if name == judged.metric else name: entries for name, entries in judged.to_dict().items()}
@@ -87,6 +97,7 @@ def compare(
     rules: Annotated[str | None, Option(metavar="A,B,…", help=f"Some of {', '.join(METHODS)}.")] = None,
     cv: options.Folds = 5,
     shuffle: options.Shuffle = True,
+    fold_by: FoldBy = None,
     metric: options.Metric = None,
     positive: options.Positive = None,
     alpha: options.Alpha = None,
@@ -95,6 +106,7 @@ def compare(
     task: options.LearnedTask = "auto",
     weight: options.Weight = None,
     qid: options.Query = None,
+    drop_missing_target: DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -109,19 +121,25 @@ def compare(
     budgetline compare heart.csv -t ill --rules fr,cheapest --metric roc_auc
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based, delimiter, na)
-    features = features_of(files, groups, {"--target": target, "--weight": weight, "--qid": qid})
+    files = Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
+    key = _key(files, qid, fold_by)
+    taken = {"--target": target, "--weight": weight, "--qid": qid, "--fold-by": fold_by}
+    features = features_of(files, groups, taken)
     columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
-    source = files.source(target, columns, weight=weight, qid=qid, raw=settings is not None)
+    files.note_dropped(target, printer)
+    source = files.source(target, columns, weight=weight, qid=key, raw=settings is not None)
     table = files.read_all(source, printer, "a comparison")
     chosen = task_of(task, [table], target, printer)
+    if task == "auto" and chosen == "classification":
+        check_classes([table], target)
     methods = _methods(rules, chosen, features[1], alpha=alpha, encoding=settings)
     measure = _metric(metric, positive)
-    folds = _folds(cv, shuffle, chosen == "classification", qid, printer)
+    queries, together = _labels(table, fold_by)
+    folds = _folds(cv, shuffle, chosen == "classification", (qid, fold_by), printer)
     with refusing():
         found = compare_methods(
-            methods, table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight, qid=table.qid,
-            progress=printer.progress,
+            methods, table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight,
+            qid=queries, groups=together, progress=printer.progress,
         )  # fmt: skip
     _print_comparison(found, cv, printer)
     summary = {name: {k: v for k, v in row.items() if k != "stop_cost"} for name, row in found.summary().items()}
@@ -132,15 +150,14 @@ def report(
     model: options.Model,
     data: Annotated[str | None, Argument(metavar="[DATA]", help="The data that the model learned from.")] = None,
     target: options.Target = None,
-    output: Annotated[
-        Path | None, Option("-o", "--output", metavar="FILE", help=".html, .md or .json. Default: report.html.")
-    ] = None,
+    output: ReportFile = None,
     unit: Annotated[str, Option(help="Unit of the costs: dollars, seconds, …")] = "cost units",
     title: Annotated[str | None, Option(help="Heading of the report.")] = None,
     metric: options.Metric = None,
     positive: options.Positive = None,
     cv: options.Folds = 5,
     shuffle: options.Shuffle = True,
+    fold_by: FoldBy = None,
     baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
     certify: Annotated[
         float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
@@ -149,6 +166,7 @@ def report(
         float, Option(metavar="SECONDS", min=0, help="How long to search for what known budgets buy; 0: not at all.")
     ] = 5.0,
     weight: options.Weight = None,
+    drop_missing_target: DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -164,23 +182,24 @@ def report(
     """
     printer = Printer(as_json, quiet)
     place = Path("report.html") if output is None and not as_json else output
-    files = None if data is None else Files(data, file_format, zero_based, delimiter, na)
+    files = None if data is None else Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, given = load_linear(model), dict[str, Any]()
     if files is not None:
-        target = target_of(found.model_, files, target, printer, weight)
-        source = source_for(found.model_, files, target, printer, weight)
+        others = weight, _key(files, None, fold_by)
+        target = target_of(found.model_, files, target, printer, *others)
+        source = source_for(found.model_, files, target, printer, *others)
         table = files.read_all(source, printer, "a report", found.model_.source.read)
-        given = {"X": table.X, "y": table.y, "sample_weight": table.weight}
-    elif target is not None or weight is not None:
-        raise Refused("--target and --weight are columns of DATA: give it, too")
+        given = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
+    elif target is not None or weight is not None or fold_by is not None:
+        raise Refused("--target, --weight and --fold-by are columns of DATA: give it, too")
     with refusing():
         proven = None if certify is None else found.certificate(time_limit=certify, progress=printer.progress)
-        folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle)
+        folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle, grouped=fold_by is not None)
         measure = metric if positive is None else _metric(metric, positive)
-        given |= {"metric": measure, "cv": folds, "baselines": baselines, "unit": unit}
+        named = title or (f"{target} in " if target else "") + Path(data or model).name
+        given |= {"metric": measure, "cv": folds, "baselines": baselines, "unit": unit, "title": named}
         given |= {"plan_seconds": plan_seconds, "certificate": proven}
-        given["title"] = title or (f"{target} in " if target else "") + Path(data or model).name
         summary = make_report(found, **given, progress=printer.progress)
     if place is not None:
         with writing(place):
@@ -202,7 +221,9 @@ def source_for(
     model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
 ) -> Source:
     """Open data with the columns of a model, and find the target."""
-    return files.source_for(model, target_of(model, files, target, printer, weight, qid), weight=weight, qid=qid)
+    target = target_of(model, files, target, printer, weight, qid)
+    files.note_dropped(target, printer)
+    return files.source_for(model, target, weight=weight, qid=qid)
 
 
 def target_of(
@@ -229,11 +250,28 @@ def _metric(name: str | None, positive: str | None) -> object:
         return with_positive(name, positive)
 
 
-def _folds(cv: int, shuffle: bool, classes: bool, qid: str | None, printer: Printer) -> object:
-    """Return folds, and say how they are made; with queries the library keeps these together."""
-    folds = cv if qid is not None else make_folds(cv, classes, shuffle=shuffle)
+def _key(files: Files, qid: str | None, fold_by: str | None) -> str | None:
+    """Return the column by which folds keep rows together, if any: that of queries or another one."""
+    if qid is not None and fold_by is not None:
+        raise Refused("give one of --qid and --fold-by: folds keep the rows of a query together")
+    if fold_by is not None and not files.named:
+        raise Refused(f"--fold-by names a column, and those of {files.place} have no names")
+    files.check_columns({"--fold-by": fold_by})
+    return qid if fold_by is None else fold_by
+
+
+def _labels(table: Chunk, fold_by: str | None) -> tuple[Array | None, Array | None]:
+    """Return the queries and the groups of the rows: the column that was read is one of them."""
+    return (table.qid, None) if fold_by is None else (None, table.qid)
+
+
+def _folds(cv: int, shuffle: bool, classes: bool, keys: tuple[str | None, str | None], printer: Printer) -> object:
+    """Return folds, and say how they are made; the library keeps queries, or rows of one key, together."""
+    qid, fold_by = keys
+    folds = cv if qid is not None else make_folds(cv, classes, shuffle=shuffle, grouped=fold_by is not None)
     made = "queries kept together" if qid is not None else folds_in_words(folds)
-    printer.note(f"{count(cv, 'fold')}: {made}")
+    by = "" if fold_by is None else f", by {shown(fold_by)}"
+    printer.note(f"{count(cv, 'fold')}{by}: {made}")
     return folds
 
 

@@ -38,6 +38,8 @@ Estimator = AnytimeRegressor | AnytimeClassifier
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 FOLDS, MOST_PAIRS = 5, 20
 """Folds, and pairs of columns that are tried, if the user says nothing."""
+NOTHING = 1e-5
+"""A group that explains less of the variance, or of the deviance, gains nothing."""
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""
 WORSE = 0.005
@@ -72,6 +74,8 @@ def fit(
     start: options.Start = None,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
+    all_groups: Annotated[bool, Option("--all-groups", help="Buy also groups that gain nothing.")] = False,
+    keep_ids: options.KeepIds = False,
     weight: options.Weight = None,
     loss: Annotated[options.Loss | None, Option(help="Loss of a regression. Default: squared.")] = None,
     stream: options.Stream = None,
@@ -97,7 +101,7 @@ def fit(
         raise Refused("give one of --cv and --no-cv")
     known = list(files.numeric) if files.named else []
     features = features_of(files, groups, {"--target": target, "--weight": weight}, options.names_of(exclude, known))
-    columns, settings = encoded_columns(files, features, target, (encoding, interactions or 0), printer)
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions or 0), printer, keep_ids)
     source = files.source(target, columns, weight=weight, raw=settings is not None)
     streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
     if streamed and cv is not None and not shuffle:
@@ -114,6 +118,7 @@ def fit(
         folds = _usual_folds(table.y, chosen, printer)
     first = options.names_of(start, (columns or ()) if features[1] is None else features[1].names) or None
     limits = {"max_cost": max_cost, "max_groups": max_groups, "start": first, "encoding": settings}
+    limits["min_gain"] = None if all_groups else NOTHING
     given = {"rule": rule, "schedule": schedule, "loss": options.LOSS_NAMES.get(loss or "")}
     tried = interactions is None and settings is not None and table is not None
     given |= _searched(folds, alpha, correction, (0, MOST_PAIRS) if tried else None)

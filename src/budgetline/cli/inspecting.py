@@ -7,9 +7,9 @@ from dataclasses import asdict
 from budgetline.cli import options
 from budgetline.cli.data import Features, Files, columns_of_numbers
 from budgetline.cli.printing import Printer, Refused, refusing
-from budgetline.data.summary import MOST_LEVELS, ColumnSummary, summarise
+from budgetline.data.summary import MOST_LEVELS, ColumnSummary, TableSummary, summarise
 from budgetline.encoding import Encoding
-from budgetline.messages import cut, name_of
+from budgetline.messages import cut, name_of, some
 from budgetline.report.formatting import count
 from budgetline.tables import text_table
 
@@ -46,15 +46,24 @@ def inspect(
         printer.say(line)
     printer.say()
     printer.table(HEADER, (_cells(column, target) for column in found.columns), LEFT)
+    for name, reason in found.identifiers.items():
+        if name != target:
+            printer.say(f"{name_of(name)} tells nothing about new rows: {reason}; fit leaves it out, unless --keep-ids")
     printer.document({"data": data, "target": target, **asdict(found)})
 
 
 def encoded_columns(
-    files: Files, features: Features, target: str | None, asked: tuple[options.Kind, int], printer: Printer
+    files: Files,
+    features: Features,
+    target: str | None,
+    asked: tuple[options.Kind, int],
+    printer: Printer,
+    keep_ids: bool = False,
 ) -> tuple[list[str] | None, Encoding | str | None]:
     """Return the columns to learn from and what they become, None: the numbers as they are. Say what was understood.
 
     ``asked`` are the kind of encoding and the number of pairs; "auto" is a spline wherever columns have names.
+    Identifiers and free text are left out, unless a groups file names the columns, or they are to be kept.
     """
     (names, groups), (kind, interactions) = features, asked
     plain = kind == "none" or (kind == "auto" and not files.named)
@@ -64,21 +73,39 @@ def encoded_columns(
         if not plain:
             raise Refused(f"--encoding {kind} is for CSV and Parquet files, whose columns have names")
         return names, None
-    if plain:  # text in a group is an error
-        return columns_of_numbers(files, names, printer) if groups is None else names, None
-    if kind == "auto" or not printer.quiet:
-        found = _understood(files, names, target, printer)
-        why = _why(files, [column for column in found if column.name != target])
-        kind, reason = ("spline" if kind == "auto" else kind), f" ({', '.join(why)})" if why else ""
-        printer.note(f"encoding: {kind}{reason}; --encoding none uses the numbers only")
+    if plain and groups is None:  # text in a group is an error
+        names = columns_of_numbers(files, names, printer)
+    found = _understood(files, names, target, printer, table=not plain)
+    if groups is None and not keep_ids:
+        names = _without_identifiers(files, names, found, printer)
+    if plain:
+        return names, None
+    why = _why(files, [column for column in found.columns if column.name in names])
+    kind, reason = ("spline" if kind == "auto" else kind), f" ({', '.join(why)})" if why else ""
+    printer.note(f"encoding: {kind}{reason}; --encoding none uses the numbers only")
     return names, Encoding(kind, interactions=interactions) if interactions else kind
 
 
-def _understood(files: Files, names: list[str], target: str | None, printer: Printer) -> tuple[ColumnSummary, ...]:
-    """Return what is in some columns and the target, and print it."""
+def _without_identifiers(files: Files, names: list[str], found: TableSummary, printer: Printer) -> list[str]:
+    """Return the columns that are no identifiers or free text, and say which are left out; there must be some."""
+    left_out = {name: reason for name, reason in found.identifiers.items() if name in names}
+    if left_out:
+        each = some(left_out.items(), of=lambda item: f"{name_of(item[0])} ({item[1]})")
+        printer.warn(
+            f"left out, as identifiers and free text tell nothing about new rows: {each}; --keep-ids keeps them"
+        )
+    if len(left_out) == len(names):
+        raise Refused(f"{files.place} has only columns of identifiers and free text: --keep-ids learns from them")
+    return [name for name in names if name not in left_out]
+
+
+def _understood(files: Files, names: list[str], target: str | None, printer: Printer, table: bool) -> TableSummary:
+    """Return what is in some columns and the target, and print it, if a table of it is wanted."""
     labels = [] if target is None else [target]
     with refusing(), printer.waiting("reading"):
         found = summarise(files.raw, labels, [*names, *labels])
+    if not table:
+        return found
     printer.note(f"{files.place}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
     cells = [_cells(column, target) for column in found.columns]
     shorter = cells if len(cells) <= SHORT else [*cells[: SHORT - 2], *cells[-1:]]
@@ -86,7 +113,7 @@ def _understood(files: Files, names: list[str], target: str | None, printer: Pri
         printer.note(line)
     if len(shorter) < len(cells):
         printer.note(f"… and {len(cells) - len(shorter)} more: budgetline inspect shows them all")
-    return found.columns
+    return found
 
 
 def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
@@ -107,7 +134,9 @@ def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
 def _cells(column: ColumnSummary, target: str | None) -> list[str]:
     name = name_of(column.name) + (" (target)" if column.name == target else "")
     levels = f"> {MOST_LEVELS:,}" if column.levels is None else f"{column.levels:,}"
-    if column.low is not None:
+    if column.form:
+        values = column.form
+    elif column.low is not None:
         values = f"{_value(column.low)} to {_value(column.high)}"
     else:
         values = ", ".join(map(_value, column.examples)) + (", …" if column.levels != len(column.examples) else "")

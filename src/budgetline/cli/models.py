@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TextIO
 
 import numpy as np
 from typer import Option
@@ -25,14 +25,27 @@ from budgetline.files import replacing
 from budgetline.inputs import NamedArray, check_finite
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.gaps import absent_columns, with_gaps
 from budgetline.model.stages import LinearModel
 from budgetline.optimality.certificate import SHOWN
 from budgetline.persistence import to_onnx
 from budgetline.persistence.model_file import load_linear
 from budgetline.report.formatting import amount, at_least, listed, share
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LONGEST_SETTING = 1000
 """Characters of a setting."""
+TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
+"""What to make of the only bound for losses other than squared error."""
+Available = Annotated[
+    list[str] | None,
+    Option("--available", metavar="A,B,…", help="Use exactly these groups; repeatable. auto: those that each row has."),
+]
+Keep = Annotated[
+    list[str] | None, Option("--keep", metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
+]
 
 
 def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
@@ -94,6 +107,10 @@ def certify(
     proven.append(certificate.timeliness())
     records = [dict(zip(("explained", "bound", "ratio"), each, strict=True)) for each in proven]
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
+    trivial = certificate.loss != "squared_error"
+    if trivial:
+        printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
+        printer.say()
     labels = [*map(amount, budgets), "mean over budgets"]
     pairs = zip(labels, proven, strict=True)
     cells = ([label, share(F), share(bound), at_least(ratio)] for label, (F, bound, ratio) in pairs)
@@ -103,7 +120,7 @@ def certify(
         "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
         "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
     )
-    for note in certificate.notes:
+    for note in () if trivial else certificate.notes:
         printer.paragraph(note)
     about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
     mean = records.pop()
@@ -157,14 +174,12 @@ def predict(
     data: options.Data,
     budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")] = None,
     stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
-    available: Annotated[
-        list[str] | None,
-        Option(metavar="A,B,…", help="Use exactly these groups; may be repeated. auto: those that each row has."),
-    ] = None,
+    available: Available = None,
     plan: Annotated[
         float | None, Option(metavar="B", min=0, help="Use the best groups for this budget, as 'budgetline plan' does.")
     ] = None,
     proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
+    keep: Keep = None,
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help=".csv or .parquet. Default: CSV on stdout.")
     ] = None,
@@ -181,7 +196,7 @@ def predict(
     budgetline predict heart.budgetline new.csv --budget 20 --proba
     budgetline predict heart.budgetline new.csv --available age,sex -o out.csv
     budgetline predict heart.budgetline new.csv --plan 50
-    budgetline predict heart.budgetline gaps.csv --available auto
+    budgetline predict heart.budgetline gaps.csv --available auto --keep patient
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
@@ -201,17 +216,19 @@ def predict(
     used, most = ("groups used where they are there", "at most ") if by_row else ("groups used", "")
     printer.note(f"{used}: {listed(names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
     header = _header(found, proba)
+    kept = _kept(files, keep, header)
     scores = _scores(found, chosen, files, len(names) if by_row and names else None, printer)
     blocks = (found.respond(block, "predict_proba" if proba else "predict") for block in scores)
     record = {"model": str(model), "groups": names, "cost": cost, "columns": header}
     if output is not None:
-        rows = _write_file(output, header, blocks)
+        rows = _write_file(output, _tables(header, blocks, files, kept))
         printer.note(f"wrote {output}: {rows:,} rows")
         printer.document({**record, "rows": rows, "written": str(output)})
     elif as_json:
-        printer.document({**record, "predictions": [row for block in blocks for row in block.tolist()]})
+        copies = {"kept": _columns(kept, files.values(kept))} if kept else {}
+        printer.document({**record, **copies, "predictions": [row for block in blocks for row in block.tolist()]})
     else:
-        _write_csv(sys.stdout, header, blocks)
+        _write_csv(sys.stdout, _tables(header, blocks, files, kept))
 
 
 def export(
@@ -266,12 +283,18 @@ def _scores(
     Only the columns that are needed are read.
     """
     names, columns = model.layout.names, chosen.columns
-    source, watch = files.source_for(model, (), columns), model.watch()
+    needed = model.labels_of(by_row) if by_row is not None and files.named else ()
+    with refusing(files.place):
+        absent, text = absent_columns(model.columns, needed, files.numeric if needed else ())
+    if text:
+        printer.warn(f"{files.place}: {text}")
+    source, watch = files.source_for(model, (), columns, absent=absent), model.watch()
+    gaps = [name for name in needed if name not in (source.feature_names or ())]
     for chunk in files.chunks(source, printer, columns if names is None and by_row is None else None):
         with refusing(), chunk.located():
             if by_row is not None:
-                read = source.feature_names if model.encoding is None else None
-                X = chunk.X if read is None else NamedArray(chunk.X, read)
+                read = source.feature_names if isinstance(chunk.X, np.ndarray) else None
+                X = with_gaps(chunk.X if read is None else NamedArray(chunk.X, read), gaps)
                 yield model.scores(X, stage=by_row, available="auto", watch=watch)
                 continue
             if model.encoding is not None and columns.size:
@@ -290,30 +313,54 @@ def _header(model: AnytimeModel, proba: bool) -> list[str]:
     return [f"prediction_{k}" for k in range(several[0])] if several else ["prediction"]
 
 
-def _write_csv(file: TextIO, header: list[str], blocks: Iterator[Array]) -> int:
+def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
+    """Return the columns to copy to the output, beside those of a header."""
+    names = options.names_of(keep, files.numeric) if keep else []
+    files.check_columns({"--keep": names})
+    if twice := [name for name in names if name in header or names.count(name) > 1]:
+        raise Refused(f"--keep: the output would have two columns {shown(twice[0])}")
+    return names
+
+
+def _columns(names: list[str], rows: Iterable[tuple[object, ...]]) -> dict[str, list[object]]:
+    """Return rows as columns for a JSON document: dates and the like as text."""
+    plain = ([v if isinstance(v, str | int | float | None) else str(v) for v in row] for row in rows)
+    return dict(zip(names, map(list, zip(*plain, strict=True)), strict=True))
+
+
+def _tables(header: list[str], blocks: Iterator[Array], files: Files, kept: list[str]) -> Iterator[pa.Table]:
+    """Yield predictions as Arrow tables, as they come, with columns of the data before them."""
+    array, copies = arrow().array, files.values(kept)
+    types = {name: arrow().string() if files.raw.csv else files.raw.schema.field(name).type for name in kept}
+    for block in blocks:
+        rows = zip(*islice(copies, len(block)), strict=True) if kept else ()
+        columns = {name: array(values, types[name]) for name, values in zip(kept, rows, strict=True)}
+        values = block.reshape(len(block), -1).T.tolist()
+        yield arrow().table(columns | dict(zip(header, values, strict=True)))
+
+
+def _write_csv(file: TextIO, tables: Iterator[pa.Table]) -> int:
     """Write predictions as they come; numbers keep all their digits."""
     writer, rows = csv.writer(file, lineterminator="\n"), 0
-    for block in blocks:
+    for table in tables:
         if not rows:  # not before the first block: an error then leaves stdout empty
-            writer.writerow(header)
-        writer.writerows(block.reshape(len(block), -1).tolist())
-        rows += len(block)
+            writer.writerow(table.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        rows += table.num_rows
     return rows
 
 
-def _write_file(path: Path, header: list[str], blocks: Iterator[Array]) -> int:
+def _write_file(path: Path, tables: Iterator[pa.Table]) -> int:
     with writing(path), replacing(path) as file:
         if path.suffix.lower() != ".csv":
-            return _write_parquet(file, header, blocks)
+            return _write_parquet(file, tables)
         text = TextIOWrapper(file, encoding="utf-8", newline="")
-        rows = _write_csv(text, header, blocks)
+        rows = _write_csv(text, tables)
         text.detach()
     return rows
 
 
-def _write_parquet(file: BinaryIO, header: list[str], blocks: Iterator[Array]) -> int:
-    columns = (block.reshape(len(block), -1).T.tolist() for block in blocks)
-    tables = (arrow().table(dict(zip(header, values, strict=True))) for values in columns)
+def _write_parquet(file: BinaryIO, tables: Iterator[pa.Table]) -> int:
     first, rows = next(tables), 0
     with import_module("pyarrow.parquet").ParquetWriter(file, first.schema) as writer:
         for table in chain([first], tables):

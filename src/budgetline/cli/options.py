@@ -123,5 +123,6 @@ Interactions = Annotated[
     int, Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns; they need an encoding.")
 ]
 Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out. Repeatable.")]
+KeepIds = Annotated[bool, Option("--keep-ids", help="Learn also from identifiers and free text.")]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

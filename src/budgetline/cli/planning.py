@@ -8,23 +8,22 @@ from typing import Annotated
 from typer import Argument, Option
 
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_output, writing
+from budgetline.cli.data import DropMissingTarget, Files, check_output, writing
 from budgetline.cli.evaluating import source_for
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.optimality import Plan
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.formatting import amount, share
-from budgetline.report.plans import proven
+from budgetline.report.formatting import amount, at_least, share
 
-PROVEN = {
-    "optimal": "no set within the budget explains more of the training data, with the ridge penalty.",
-    "%": "the set explains at least this share of what the best one could; a longer --time-limit may prove more.",
-    "exact fit": "nothing is proven for this loss; the models of the set are exact.",
-    "estimate": "nothing is proven for this loss, and what the set explains is an estimate; give DATA, the data that "
-    "the model learned from, to refit the plan.",
+HEADER = ("budget", "cost", "explained, training data", "share of the optimum", "groups, in order")
+WORDS = {
+    "optimal": "it is proven that no set within the budget explains more of the training data, with the ridge penalty.",
+    "≥": "the proven share of what the best set explains; a longer --time-limit may prove more.",
+    "not known": "for this loss, no useful bound on what other sets explain is known.",
+    "about": "an estimate; give DATA, the data that the model learned from, to refit the plan.",
 }
-"""What is proven of a plan, and what that means."""
+"""Words in the table of plans, and what they mean."""
 CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
 
 
@@ -43,6 +42,7 @@ def plan(
         Path | None, Option("-o", "--output", metavar="MODEL", help="Where to write the plan, as a model.")
     ] = None,
     weight: options.Weight = None,
+    drop_missing_target: DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -57,7 +57,7 @@ def plan(
     budgetline plan heart.budgetline heart.csv -t ill -b 50 -b 100 --exclude age --at-most-one ecg,thallium
     """
     printer = Printer(as_json, quiet)
-    files = None if data is None else Files(data, file_format, zero_based, delimiter, na)
+    files = None if data is None else Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     check_output(output, inputs=[model, *(files.paths if files else ())])
     if output is not None and len(budget) > 1:
         raise Refused("a file holds one plan: give one --budget, or no --output")
@@ -88,16 +88,29 @@ def plan(
 
 def _print(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> None:
     cells = [
-        [amount(budget), amount(each.cost), share(each.explained), proven(each), in_line(each.groups) or "none"]
+        [amount(budget), amount(each.cost), _explained(each), _share(each), in_line(each.groups) or "none"]
         for budget, each in zip(budgets, plans, strict=True)
     ]
-    printer.table(["budget", "cost", "explained", "proven", "groups, in order"], cells, left={3, 4})
+    printer.table(HEADER, cells, left={3, 4})
     printer.say()
-    for word, meaning in PROVEN.items():
-        if any(word in row[3] for row in cells):
+    for word, meaning in WORDS.items():
+        if any(word in cell for row in cells for cell in row[2:4]):
             printer.paragraph(f"{word}: {meaning}")
     if plans[0].model_.penalties is not None:
         printer.paragraph(CORRECTED)
+
+
+def _explained(plan: Plan) -> str:
+    """Return what a plan explains, in words."""
+    estimated = plan.ratio is None and not plan.refitted
+    return f"about {share(plan.explained)}" if estimated else share(plan.explained)
+
+
+def _share(plan: Plan) -> str:
+    """Return what is proven of a plan, in words."""
+    if plan.ratio is None:
+        return "not known"
+    return "optimal" if plan.optimal else f"≥ {at_least(plan.ratio)}"
 
 
 def _record(budget: float, plan: Plan) -> dict[str, object]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import affordable, points_of_stages
+from budgetline.data.tabular import MissingTarget
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
@@ -47,6 +48,7 @@ WORDS = (
     (" of X is in no group", " of the data is in no group"),
     (" of X are in no group", " of the data are in no group"),
     ("Input X contains", "the data contain"),
+    ("encoding='spline' takes", "a fit with --encoding spline takes"),
     ("time_limit must be", "--time-limit must be"),
     ("one of budget, stage and available", "one of --budget, --stage and --available"),
     (" in available; ", " in --available; "),
@@ -71,6 +73,8 @@ def line_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     for own, here in WORDS:
         text = text.replace(own, here)
+    if isinstance(error, MissingTarget):
+        text += "; --drop-missing-target leaves these rows out"
     return text or type(error).__name__
 
 
@@ -163,8 +167,8 @@ class Printer:
             both = zip(rows, expected[1:].tolist(), strict=True)
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
-        if left_out := [name for name in model.groups.names if name not in model.sequence.groups]:
-            self.say(f"not in the sequence: {in_line(left_out)}")
+        if left_out := [name for name in model.source.groups.names if name not in model.sequence.groups]:
+            self.say(f"not bought: {in_line(left_out)}")
 
     def budgets(self, curve: BudgetCurve) -> None:
         """Print what some budgets buy."""

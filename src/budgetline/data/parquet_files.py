@@ -190,7 +190,8 @@ class _RowGroups:
             self._decode(blocks, readers, numeric, size, sizes)
             others = rows_cut(self.batches(stack.enter_context(readers.one()), roles.others, size), sizes, self.where)
             for (where, start, _), batch, room in zip(parts, others, blocks.taken(), strict=True):
-                yield replace(roles.chunk(batch, room.table, where, start), room=room)
+                chunk = roles.chunk(batch, room.table, where, start)
+                yield chunk if roles.drop else replace(chunk, room=room)
 
     def _decode(self, blocks: Blocks, readers: _Readers, numeric: _Numeric, size: int, sizes: list[int]) -> None:
         """Fill blocks of these sizes, in threads that each decode a few columns."""

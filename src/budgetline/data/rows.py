@@ -13,6 +13,7 @@ from budgetline.arrays import Array, DType, Float, Positions, Table
 from budgetline.data.memory import Room
 from budgetline.device_tables import DeviceTable
 from budgetline.encoding.design import DesignTable
+from budgetline.messages import shown
 
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
@@ -196,3 +197,26 @@ def mean_of(values: Array, weight: Float | None) -> Float:
     centre = values[0 if weight is None else int(np.argmax(weight))].astype(np.float64)
     away = values - centre
     return np.asarray(centre + (away.mean(axis=0) if weight is None else weight @ away / weight.sum()))
+
+
+def raise_too_small(rows: Rows, variance: Float, labels: Sequence[str]) -> None:
+    """Raise an error if squares of a column or target underflow, so that it would count as constant.
+
+    The variances have shape (D + P,).
+    """
+    D, P = len(labels), variance.size - len(labels)
+    least = np.repeat([1e-300, 1e-280], [D, P])  # scores are squares of targets and must still differ
+    for d in np.flatnonzero(variance < least).tolist():
+        column = rows.column(d).astype(np.float64)
+        span = float(np.ptp(column)) if column.size else 0.0
+        name = f"column {shown(labels[d])}" if d < D else f"target {d - D} of y" if P > 1 else "y"
+        if span > 1e-130 and rows.weight is not None:
+            raise ValueError(
+                f"sample_weight is too unequal: {name} spans {span:.3g}, but beside the heaviest samples the others "
+                "weigh so little that its variance underflows. Leave out samples, or make the weights less unequal"
+            )
+        if span > 0:
+            raise ValueError(
+                f"Input {'X' if d < D else 'y'} contains values too small for float64 products: {name} spans only "
+                f"{span:.3g}; rescale it"
+            )

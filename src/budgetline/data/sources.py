@@ -136,6 +136,10 @@ class Partition(ABC):
         """Return the partition whose chunks hold columns of any kind, in data frames where they come from such."""
         return self
 
+    def dropping(self) -> Self:
+        """Return the partition without the rows that have no target; only files have such rows."""
+        return self
+
     def reading(self, kinds: Mapping[str, str]) -> Self:
         """Return the partition whose text is read as these kinds, "text" or "flag"; data with types keep theirs."""
         return self
@@ -202,6 +206,11 @@ class Source:
         if not isinstance(parts, RawPartitions):
             raise ValueError("an encoding takes two passes, an iterator allows one: give a function that starts one")
         return replace(self, partitions=parts.raw())
+
+    def dropping(self) -> Source:
+        """Return the source of files without the rows that have no target."""
+        assert isinstance(self.partitions, list)
+        return replace(self, partitions=[partition.dropping() for partition in self.partitions])
 
     def reading(self, kinds: Mapping[str, str]) -> Source:
         """Return the source whose columns of text files are read as these kinds, "text" or "flag"."""

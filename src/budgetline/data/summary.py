@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
+
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.tabular import arrow
 from budgetline.data.text_format import find_header
 from budgetline.data.text_streams import UTF8, encoding_of
+from budgetline.encoding.identifiers import Values, identifiers
+from budgetline.encoding.raw import series_column
 from budgetline.encoding.written import Written, find_written
 from budgetline.messages import name_of, shown, some
 
@@ -77,11 +81,15 @@ class TextSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """All columns of a table, and how its files are written, if they are text."""
+    """All columns of a table, and how its files are written, if they are text.
+
+    ``identifiers`` are columns that tell nothing about new rows, each with the reason in words.
+    """
 
     rows: int
     columns: tuple[ColumnSummary, ...]
     text: TextSummary | None
+    identifiers: dict[str, str]
 
 
 def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableSummary:
@@ -99,7 +107,8 @@ def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str
         for tally, column in zip(tallies, batch.columns, strict=True):
             tally.add(column)
     columns = tuple(tally.summary() for tally in tallies)
-    return TableSummary(rows, columns, _text_summary(files, [each.name for each in columns if each.missing]))
+    text = _text_summary(files, [each.name for each in columns if each.missing])
+    return TableSummary(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
 
 
 @dataclass
@@ -113,6 +122,7 @@ class _Tally:
     low: Any = None
     high: Any = None
     levels: Counter[Any] = field(default_factory=Counter)
+    values: Values = field(default_factory=Values)
 
     def add(self, column: pa.Array) -> None:
         """Count the values of a batch."""
@@ -125,6 +135,9 @@ class _Tally:
         if len(values) and self.kind in ("number", "integer", "date"):
             low, high = compute.min_max(values).as_py().values()
             self.low, self.high = (low, high) if self.low is None else (min(low, self.low), max(high, self.high))
+        if self.kind in ("integer", "text", "category") or (self.kind == "number" and self.whole):
+            series = nw.from_native(arrow().chunked_array([values]), series_only=True)
+            self.values += Values.of(series_column(series, self.name))
         if len(self.levels) <= MOST_LEVELS and not types.is_nested(values.type):
             counts = compute.value_counts(values)[: 2 * MOST_LEVELS].to_pylist()
             self.levels.update({entry["values"]: entry["counts"] for entry in counts})

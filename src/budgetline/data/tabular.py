@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -16,18 +17,23 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import narwhals as nw
 import numpy as np
 
-from budgetline.arrays import Array, DType, Positions, Table
+from budgetline.arrays import Array, DType, Mask, Positions, Table
 from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
 from budgetline.data.memory import Room
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
-from budgetline.messages import cut, shown, some
+from budgetline.inputs import NotNumbers
+from budgetline.messages import cut, did_you_mean, shown, some
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
 T = TypeVar("T")
+
+
+class MissingTarget(ValueError):
+    """Rows have no target."""
 
 
 def arrow() -> ModuleType:
@@ -50,7 +56,7 @@ def from_stream(data: T) -> T:
 class Roles:
     """Which named columns are features, targets (a tuple: several), weights and queries; rows to read at once.
 
-    Raw features are columns of any kind, in data frames.
+    Raw features are columns of any kind, in data frames. With ``drop``, rows without a target are left out.
     """
 
     features: tuple[str, ...]
@@ -59,6 +65,7 @@ class Roles:
     qid: str | None
     chunk_rows: int
     raw: bool = False
+    drop: bool = False
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -69,6 +76,10 @@ class Roles:
     def others(self) -> list[str]:
         """Names of the columns that are always read: targets, weight and query."""
         return [*self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
+
+    def lost(self, name: str) -> type[ValueError]:
+        """Return the error for a missing value of a column that is always read."""
+        return MissingTarget if name in self.targets else ValueError
 
     @property
     def beside(self) -> int:
@@ -94,7 +105,10 @@ class Roles:
 
     def chunk(self, batch: pa.RecordBatch, X: Table, where: str, first: int = 0) -> Chunk:
         """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
-        y = [values_of(batch, name, where, first) for name in self.targets]
+        if self.drop:
+            there = np.flatnonzero(~missing_in(batch, self.targets))
+            X, batch = X[there], batch.take(arrow().array(there))
+        y = [values_of(batch, name, where, first, MissingTarget) for name in self.targets]
         weight, qid = (
             None if name is None else values_of(batch, name, where, first) for name in (self.weight, self.qid)
         )
@@ -115,7 +129,8 @@ class Roles:
                     yield self.chunk(others, _frame_of(part), where, first + start)
                     continue
                 room = matrix_of(part, self.beside)
-                yield replace(self.chunk(others, room.table, where, first + start), room=room)
+                chunk = self.chunk(others, room.table, where, first + start)
+                yield chunk if self.drop else replace(chunk, room=room)
             first += batch.num_rows
             del batch, numbers  # not held while the next one is read
 
@@ -169,7 +184,8 @@ class Asked:
             if known[name] > 1:
                 raise ValueError(f"the data have {known[name]} columns {shown(name)}")
             if name not in known:
-                raise ValueError(f"column {shown(name)} is not in the data; the columns are {some(known, 10)}")
+                what = f"column {shown(name)} is not in the data{did_you_mean(name, known)}"
+                raise ValueError(f"{what}; the columns are {some(known, 10)}")
         if taken := sorted(roles.keys() & set(features)):
             raise ValueError(f"column {shown(taken[0])} cannot be a feature and something else")
         chunk_rows = self.chunk_rows or chunk_rows_for(len(features) + 1)
@@ -188,9 +204,8 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
         elif types.is_float16(kind):  # Arrow has few functions for it
             column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
         elif not (types.is_floating(kind) or types.is_integer(kind)):
-            raise ValueError(
-                f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers: encode it first, or leave it out"
-            )
+            raised = ValueError if types.is_nested(kind) else NotNumbers
+            raise raised(f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers")
         columns[name] = column
     return pa.record_batch(columns) if columns else batch.select([])
 
@@ -251,16 +266,25 @@ def fill(columns: Array, numbers: pa.RecordBatch) -> None:
         column[:] = values.to_numpy(zero_copy_only=False)
 
 
-def values_of(batch: pa.RecordBatch | pa.Table, name: str, where: str, first: int = 0) -> Array:
+def values_of(
+    batch: pa.RecordBatch | pa.Table, name: str, where: str, first: int = 0, lost: type[ValueError] = ValueError
+) -> Array:
     """Return one column; a missing value is an error that names its row, counted from ``first``."""
     column = batch.column(name)
     if column.null_count:
         row = first + column.is_null().index(True).as_py()
         count = column.null_count
-        raise ValueError(f"{where}: column {shown(name)} has {count} missing values, the first in row {row}")
+        what = f"column {shown(name)} has {count} missing values"
+        raise (ValueError if count == len(column) else lost)(f"{where}: {what}, the first in row {row}")
     if arrow().types.is_dictionary(column.type):
         column = import_module("pyarrow.compute").dictionary_decode(column)
     return np.asarray(column)
+
+
+def missing_in(batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
+    """Return which rows (n,) have no value in one of some columns."""
+    missing = (batch.column(name).is_null(nan_is_null=True).to_numpy(False) for name in names)
+    return reduce(np.logical_or, missing, np.zeros(batch.num_rows, dtype=bool))
 
 
 def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
@@ -279,6 +303,10 @@ class WithRoles:
     def raw(self) -> Self:
         """Return the partition of raw columns."""
         return replace(self, roles=replace(self.roles, raw=True))  # type: ignore[type-var]
+
+    def dropping(self) -> Self:
+        """Return the partition without the rows that have no target."""
+        return replace(self, roles=replace(self.roles, drop=True))  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

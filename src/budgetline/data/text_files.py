@@ -33,6 +33,7 @@ from budgetline.data.text_format import (
     text_rows_about,
 )
 from budgetline.data.text_streams import not_unicode, text_stream
+from budgetline.inputs import NotNumbers
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -157,14 +158,19 @@ class CsvFiles:
                 columns[name] = compute.if_else(missing, arrow().scalar(None, column.type), column)
         return arrow().record_batch(columns)
 
-    def check_labels(self, path: Path, batch: pa.RecordBatch, labels: Iterable[str], rows: int, where: str) -> None:
-        """Raise an error that names the line if a target, weight or query is missing; ``rows`` came before."""
-        for name in labels:
-            missing = self.missing(batch.column(name), self.written.no_labels)
+    def without_labels(self, batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
+        """Return which rows have no value in one of these columns of labels."""
+        missing = (self.missing(batch.column(name), self.written.no_labels) for name in names)
+        return reduce(np.logical_or, missing, np.zeros(batch.num_rows, dtype=bool))
+
+    def check_labels(self, path: Path, batch: pa.RecordBatch, roles: Roles, lines: Positions, where: str) -> None:
+        """Raise an error that names the line if a target, weight or query is missing; ``lines`` are the rows."""
+        for name in roles.others:
+            missing = self.without_labels(batch, [name])
             if missing.any():
-                line = line_of_row(path, self.written.delimiter, rows + int(missing.argmax()))
+                line = line_of_row(path, self.written.delimiter, int(lines[missing.argmax()]))
                 what = f"column {shown(name)} has {int(missing.sum())} missing values"
-                raise ValueError(f"{where}: {what}, the first in {line}")
+                raise (ValueError if missing.all() else roles.lost(name))(f"{where}: {what}, the first in {line}")
 
 
 @contextmanager
@@ -243,28 +249,32 @@ class CsvPartition(WithRoles, FilePartition):
         numbers = self.files.as_numbers(features) + ([] if roles.weight is None else [roles.weight])
         with self.mark.held(self.where):
             for k, batch in enumerate(self.files.batches(self.path, roles.wanted(columns), numbers)):
-                where = f"{self.where}, block {k}"
-                self.files.check_labels(self.path, batch, roles.others, rows, where)
+                where, lines = f"{self.where}, block {k}", rows + np.arange(batch.num_rows)
+                rows += batch.num_rows
+                if roles.drop:
+                    there = np.flatnonzero(~self.files.without_labels(batch, roles.targets))
+                    batch, lines = batch.take(arrow().array(there)), lines[there]
+                self.files.check_labels(self.path, batch, roles, lines, where)
                 if roles.raw:
                     batch = self.files.with_gaps(batch, roles.others)
                 else:
-                    self._check_features(batch, features, rows, where)
+                    self._check_features(batch, features, lines, where)
                 for chunk in roles.chunks([batch], columns, where):
-                    yield replace(chunk, row_name=partial(self._line, rows))
-                    rows += chunk.n_rows
+                    yield replace(chunk, row_name=partial(self._line, lines))
+                    lines = lines[chunk.n_rows :]
 
-    def _line(self, first: int, row: int) -> str:
-        return line_of_row(self.path, self.files.written.delimiter, first + row)
+    def _line(self, lines: Positions, row: int) -> str:
+        return line_of_row(self.path, self.files.written.delimiter, int(lines[row]))
 
-    def _check_features(self, batch: pa.RecordBatch, features: list[str], rows: int, where: str) -> None:
-        """Raise an error that names the line if a feature holds text; ``rows`` came before."""
+    def _check_features(self, batch: pa.RecordBatch, features: list[str], lines: Positions, where: str) -> None:
+        """Raise an error that names the line if a feature holds text; ``lines`` are the rows of the batch."""
         is_number = self.files.written.is_number
         for name in features:
             if arrow().types.is_string(batch.column(name).type):
                 texts = enumerate(batch.column(name).to_pylist())
                 k = next((k for k, text in texts if not is_number(text)), 0)
-                what = f"column {shown(name)} holds {shown(batch.column(name)[k].as_py())}, in {self._line(rows, k)}"
-                raise ValueError(f"{where}: {what}, not numbers: encode it first, or leave it out")
+                what = f"column {shown(name)} holds {shown(batch.column(name)[k].as_py())}, in {self._line(lines, k)}"
+                raise NotNumbers(f"{where}: {what}, not numbers")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.encoding.curves import level_beyond, line, smooth_curves
 from budgetline.encoding.encoders import MOST_SHOWN, TIE, Encoder, LevelEncoder, NumberEncoder, Warp
+from budgetline.encoding.identifiers import Values
 from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
 from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
@@ -40,13 +41,16 @@ PLENTY = 400
 
 def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
     """Summarise the columns that are read."""
-    found = []
+    found, values = [], {}
     for d, label in zip(source.read.tolist(), source.labels(source.read), strict=True):
         as_levels = settings.of(d, None if source.names is None else label).numbers == "levels"
-        found.append(ColumnSummary.of(table.column(d, label), weight, as_levels))
+        column = table.column(d, label)
+        found.append(ColumnSummary.of(column, weight, as_levels))
+        if source.names is not None and label not in settings.columns:
+            values[label] = Values.of(column)
     if weight is None:
-        return TableSummary(tuple(found), table.n_rows, float(table.n_rows))
-    return TableSummary(tuple(found), int(np.count_nonzero(weight)), float(weight.sum()))
+        return TableSummary(tuple(found), table.n_rows, float(table.n_rows), values)
+    return TableSummary(tuple(found), int(np.count_nonzero(weight)), float(weight.sum()), values)
 
 
 def encoding_from(summary: TableSummary, source: Layout, settings: Encoding) -> TableEncoding:

@@ -18,7 +18,7 @@ from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.devices import on_host
 from budgetline.encoding.written import NUMBER, Form
 from budgetline.inputs import Frame, NamedArray, RowError, check_table, column_names, is_missing, numbers_of
-from budgetline.messages import shown
+from budgetline.messages import did_you_mean, shown
 
 DAY = 86400.0
 """Dates and times become days since 1970, durations days, times of day parts of a day."""
@@ -192,7 +192,8 @@ def known_table(X: object, known: tuple[str, ...] | None, n_features: int, neede
     place = {name: d for d, name in enumerate(names)}
     positions = np.array([place.get(name, -1) for name in known], dtype=np.intp)
     if absent := [known[d] for d in needed if positions[d] < 0]:
-        raise ValueError(f"X has no column {shown(absent[0])}, which this prediction needs")
+        close = did_you_mean(absent[0], names)
+        raise ValueError(f"X has no column {shown(absent[0])}, which this prediction needs{close}")
     return replace(table, positions=positions)
 
 

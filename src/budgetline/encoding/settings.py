@@ -9,7 +9,7 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.budgets import check_integer, check_number
-from budgetline.messages import shown, some
+from budgetline.messages import did_you_mean, shown, some
 
 KINDS = ("linear", "spline", "levels")
 
@@ -92,9 +92,8 @@ class Encoding:
         for name in self.columns:
             if name not in known:
                 columns = f"positions 0 to {n_features - 1}" if names is None else some(names, 10)
-                raise ValueError(
-                    f"encoding has settings for column {shown(name)}, which is not in X; the columns are {columns}"
-                )
+                what = f"encoding has settings for column {shown(name)}, which is not in X"
+                raise ValueError(f"{what}{did_you_mean(name, names or ())}; the columns are {columns}")
 
     def _of(self, name: object, given: object) -> Encoding:
         changes = {"numbers": given} if isinstance(given, str) else given

@@ -6,12 +6,13 @@ Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from budgetline.arrays import Float
+from budgetline.encoding.identifiers import Values
 from budgetline.encoding.raw import LARGEST, RawColumn
 from budgetline.encoding.written import Form, Undecided, Written, find_written
 from budgetline.messages import shown
@@ -226,15 +227,20 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """The summaries of some columns of a table: ``rows`` rows of positive weight, and the sum of their weights."""
+    """The summaries of some columns of a table: ``rows`` rows of positive weight, and the sum of their weights.
+
+    ``values`` say which columns are identifiers: those of the columns whose encoding is not set on its own, by name.
+    """
 
     columns: tuple[ColumnSummary, ...]
     rows: int
     weight: float
+    values: dict[str, Values] = field(default_factory=dict)
 
     def __add__(self, other: TableSummary) -> TableSummary:
         columns = tuple(a + b for a, b in zip(self.columns, other.columns, strict=True))
-        return TableSummary(columns, self.rows + other.rows, self.weight + other.weight)
+        values = {name: own + other.values[name] for name, own in self.values.items()}
+        return TableSummary(columns, self.rows + other.rows, self.weight + other.weight, values)
 
     @property
     def in_rows(self) -> tuple[ColumnSummary, ...]:

@@ -24,8 +24,8 @@ ENOUGH, MOST, FREQUENT = 0.95, 0.5, 20
 """Share of the values that must have the form; if one text is that frequent, in rows, it is left out of the count."""
 MARKED = 0.01
 """Least share of the values that must have the mark of the form, such as "$", if some are bare numbers."""
-SCREENED = 500
-"""Values that are looked at before all are: the most frequent ones, and as many of the others."""
+SCREENED, CHOSEN = 500, 5000
+"""Values by which forms are screened, and the form is chosen: the most frequent ones, and as many of the others."""
 WORDS = {"", "na", "n/a", "nan", "null", "none", "?", ".", "#n/a", "-", "--", "<na>", "nat"}
 """Texts that stand for a missing value beside numbers, in lower case."""
 LARGEST, EXACT = 1e150, 1 << 53
@@ -185,18 +185,19 @@ def find_written(weights: Mapping[str, float]) -> Written | Undecided | None:
     for text, weight in weights.items():
         texts[text.strip()] += weight  # type: ignore[assignment]
     values = {text: float(n) for text, n in texts.most_common() if text.lower() not in WORDS and n > 0}
-    best, first = 0.0, None
-    for form in _likely(values):
-        covered, marked = _covered(form, values)
-        enough = form.kind == "number" or marked >= MARKED * sum(values.values())
+    seen = _some_of(values, CHOSEN)
+    best, form = 0.0, None
+    for likely in _likely(_some_of(values, SCREENED)):
+        covered, marked = _covered(likely, seen)
+        enough = likely.kind == "number" or marked >= MARKED * sum(seen.values())
         if enough and covered > best:
-            best, first = covered, form
-    if first is None or not _enough(first, values, best):
+            best, form = covered, likely
+    if form is None:
         return None
-    if (doubt := _doubt(first, values, best)) is not None:
-        return doubt
-    found = _written(first, values, texts)
-    return found if len(set(found.numbers.values())) > 1 else None
+    found = _written(form, values, texts)
+    if not _enough(found, values) or len(set(found.numbers.values())) < 2:
+        return None
+    return _doubt(form, seen, best) or found
 
 
 def numbers_in(texts: Iterable[str | None]) -> tuple[Float, Form] | None:
@@ -212,17 +213,21 @@ def numbers_in(texts: Iterable[str | None]) -> tuple[Float, Form] | None:
     return np.array([found.numbers.get(text, np.nan) for text in known], dtype=np.float64), found.form
 
 
-def _likely(values: Mapping[str, float]) -> list[Form]:
-    """Return the forms that some of the values suggest; a span of time stands for all."""
+def _some_of(values: Mapping[str, float], most: int) -> Mapping[str, float]:
+    """Return the most frequent values, and as many of the others."""
     texts = list(values)
-    some_values = {text: values[text] for text in [*texts[:SCREENED], *texts[SCREENED :: len(texts) // SCREENED or 1]]}
-    if 2 * sum(any(map(str.isdigit, text)) for text in some_values) < max(1, len(some_values)):
+    return {text: values[text] for text in [*texts[:most], *texts[most :: len(texts) // most or 1]]}
+
+
+def _likely(values: Mapping[str, float]) -> list[Form]:
+    """Return the forms that some values suggest; a span of time stands for all."""
+    if 2 * sum(any(map(str.isdigit, text)) for text in values) < max(1, len(values)):
         return []
     found = []
     for form in FORMS.values():
         if not form.kind.startswith("duration") or form.kind == "duration in days":
-            covered, marked = _covered(form, some_values)
-            if 3 * covered >= sum(some_values.values()) and (marked or form.kind == "number"):
+            covered, marked = _covered(form, values)
+            if 3 * covered >= sum(values.values()) and (marked or form.kind == "number"):
                 found.append(form)
     return found
 
@@ -233,9 +238,10 @@ def _covered(form: Form, values: Mapping[str, float]) -> tuple[float, float]:
     return sum(values[text] for text in covered), sum(values[text] for text in covered if form.marks(text))
 
 
-def _enough(form: Form, values: Mapping[str, float], covered: float) -> bool:
+def _enough(found: Written, values: Mapping[str, float]) -> bool:
     """Return whether nearly all values have the form, or all but one frequent text; "007" shows that they are codes."""
-    total, others = sum(values.values()), {text: n for text, n in values.items() if form.number_in(text) is None}
+    total, others = sum(values.values()), {text: n for text, n in values.items() if text not in found.numbers}
+    covered = total - sum(others.values())
     codes = sum(n for text, n in others.items() if NUMBER.fullmatch(text.lower()))
     other = max(others.values(), default=0.0)
     left = total - other if other >= FREQUENT else total
@@ -260,7 +266,7 @@ def _doubt(form: Form, values: Mapping[str, float], covered: float) -> Undecided
 def _written(form: Form, values: Mapping[str, float], texts: Mapping[str, float]) -> Written:
     if form.kind.startswith("duration"):
         units = Counter[str]()
-        for text, weight in values.items():
+        for text, weight in _some_of(values, CHOSEN).items():
             if (found := _quantity(text, form.decimal)) and (span := _span(found.unit)):
                 units[span] += weight  # type: ignore[assignment]
         form = Form(f"duration in {units.most_common(1)[0][0]}s", form.decimal)
@@ -283,6 +289,7 @@ def _quantity_pattern(decimal: str) -> re.Pattern[str]:
     return re.compile(rf"{starts}(?P<body>{body}){ends}", re.ASCII)
 
 
+PLAIN = {mark: str.maketrans(mark, ".", f"{group} '’") for mark, group in GROUPS.items()}
 QUANTITY = {mark: _quantity_pattern(mark) for mark in GROUPS}
 BETWEEN = re.compile(r"(?<=[\w%+$€£])\s*(?:[-–—]|\bto\b)\s*(?=[$€£.\d])")
 
@@ -304,7 +311,7 @@ def _single(text: str, decimal: str) -> Quantity | None:
     found = QUANTITY[decimal].fullmatch(text)
     if found is None:
         return None
-    body = re.sub(rf"[{GROUPS[decimal]} '’]", "", found["body"]).replace(decimal, ".")
+    body = found["body"].translate(PLAIN[decimal])
     value = float(body)
     if value > LARGEST or (value >= EXACT and body.isdigit()):
         return None

@@ -25,6 +25,7 @@ from budgetline.devices import like
 from budgetline.encoding import Encoding
 from budgetline.encoding.design import design_of
 from budgetline.encoding.fitting import encoding_from, summary_of
+from budgetline.encoding.identifiers import values_of, warn_of_identifiers
 from budgetline.encoding.pairs import Bins, bins_of
 from budgetline.encoding.raw import ReadTable, known_table, raw_table
 from budgetline.encoding.settings import as_encoding
@@ -282,15 +283,15 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             return self._encoded(settings, X, y, sample_weight, known)
         table = check_table(X, estimator=self)
         layout = self._source_layout(column_names(X), table.shape[1])
-        recipe = self._recipe(layout)
         Y, target_shape = self._target(y, table.shape[0])
         weight = self._weight(y, sample_weight, table.shape[0])
         read = None if layout.reads_all else layout.read
         if isinstance(table, nw.DataFrame):
             rows = Rows(numbers_of(table, read), Y, weight)
+            warn_of_identifiers(values_of(rows.X, layout.labels(layout.read)), encoded=False)
         else:
             rows = Rows(numbers_of(table), Y, weight, read)
-        return rows, recipe, layout, target_shape
+        return rows, self._recipe(layout), layout, target_shape
 
     def _encoded(
         self, settings: Encoding, X: object, y: object, sample_weight: object, known: TableEncoding | None
@@ -298,14 +299,13 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         """Check raw data and encode the grouped columns."""
         if known is None:
             raw, names, n_features = raw_table(X)
+            settings.check_columns(names, n_features)
         else:
             names, n_features = known.source.names, known.source.n_features
             raw = known_table(X, names, n_features, known.source.read.tolist())
         Y, target_shape = self._target(y, raw.n_rows)
         weight = self._weight(y, sample_weight, raw.n_rows)
         bins: tuple[Bins, ...] = ()
-        if known is None:
-            settings.check_columns(names, n_features)
         source = self._source_layout(names, n_features) if known is None else known.source
         table = ReadTable.of(raw, dict(zip(source.read.tolist(), source.labels(source.read), strict=True)))
         if known is not None and hasattr(self, "model_"):  # more rows for an encoding that stays as it is
@@ -314,6 +314,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             watch.warn()
         if known is None:
             summary = summary_of(table, source, settings, weight)
+            warn_of_identifiers(summary.values, encoded=True)
             known = encoding_from(summary, source, settings)
             bins = bins_of(summary, known.encoders) if self._seeks_pairs(settings) else ()
         recipe = replace(self._recipe(known.layout, known), bins=bins)
@@ -335,6 +336,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         raw = source.raw().reading(dict.fromkeys(settings.as_levels, "text"))
         summary = ChunkSummary(layout, settings)
         found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
+        warn_of_identifiers(found.values, encoded=True)
         encoding = encoding_from(found, layout, settings)
         passes = Passes(raw.encoded(encoding), passes.client, passes.progress, passes.count + 1)
         bins = bins_of(found, encoding.encoders) if self._seeks_pairs(settings) else ()

@@ -16,10 +16,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import TableEncoding
+from budgetline.estimators.advice import advising
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.scores import ScoresAtBudget
-from budgetline.inputs import check_labels
-from budgetline.messages import shown
+from budgetline.inputs import MOST_CLASSES, check_labels
+from budgetline.messages import shown, some, warn
 from budgetline.model.recipe import Recipe
 from budgetline.model.staged import Available
 from budgetline.model.training import RowsTraining, SourceTraining
@@ -115,9 +116,10 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         """
         self._validate_params()
         source = self._source_of(X, y, sample_weight, client, None)
-        if source is not None:
-            return self._fit_source(Passes(source, client, progress))
-        return self._learn(*self._in_memory(X, y, sample_weight))
+        with advising(self.encoding):
+            if source is not None:
+                return self._fit_source(Passes(source, client, progress))
+            return self._learn(*self._in_memory(X, y, sample_weight))
 
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
@@ -171,6 +173,7 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
     ) -> tuple[RowsTraining, Recipe]:
         rows, recipe, layout, shape = self._check(X, y, sample_weight, known)
         classes, _ = check_labels(y, rows.n_rows)
+        warn_if_many(classes)
         return RowsTraining(rows, layout, family_of(classes.size), self.tol, shape, classes), recipe
 
     def _fit_source(self, passes: Passes) -> Self:
@@ -185,6 +188,7 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         passes, recipe, layout = self._laid_out(passes)
         labels = passes.total(ChunkLabels(), np.empty(0, dtype=np.intp))
         classes = labels.classes()
+        warn_if_many(classes)
         shape = () if classes.size == 2 else (classes.size,)
         return self._learn(SourceTraining(passes, layout, family_of(classes.size), self.tol, shape, classes), recipe)
 
@@ -207,6 +211,14 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         if np.any(mass <= 0):
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return weight
+
+
+def warn_if_many(classes: Array) -> None:
+    """Warn of more classes than people have in mind."""
+    if classes.size > MOST_CLASSES:
+        which = f"y has {classes.size} classes, such as {some(classes.tolist(), 2)}"
+        advice = "each has coefficients of its own, which takes long; for numbers use AnytimeRegressor"
+        warn(f"{which}: {advice}", UserWarning)
 
 
 @cache

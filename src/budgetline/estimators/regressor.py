@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.arrays import Float
 from budgetline.data.rows import Rows
 from budgetline.encoding.table import TableEncoding
+from budgetline.estimators.advice import advising
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.files import PathName
@@ -171,9 +172,10 @@ class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, Anytime
         self._validate_params()
         family, tol = self._family(), self._tol()
         source = self._source_of(X, y, sample_weight, client, checkpoint)
-        if source is not None:
-            return self._fit_source(family, tol, Passes(source, client, progress), checkpoint)
-        return self._learn(*self._in_memory(X, y, sample_weight))
+        with advising(self.encoding):
+            if source is not None:
+                return self._fit_source(family, tol, Passes(source, client, progress), checkpoint)
+            return self._learn(*self._in_memory(X, y, sample_weight))
 
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments alone, which may have been merged from many places.
@@ -248,7 +250,8 @@ class AnytimeRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, Anytime
             exact for every subset; for other losses the prefixes are exact, and any other subset is fitted to what
             the model knows of the distribution of the training rows. Groups not in the sequence add nothing.
             With "auto", each row is answered from the groups that it has: those whose columns are not all missing (NaN
-            or null). A budget or a stage then limits these groups. A group that a row has only in part is an error.
+            or null). Columns that X lacks count as missing, and a warning names them. A budget or a stage then limits
+            these groups. Without an encoding, a group that a row has only in part is an error.
 
         Returns
         -------

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, product
-from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, Literal
 
@@ -15,22 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import _num_samples, column_or_1d, has_fit_parameter
 
 from budgetline.arrays import Positions
 from budgetline.budgets import Interpolation, check_interpolation, check_number
 from budgetline.data.rows import Rows
-from budgetline.devices import on_host
 from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
-from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of, raise_missing
+from budgetline.evaluation.samples import Samples as Samples
+from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_staged
 from budgetline.progress import Progress, counted
-from budgetline.statistics.folds import Split, fold_moments
+from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, frame_of, text_table
 
@@ -51,6 +47,7 @@ def cross_val_budget_curve(
     cv: object = None,
     sample_weight: object = None,
     qid: object = None,
+    groups: object = None,
     grid: ArrayLike | None = None,
     interpolation: Interpolation = "step",
     progress: Progress = None,
@@ -65,6 +62,9 @@ def cross_val_budget_curve(
         As in :func:`budget_curve`.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn. With ``qid`` an int (or None, which is 5) keeps queries together.
+    groups : array of shape (n,), optional
+        Labels of rows that belong together, such as patients: an int then makes shuffled folds that keep them together,
+        for a classifier with about equal shares of classes. Estimators whose ``fit`` takes ``groups`` get them.
     grid : array of costs, optional
         Where to take the mean; default: every cost at which a fold has a point.
     interpolation : {"step", "linear"}
@@ -81,73 +81,13 @@ def cross_val_budget_curve(
     >>> len(curve.folds), curve.at(30) > 0.3
     (5, True)
     """
-    samples = Samples.given(X, y, sample_weight, qid)
+    samples = Samples.given(X, y, sample_weight, qid, groups)
     splits = samples.splits(cv, is_classifier(estimator))
     curves = []
     for train, test in counted(splits, progress, "folds"):
         model = samples.take(train).fitted(estimator)  # test rows are copied after the training rows are gone
         curves.append(samples.take(test).curve(model, metric))
     return BudgetCurve.mean(curves, grid=grid, interpolation=interpolation)
-
-
-@dataclass(frozen=True)
-class Samples:
-    """A user's rows as they were given: table, targets, weights and queries."""
-
-    X: object
-    y: object
-    weight: object = None
-    qid: object = None
-
-    @classmethod
-    def given(cls, X: object, y: object, weight: object = None, qid: object = None) -> Samples:
-        """Return rows that can be indexed; arrays of other libraries come to the host."""
-        X, y, weight, qid = map(on_host, (X, y, weight, qid))
-        return cls(indexable(X)[0], y, weight, qid)
-
-    def splits(self, cv: object, stratified: bool) -> list[Split]:
-        """Return training and test rows of every fold; those that we make ourselves keep queries together."""
-        if self.y is not None:
-            raise_missing(self.y)
-        check_weight(self.weight, _num_samples(self.X))
-        queries = self.qid
-        if queries is not None:
-            raise_missing(queries, name="qid")
-            queries = column_or_1d(queries)
-            cv = GroupKFold(5 if cv is None else cv) if cv is None or isinstance(cv, Integral) else cv
-        return list(check_cv(cv, self.y, classifier=stratified).split(self.X, self.y, queries))
-
-    def take(self, rows: Positions) -> Samples:
-        """Return some of the rows; a number as the weight is that of all."""
-        return Samples(*(_rows(part, rows) for part in (self.X, self.y, self.weight, self.qid)))
-
-    def fitted(self, estimator: object) -> object:
-        """Return a clone of an estimator, fitted to these rows; a pipeline gets the weights for its last step."""
-        weight = {} if self.weight is None else {f"{_last_step(estimator)}sample_weight": self.weight}
-        fitted: object = clone(estimator).fit(self.X, self.y, **weight)
-        return fitted
-
-    def curve(self, model: object, metric: object) -> BudgetCurve:
-        """Return the curve of a fitted model on these rows."""
-        return budget_curve(model, self.X, self.y, metric=metric, sample_weight=self.weight, qid=self.qid)
-
-
-def _rows(table: object, index: Positions) -> object:
-    if table is None or isinstance(table, Real):
-        return table
-    if hasattr(table, "take") and type(table).__module__.startswith("pyarrow"):
-        return table.take(index)  # older scikit-learn cannot index its tables
-    return _safe_indexing(table, index)
-
-
-def _last_step(estimator: object) -> str:
-    """Return the prefix of the parameters of ``fit`` that go to the last step of pipelines."""
-    if has_fit_parameter(estimator, "sample_weight"):
-        return ""
-    if hasattr(estimator, "steps"):
-        name, last = estimator.steps[-1]
-        return f"{name}__{_last_step(last)}"
-    return _last_step(estimator.estimator) if hasattr(estimator, "estimator") else ""
 
 
 Watch = Callable[[str, object, Samples], None]
@@ -209,6 +149,7 @@ def compare(
     interpolation: Interpolation = "step",
     sample_weight: object = None,
     qid: object = None,
+    groups: object = None,
     progress: Progress = None,
 ) -> Comparison:
     """Fit several estimators on the same folds and compare what they are worth over all budgets.
@@ -223,6 +164,8 @@ def compare(
         As in :func:`budget_curve`.
     cv : int, splitter, iterable or None
         As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
+    groups : array of shape (n,), optional
+        As in :func:`cross_val_budget_curve`.
     fraction : float in [0, 1], or "plateau"
         Curves are judged up to the stopping cost of the reference's training curve, fold by fold; "plateau" finds the
         fraction by the paper's rule. The default, 1, is the whole curve.
@@ -245,7 +188,8 @@ def compare(
     """
     check_interpolation(interpolation)
     check_number("fraction", 1 if fraction == "plateau" else fraction, ge=0, le=1)
-    reference, samples = _check_names(estimators, reference, oracles), Samples.given(X, y, sample_weight, qid)
+    reference = _check_names(estimators, reference, oracles)
+    samples = Samples.given(X, y, sample_weight, qid, groups)
     how = (fraction, reference, oracles, interpolation)
     return compared(estimators, samples, metric, cv, progress, how)
 

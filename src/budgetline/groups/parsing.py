@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from budgetline.arrays import Float, Positions
 from budgetline.groups.prices import SharedCost
 from budgetline.inputs import column_names
-from budgetline.messages import cut, shown, some
+from budgetline.messages import cut, did_you_mean, shown, some
 
 Column = str | int
 Name = str | int
@@ -109,7 +109,8 @@ def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
             raise ValueError(f"no cost for group {shown(missing[0])}")
         known = set(names)
         if unknown := [name for name in given if name not in known]:
-            raise ValueError(f"cost given for unknown group {shown(unknown[0])}")
+            close = did_you_mean(unknown[0], names)
+            raise ValueError(f"cost given for unknown group {shown(unknown[0])}{close}")
         costs = [given[name] for name in names]
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
     if entries is None or len(entries) != len(names):
@@ -155,7 +156,7 @@ def parse_requires(requires: object, names: tuple[str, ...]) -> tuple[tuple[int,
     found: dict[int, tuple[int, ...]] = {}
     for name, entry in _by_name(requires or {}, "requires: group {} is given twice"):
         if name not in place:
-            raise ValueError(f"requires: there is no group {shown(name)}")
+            raise ValueError(f"requires: there is no group {shown(name)}{did_you_mean(name, place)}")
         g = place[name]
         found[g] = positions_of(f"what group {shown(name)} requires", entry, place)
         if g in found[g]:
@@ -204,7 +205,7 @@ def positions_of(what: str, groups: object, place: Mapping[str, int]) -> tuple[i
     found: set[int] = set()
     for name in map(str, groups):
         if name not in place:
-            raise ValueError(f"{what}: there is no group {shown(name)}")
+            raise ValueError(f"{what}: there is no group {shown(name)}{did_you_mean(name, place)}")
         if place[name] in found:
             raise ValueError(f"{what}: group {shown(name)} is listed twice")
         found.add(place[name])
@@ -252,7 +253,7 @@ def _position(column: Column, group: str, position: dict[str, int] | None, n_fea
             "pass a data frame or give positions"
         )
     if column not in position:
-        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X")
+        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X{did_you_mean(column, position)}")
     return position[column]
 
 

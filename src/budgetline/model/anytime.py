@@ -18,7 +18,7 @@ from budgetline.encoding.table import TableEncoding
 from budgetline.encoding.unknown import Watch
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, prediction_table
-from budgetline.model.gaps import groups_there
+from budgetline.model.gaps import groups_there, with_absent
 from budgetline.model.prefixes import PrefixModels
 from budgetline.model.staged import SCORE, Available, Respond, RowFunction, Staged
 from budgetline.model.stages import LinearModel, StagedModel
@@ -130,6 +130,10 @@ class AnytimeModel:
         """The model of the last stage."""
         return self.stages.at_stage(self.n_stages)
 
+    def labels_of(self, stage: int) -> tuple[str, ...]:
+        """Return what errors call the columns of the user's table that the first groups are."""
+        return self.source.labels(self.source.columns_of(self.sequence.order[:stage]))
+
     def watch(self) -> Watch:
         """Return what counts the categories of tables that the model does not know."""
         return Watch({}) if self.encoding is None else self.encoding.watch(self.stages.mean)
@@ -224,7 +228,8 @@ class AnytimeModel:
 
     def _scores_by_row(self, X: object, stage: int, watch: Watch | None) -> Float:
         """Return the scores of every row from those of the first groups that it has."""
-        X, (columns, starts) = from_stream(X), self.stages.in_order(stage)
+        columns, starts = self.stages.in_order(stage)
+        X = with_absent(from_stream(X), self.columns, self.labels_of(stage))
         if self.encoding is not None:
             there = self.encoding.groups_there(X, self.sequence.order[:stage])
             design = self.encoding.table(X, np.sort(columns), watch)[:, np.argsort(np.argsort(columns))]

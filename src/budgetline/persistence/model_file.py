@@ -13,6 +13,7 @@ from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.sets import as_ordered
 from budgetline.optimality import Plan
+from budgetline.packing import packed
 from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, library_version, record_of_model
 from budgetline.persistence.model_record import ModelRecord
 from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
@@ -74,7 +75,7 @@ def save(model: Any, path: PathName) -> None:
             UserWarning,
             stacklevel=2,
         )
-    write_atomically(path, encode(KIND, arrays, fields))
+    write_atomically(path, encode(KIND, packed(arrays), fields))
 
 
 def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEstimators:

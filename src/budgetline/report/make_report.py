@@ -65,6 +65,7 @@ def make_report(
     cv: Any = 5,
     baselines: bool = True,
     sample_weight: Any = None,
+    groups: object = None,
     random_state: int = 0,
     title: str | None = None,
     unit: str = "cost units",
@@ -87,12 +88,11 @@ def make_report(
     baselines, plan_seconds : bool, float
         Whether to compare with other rules and baselines on the same folds, and how long to search in all for what
         budgets buy that are known in advance (0: not at all).
-    sample_weight : array of shape (n,), optional
+    sample_weight, groups, progress : as in :func:`cross_val_budget_curve`
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
     title, unit : str
         The heading, by default with the name of y if it has one, and the unit of the costs, such as "dollars".
-    progress : as in :func:`cross_val_budget_curve`
     certificate : Certificate, optional
         The certificate of this model, ``model.certificate()``: the report then shows how close the order is to optimal.
 
@@ -105,14 +105,14 @@ def make_report(
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
     '16 of 524 points buy 94 % of the held-out improvement from all 22 groups.'
     """
-    found = as_ordered(model)
+    found, rows = as_ordered(model), Samples(X, y, sample_weight, None, groups)
     title = _title(found, y) if title is None else title
-    _check(model, X, y, metric, sample_weight, (certificate, plan_seconds), title=title, unit=unit)
+    _check(model, rows, metric, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
         orders = other_orders(found, random_state) if baselines else {}
-        folds = make_folds(cv, found.classes is not None, random_state=random_state)
-        report = _with_data(report, model, orders, Samples(X, y, sample_weight), metric, folds, progress, plan_seconds)
+        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=groups is not None)
+        report = _with_data(report, model, orders, rows, metric, folds, progress, plan_seconds)
     if certificate is not None:
         report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
     return report
@@ -123,10 +123,8 @@ def _title(model: Staged, y: object) -> str:
     return f"{target}: {what}" if isinstance(target, str) and target.strip() else what
 
 
-def _check(
-    model: object, X: object, y: object, metric: object, weight: object, extras: tuple[object, object], **texts: object
-) -> None:
-    certificate, plan_seconds = extras
+def _check(model: object, rows: Samples, metric: object, extras: tuple[object, object], **texts: object) -> None:
+    (certificate, plan_seconds), X, y = extras, rows.X, rows.y
     check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if isinstance(X, Moments | Source):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(X).__name__}")
@@ -137,8 +135,9 @@ def _check(
         raise ValueError("give both X and y, or neither")
     if X is None and not isinstance(as_staged(model), AnytimeModel):
         raise ValueError("the report of StagedEstimators needs X and y, on which its stages are judged")
-    if X is None and weight is not None:
-        raise ValueError("sample_weight needs X and y")
+    for name, given in (("sample_weight", rows.weight), ("groups", rows.groups)):
+        if X is None and given is not None:
+            raise ValueError(f"{name} needs X and y")
     if X is None and metric not in (None, "explained"):
         raise ValueError(f"metric={shown(metric)} needs X and y: without them, only 'explained' is available")
     for name, text in texts.items():
@@ -186,7 +185,7 @@ def _with_data(
     report: Report, model: Any, orders: Orders, rows: Samples, metric: Any, cv: Any, progress: Progress, seconds: float
 ) -> Report:
     """Add the curves on the data, cross-validated, and other orders and plans on the same folds."""
-    rows = Samples.given(rows.X, rows.y, rows.weight)
+    rows = Samples.given(rows.X, rows.y, rows.weight, None, rows.groups)
     found, X, y, weight = as_staged(model), rows.X, rows.y, rows.weight
     if metric is None:
         metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"

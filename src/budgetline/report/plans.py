@@ -12,9 +12,7 @@ import numpy as np
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.comparison import Samples
 from budgetline.model.anytime import as_model
-from budgetline.optimality import Plan
 from budgetline.optimality.known_budgets import known_sets
-from budgetline.report.formatting import at_least
 
 N_BUDGETS = 10
 """Sets are searched for this many budgets."""
@@ -61,10 +59,3 @@ class PlansOnFolds:
         if all(groups == model.sequence.groups[: len(groups)] for groups in found.groups):
             return ()
         return tuple(zip(found.groups, found.costs.tolist(), strict=True))
-
-
-def proven(plan: Plan) -> str:
-    """Return what is proven of a plan, in words."""
-    if plan.ratio is None:
-        return "exact fit" if plan.refitted else "estimate"
-    return "optimal" if plan.optimal else f"≥ {at_least(plan.ratio)}"

@@ -41,8 +41,9 @@ class AnytimeRunner:
         only when it is ``known``.
     mode : {"cooperative", "thread", "process"}
         Where plain functions run, unless their Extractor says otherwise. ``"cooperative"``: in the caller's thread; the
-        deadline is checked between groups. ``"thread"``: in a thread, which is left alone when it is late.
-        ``"process"``: in another process, which is killed when it is late. Async functions are cancelled.
+        deadline is checked between groups, so that a function that hangs makes the answer wait. ``"thread"``: in a
+        thread, which is left alone when it is late. ``"process"``: in another process, which is killed when it is late.
+        Async functions are cancelled.
     seconds : mapping group -> float, optional
         The time that a group needs per call, a high quantile rather than the mean (``profile_costs(...).seconds``). A
         group that would be late is skipped for the next one that is not. Groups without a time are always tried.
@@ -125,7 +126,8 @@ class AnytimeRunner:
         raw : object
             What the extractors take.
         deadline : float, optional
-            Seconds from now. If it has passed already, the answer is that of the known groups.
+            Seconds from now. If it has passed already, the answer is that of the known groups. In cooperative mode, the
+            default, the answer waits for the function that is running.
         budget : float, optional
             Groups are started as long as their cost, added to what is spent, stays within it.
         known : mapping group -> values, optional

@@ -13,7 +13,7 @@ from budgetline.arrays import Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
 from budgetline.encoding.unknown import Watch
-from budgetline.messages import shown, some
+from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
 from budgetline.model.sets import as_ordered
@@ -164,4 +164,5 @@ def check_mapping(name: str, given: object, values: str, groups: Collection[str]
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be a mapping group -> {values}, got {type(given).__name__}")
     if groups is not None and (unknown := [key for key in given if key not in groups]):
-        raise ValueError(f"unknown group {shown(unknown[0])} in {name}; the groups are {some(groups)}")
+        what = f"unknown group {shown(unknown[0])}{did_you_mean(unknown[0], groups)} in {name}"
+        raise ValueError(f"{what}; the groups are {some(groups)}")

@@ -53,7 +53,11 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: when no group that fits ``max_cost`` and ``max_groups`` gains ``min_gain · R(∅)`` or more."""
+    """When to stop: when no group that fits ``max_cost`` and ``max_groups`` gains ``min_gain · R(∅)`` or more.
+
+    With ``min_gain`` > 0 a group that gains nothing is not bought, unless another group requires it. If it gains
+    something later, beside the groups bought since, it may still be bought.
+    """
 
     max_cost: float | None = None
     max_groups: int | None = None
@@ -94,14 +98,15 @@ def greedy_order(
         if not fits.any():
             break
         starting = fits & first
+        # 2. pass over groups that gain nothing; stop if no remaining group gains enough
+        if limits.min_gain > 0 and not starting.any():
+            enough, gains = limits.min_gain * objective.null_value, objective.gains()
+            if enough <= 0 or gains[fits].max() < enough:
+                break
+            fits &= gains > 0
         allowed = starting if starting.any() else schedule.allowed(costs, fits, loop.spent)
         if not allowed.any():
             break
-        # 2. stop if no remaining group gains enough
-        if limits.min_gain > 0 and not starting.any():
-            enough = limits.min_gain * objective.null_value
-            if enough <= 0 or objective.gains()[fits].max() < enough:
-                break
         # 3. take the best
         if loop.additive:
             loop.take(loop.best(allowed, costs), costs)

@@ -11,17 +11,9 @@ from scipy import sparse
 
 from budgetline.arrays import DType, Float, Positions
 from budgetline.codec import AtLeast, Shape, from_bytes, to_bytes
-from budgetline.data.rows import EXTENDED_WORK, Rows
+from budgetline.data.rows import EXTENDED_WORK, Rows, raise_too_small
 from budgetline.files import PathName, read, write_atomically
-from budgetline.inputs import (
-    check_table,
-    check_target,
-    check_weight,
-    column_names,
-    numbers_of,
-    raise_not_finite,
-    raise_too_small,
-)
+from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of, raise_not_finite
 from budgetline.messages import shown
 from budgetline.statistics.columns import scale_of
 from budgetline.statistics.products import dense_scatter, rounded_sum, sparse_scatter

@@ -263,7 +263,7 @@ class Labels:
         kinds = {"text" if isinstance(label, str | bytes) else "numbers" for label in self.mass}
         if len(kinds) > 1:
             raise ValueError(f"y mixes labels that are text with labels that are numbers: {some(self.mass, 5)}")
-        classes, _ = check_labels(list(self.mass), len(self.mass))
+        classes, _ = check_labels(2 * list(self.mass), 2 * len(self.mass))  # scikit-learn warns of single labels
         for label in classes.tolist():
             if self.mass[label] <= 0:
                 raise ValueError(f"class {shown(label)} has no sample of positive weight")
