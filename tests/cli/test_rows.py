@@ -27,7 +27,7 @@ def test_curve_and_report_by_patient(run, done):
     data = visits()
     data.to_csv("visits.csv", index=False)
     data.drop(columns="patient").to_csv("train.csv", index=False)
-    assert run("fit", "train.csv", "-t", "y", "-o", "m", "--encoding", "none").code == 0
+    assert run("fit", "train.csv", "-t", "y", "-o", "m", "--no-cv", "--encoding", "none").code == 0
     model = AnytimeRegressor()
     expected = cross_val_budget_curve(model, data[["a", "b"]], data["y"], cv=4, groups=data["patient"])
     command = ("curve", "m", "visits.csv", "-t", "y", "--cv", 4, "--fold-by", "patient")
@@ -53,7 +53,7 @@ def test_compare_by_patient_does_not_learn_from_the_patient(done, run):
 def test_wrong_uses_of_fold_by(run):
     visits().to_csv("visits.csv", index=False)
     visits().drop(columns="patient").to_csv("train.csv", index=False)
-    assert run("fit", "train.csv", "-t", "y", "-o", "m", "--encoding", "none").code == 0
+    assert run("fit", "train.csv", "-t", "y", "-o", "m", "--no-cv", "--encoding", "none").code == 0
     curve = ("curve", "m", "visits.csv", "-t", "y")
     assert "--fold-by: column 'Patient' is not in visits.csv (did you mean 'patient'?)" in (
         run(*curve, "--cv", 3, "--fold-by", "Patient").err
@@ -128,7 +128,7 @@ def test_models_fitted_to_such_sources_are_those_of_the_other_rows(suffix):
 def test_lines_are_those_of_the_file_though_rows_are_left_out(run):
     _, rest = with_gaps("numbers", "csv")
     rest.to_csv("rest.csv", index=False)
-    assert run("fit", "rest.csv", "-t", "y", "-o", "m", "--encoding", "none").code == 0
+    assert run("fit", "rest.csv", "-t", "y", "-o", "m", "--no-cv", "--encoding", "none").code == 0
     gaps = pd.read_csv("gaps.csv")
     gaps.loc[100, "a"] = None
     gaps.to_csv("gaps.csv", index=False)

@@ -154,12 +154,12 @@ def test_what_can_be_read_in_two_ways_stays_text(texts):
 def test_others_are_counted():
     found = find_written({"29.85": 3000.0, "108.15": 4032.0, " ": 11.0})
     assert found.note("TotalCharges") == (
-        "column 'TotalCharges': 7,032 of 7,043 values are numbers; 11 are blank. The others count as missing"
+        "column 'TotalCharges': 7,032 of 7,043 values are numbers; 11 are blank. They count as missing"
     )
     found = find_written({"19M": 5000.0, "201k": 3411.0, "Varies with device": 1226.0, "?": 1.0})
     assert found.note("Size") == (
         "column 'Size': 8,411 of 9,638 values are sizes such as '19M'; 1,227 are not: 'Varies with device' (1,226), "
-        "'?' (1). The others count as missing"
+        "'?' (1). They count as missing"
     )
     assert found.in_words == "size, such as '19M' = 19,000,000"
     assert find_written(many("7-Jan-18", "1-Aug-18")).in_words == "date, such as '7-Jan-18' = 2018-01-07"
@@ -282,8 +282,8 @@ def test_what_is_not_a_number_is_told_when_fitting():
     gaps, example = int((written["size"] == "Varies with device").sum()), written["size"].value_counts().index[1]
     assert [str(each.message) for each in told] == [
         f"column 'size': {N - gaps} of 400 values are sizes such as {example!r}; {gaps} are not: 'Varies with device' "
-        f"({gaps}). The others count as missing",
-        "column 'blank': 390 of 400 values are numbers; 10 are blank. The others count as missing",
+        f"({gaps}). They count as missing",
+        "column 'blank': 390 of 400 values are numbers; 10 are blank. They count as missing",
     ]
 
 

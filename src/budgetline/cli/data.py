@@ -9,12 +9,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
-from typer import Option
 
 from budgetline.arrays import Mask, Positions, Table
 from budgetline.cli.printing import Printer, Refused, refusing
@@ -23,6 +22,7 @@ from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead
 from budgetline.data.tabular import arrow, missing_in
+from budgetline.encoding.written import numbers_in
 from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
@@ -37,11 +37,6 @@ Target = str | tuple[()] | None
 """The target () stands for none; None is that of svmlight files, or of models that know it."""
 Features = tuple[list[str] | None, FeatureGroups | None]
 """Columns to learn from, None: all, and their groups, None: one for each."""
-FoldBy = Annotated[
-    str | None,
-    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
-]
-DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
 COPIES, ENCODED = 4, 8
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
 
@@ -162,7 +157,8 @@ class Files:
             for batch in self.raw.batches([target], [target]):
                 missing.append(missing_in(batch, [target]) if csv is None else csv.without_labels(batch, [target]))
         rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
-        printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
+        if lost:
+            printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
         if rows and lost == rows:
             raise Refused(f"column {shown(target)} of {self.place} has no values: it cannot be the target")
 
@@ -280,6 +276,23 @@ def memory_left() -> int:
     with suppress(OSError, ValueError):
         left = min(left, int((limits / "memory.max").read_text()) - int((limits / "memory.current").read_text()))
     return max(0, left)
+
+
+def with_numbers(table: Chunk, target: Name, printer: Printer) -> Chunk:
+    """Return rows whose target is text that stands for numbers, such as "8.90%", with these numbers."""
+    if table.y.dtype.kind not in "OUS" or not all(isinstance(label, str) for label in table.y.tolist()):
+        return table
+    found = numbers_in(table.y.tolist())
+    if found is None:
+        return table
+    y, form = found
+    if np.isnan(y).any():
+        row = int(np.argmax(np.isnan(y)))
+        where = f"row {row}" if table.row_name is None else table.row_name(row)
+        what = f"the target {shown(target)} is {form.name} in most rows, and {shown(table.y[row])} in {where}"
+        raise Refused(f"{what}: correct it, or leave it empty and give --drop-missing-target")
+    printer.note(f"the target is read as {form.name}, such as {shown(table.y[0])} = {y[0]:g}")
+    return replace(table, y=y)
 
 
 def check_classes(chunks: Iterable[Chunk], target: Name) -> None:

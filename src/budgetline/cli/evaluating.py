@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from sklearn.base import clone
 from typer import Argument, Option
 
 from budgetline.arrays import Array
 from budgetline.cli import options
-from budgetline.cli.data import DropMissingTarget, Files, FoldBy, check_classes, check_output, features_of, writing
+from budgetline.cli.data import Files, check_classes, check_output, features_of, with_numbers, writing
 from budgetline.cli.fitting import Estimator, estimator_for, task_of
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
+from budgetline.estimators.cross_validation import unsearched
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
 from budgetline.evaluation.folds import folds_in_words, make_folds
@@ -47,11 +47,11 @@ def curve(
     metric: options.Metric = None,
     cv: Annotated[int | None, Option("--cv", metavar="K", min=2, help="Number of folds.")] = None,
     shuffle: options.Shuffle = True,
-    fold_by: FoldBy = None,
+    fold_by: options.FoldBy = None,
     positive: options.Positive = None,
     weight: options.Weight = None,
     qid: options.Query = None,
-    drop_missing_target: DropMissingTarget = False,
+    drop_missing_target: options.DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -78,11 +78,12 @@ def curve(
             judged = budget_curve(found, source, metric=measure)
     else:
         table = files.read_all(source, printer, "cross-validation", found.model_.source.read)
+        table = with_numbers(table, target, printer) if found.model_.classes is None else table
         queries, together = _labels(table, fold_by)
         folds = _folds(cv, shuffle, found.model_.classes is not None, (qid, fold_by), printer)
         with refusing():
             judged = cross_val_budget_curve(
-                clone(found), table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight,
+                unsearched(found), table.X, table.y, metric=measure, cv=folds, sample_weight=table.weight,
                 qid=queries, groups=together, progress=printer.progress,
             )  # fmt: skip
     _print_curve(judged, printer)
@@ -94,10 +95,12 @@ def compare(
     data: options.Data,
     target: options.Target = None,
     groups: options.Groups = None,
+    exclude: options.Exclude = None,
+    keep_ids: options.KeepIds = False,
     rules: Annotated[str | None, Option(metavar="A,B,…", help=f"Some of {', '.join(METHODS)}.")] = None,
     cv: options.Folds = 5,
     shuffle: options.Shuffle = True,
-    fold_by: FoldBy = None,
+    fold_by: options.FoldBy = None,
     metric: options.Metric = None,
     positive: options.Positive = None,
     alpha: options.Alpha = None,
@@ -106,7 +109,7 @@ def compare(
     task: options.LearnedTask = "auto",
     weight: options.Weight = None,
     qid: options.Query = None,
-    drop_missing_target: DropMissingTarget = False,
+    drop_missing_target: options.DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -124,11 +127,13 @@ def compare(
     files = Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     key = _key(files, qid, fold_by)
     taken = {"--target": target, "--weight": weight, "--qid": qid, "--fold-by": fold_by}
-    features = features_of(files, groups, taken)
-    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer)
+    left_out = options.names_of(exclude, list(files.numeric) if files.named else [])
+    features = features_of(files, groups, taken, left_out)
+    columns, settings = encoded_columns(files, features, target, (encoding, interactions), printer, keep_ids)
     files.note_dropped(target, printer)
     source = files.source(target, columns, weight=weight, qid=key, raw=settings is not None)
     table = files.read_all(source, printer, "a comparison")
+    table = with_numbers(table, target, printer) if task != "classification" else table
     chosen = task_of(task, [table], target, printer)
     if task == "auto" and chosen == "classification":
         check_classes([table], target)
@@ -157,7 +162,7 @@ def report(
     positive: options.Positive = None,
     cv: options.Folds = 5,
     shuffle: options.Shuffle = True,
-    fold_by: FoldBy = None,
+    fold_by: options.FoldBy = None,
     baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
     certify: Annotated[
         float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
@@ -166,7 +171,7 @@ def report(
         float, Option(metavar="SECONDS", min=0, help="How long to search for what known budgets buy; 0: not at all.")
     ] = 5.0,
     weight: options.Weight = None,
-    drop_missing_target: DropMissingTarget = False,
+    drop_missing_target: options.DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
@@ -190,6 +195,7 @@ def report(
         target = target_of(found.model_, files, target, printer, *others)
         source = source_for(found.model_, files, target, printer, *others)
         table = files.read_all(source, printer, "a report", found.model_.source.read)
+        table = with_numbers(table, target, printer) if found.model_.classes is None else table
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
     elif target is not None or weight is not None or fold_by is not None:
         raise Refused("--target, --weight and --fold-by are columns of DATA: give it, too")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -16,13 +16,23 @@ from typer import Option
 
 from budgetline.arrays import Array
 from budgetline.cli import options
-from budgetline.cli.data import Files, check_output, features_of, write_text, writing
+from budgetline.cli.data import (
+    Features,
+    Files,
+    check_classes,
+    check_output,
+    features_of,
+    with_numbers,
+    write_text,
+    writing,
+)
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, held_out_of, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
 from budgetline.datasets import load_nhanes
+from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
@@ -38,46 +48,52 @@ Estimator = AnytimeRegressor | AnytimeClassifier
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 FOLDS, MOST_PAIRS = 5, 20
 """Folds, and pairs of columns that are tried, if the user says nothing."""
-NOTHING = 1e-5
-"""A group that explains less of the variance, or of the deviance, gains nothing."""
+NOTHING, MANY_GROUPS = 0.01, 200
+"""A group that explains less than this share of one row gains nothing; more groups than so many are not refitted."""
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""
 WORSE = 0.005
 """A fall of held-out quality that is worth a warning, if it is also more than a standard error."""
 
 
+class Given(NamedTuple):
+    """What a fit learns from: the source, all its rows if they are in memory, groups, columns and encoding.
+
+    ``encoding`` is None for numbers as they are.
+    """
+
+    source: Source
+    table: Chunk | None
+    groups: FeatureGroups | None
+    columns: list[str] | None
+    encoding: Encoding | str | None
+
+
 def fit(
     data: options.Data,
-    output: Annotated[
-        Path | None,
-        Option("-o", "--output", metavar="MODEL", help="Where to write the model. Default: DATA.budgetline, here."),
-    ] = None,
+    output: options.Output = None,
     target: options.Target = None,
     groups: options.Groups = None,
     exclude: options.Exclude = None,
     task: options.LearnedTask = "auto",
-    rule: Annotated[options.Rule | None, Option(help="How groups are scored. Default: fr.")] = None,
-    schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
+    rule: options.GivenRule = None,
+    schedule: options.GivenSchedule = "greedy",
     alpha: options.Alpha = None,
     encoding: options.Encoded = "auto",
-    interactions: Annotated[
-        int | None,
-        Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: 20 if they help."),
-    ] = None,
+    interactions: options.Pairs = None,
     correction: options.Correction = None,
-    cv: Annotated[
-        int | None,
-        Option("--cv", metavar="K", min=2, help="Folds to choose alpha, correction and pairs. Default: 5, in memory."),
-    ] = None,
-    no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
+    cv: options.ChoosingFolds = None,
+    no_cv: options.NoFolds = False,
+    fold_by: options.FoldBy = None,
     shuffle: options.Shuffle = True,
     start: options.Start = None,
-    max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
-    max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
-    all_groups: Annotated[bool, Option("--all-groups", help="Buy also groups that gain nothing.")] = False,
+    max_cost: options.MaxCost = None,
+    max_groups: options.MaxGroups = None,
+    all_groups: options.AllGroups = False,
     keep_ids: options.KeepIds = False,
+    drop_missing_target: options.DropMissingTarget = False,
     weight: options.Weight = None,
-    loss: Annotated[options.Loss | None, Option(help="Loss of a regression. Default: squared.")] = None,
+    loss: options.GivenLoss = None,
     stream: options.Stream = None,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
@@ -94,41 +110,100 @@ def fit(
     budgetline fit 'days/*.parquet' -t y --no-cv -o m.budgetline
     """
     printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based, delimiter, na)
+    files = Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
     output = default_output(data) if output is None else output
     check_output(output, inputs=[*files.paths, groups])
-    if no_cv and cv is not None:
-        raise Refused("give one of --cv and --no-cv")
-    known = list(files.numeric) if files.named else []
-    features = features_of(files, groups, {"--target": target, "--weight": weight}, options.names_of(exclude, known))
-    columns, settings = encoded_columns(files, features, target, (encoding, interactions or 0), printer, keep_ids)
-    source = files.source(target, columns, weight=weight, raw=settings is not None)
-    streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
-    if streamed and cv is not None and not shuffle:
-        raise Refused("--no-shuffle needs all rows in memory: in chunks, rows go to folds by a hash of their values")
-    table = None if streamed else files.read_all(source, printer)
-    chosen = task_of(task, files.chunks(source, printer, NO_COLUMNS) if table is None else [table], target, printer)
-    if loss is not None and chosen == "classification":
-        raise Refused(f"--loss {loss} is for regression, and this is classification")
-    if streamed and rule is None and (chosen == "classification" or loss == "poisson"):
-        rule = "score"  # fr would read the data once per candidate
-        printer.note("learning by rule score")
-    folds = None if no_cv else cv
-    if folds is None and not no_cv and table is not None:
-        folds = _usual_folds(table.y, chosen, printer)
-    first = options.names_of(start, (columns or ()) if features[1] is None else features[1].names) or None
-    limits = {"max_cost": max_cost, "max_groups": max_groups, "start": first, "encoding": settings}
-    limits["min_gain"] = None if all_groups else NOTHING
-    given = {"rule": rule, "schedule": schedule, "loss": options.LOSS_NAMES.get(loss or "")}
-    tried = interactions is None and settings is not None and table is not None
-    given |= _searched(folds, alpha, correction, (0, MOST_PAIRS) if tried else None)
-    if table is not None and folds is not None and shuffle:  # the estimator cuts the rows in their order
-        table = table.take(np.random.default_rng(0).permutation(table.n_rows))
-    estimator = estimator_for(chosen, features[1], **given, **limits)
-    model = _fitted(estimator, source, table, printer)
+    _check_folds(cv, no_cv, shuffle, fold_by)
+    others = {"--target": target, "--weight": weight, "--fold-by": fold_by}
+    left_out = options.names_of(exclude, list(files.numeric) if files.named else [])
+    features = features_of(files, groups, others, left_out)
+    found = _given(files, features, others, (encoding, interactions or 0, keep_ids), stream, task, printer)
+    chosen = _task(files, found, task, loss, target, printer)
+    folds = cv if no_cv or cv is not None or found.table is None else _usual_folds(found.table.y, chosen, printer)
+    asked: dict[str, Any] = {
+        "rule": rule,
+        "schedule": schedule,
+        "loss": options.LOSS_NAMES.get(loss or ""),
+        "max_cost": max_cost,
+    }
+    asked |= _limits(found, chosen, asked, start, max_groups, all_groups, printer)
+    tried = interactions is None and found.encoding is not None and found.table is not None
+    asked |= _searched(folds, alpha, correction, (0, MOST_PAIRS) if tried else None)
+    model = _fitted(estimator_for(chosen, found.groups, **asked), found, shuffle and folds is not None, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)
+
+
+def _check_folds(cv: int | None, no_cv: bool, shuffle: bool, fold_by: str | None) -> None:
+    """Raise an error if what is asked of folds does not fit together."""
+    if no_cv and (cv is not None or fold_by is not None):
+        raise Refused(f"give one of {'--cv' if fold_by is None else '--fold-by'} and --no-cv")
+    if fold_by is not None and not shuffle:
+        raise Refused("give one of --fold-by and --no-shuffle")
+
+
+def _given(
+    files: Files,
+    features: Features,
+    others: Mapping[str, str | None],
+    asked: tuple[options.Kind, int, bool],
+    stream: bool | None,
+    task: options.Task,
+    printer: Printer,
+) -> Given:
+    """Open the data, and read all rows if they fit into memory; ``asked``: encoding, pairs, whether ids are kept."""
+    target, weight, fold_by = others.values()
+    kind, pairs, keep_ids = asked
+    columns, settings = encoded_columns(files, features, target, (kind, pairs), printer, keep_ids)
+    files.note_dropped(target, printer)
+    source = files.source(target, columns, weight=weight, qid=fold_by, raw=settings is not None)
+    streamed = not files.fit_into_memory(source, settings is not None) if stream is None else stream
+    if streamed and fold_by is not None:
+        raise Refused("--fold-by needs all rows in memory: in chunks, rows go to folds by a hash of their values")
+    table = None if streamed else files.read_all(source, printer)
+    if table is not None and task != "classification":
+        table = with_numbers(table, target, printer)
+    return Given(source, table, features[1], columns, settings)
+
+
+def _task(
+    files: Files, found: Given, task: options.Task, loss: str | None, target: str | None, printer: Printer
+) -> options.Task:
+    """Return the task that the target asks for."""
+    chunks = (
+        (lambda: files.chunks(found.source, printer, NO_COLUMNS)) if found.table is None else (lambda: [found.table])
+    )
+    chosen = task_of(task, chunks(), target, printer)
+    if task == "auto" and chosen == "classification":
+        check_classes(chunks(), target)
+    if loss is not None and chosen == "classification":
+        raise Refused(f"--loss {loss} is for regression, and this is classification")
+    return chosen
+
+
+def _limits(
+    found: Given,
+    task: options.Task,
+    asked: Mapping[str, object],
+    start: list[str] | None,
+    max_groups: int | None,
+    all_groups: bool,
+    printer: Printer,
+) -> dict[str, object]:
+    """Return which groups are bought, and by which rule where exact gains would take long."""
+    n_groups = found.source.n_features if found.groups is None else len(found.groups)
+    first = options.names_of(start, (found.columns or ()) if found.groups is None else found.groups.names) or None
+    limits: dict[str, object] = {"start": first, "encoding": found.encoding, "max_groups": max_groups}
+    if not all_groups and found.table is not None:
+        rows = found.table.n_rows
+        limits["min_gain"] = NOTHING / rows
+        limits["max_groups"] = min(rows, n_groups) if max_groups is None and n_groups > rows else max_groups
+    refits = task == "classification" or asked["loss"] == "poisson"
+    if asked["rule"] is None and refits and (found.table is None or n_groups > MANY_GROUPS):
+        limits["rule"] = "score"
+        printer.note("learning by rule score: rule fr would refit every candidate at every step")
+    return limits
 
 
 def default_output(data: str) -> Path:
@@ -159,17 +234,21 @@ def _searched(
     return {"cv": folds, "alphas": alphas, "corrections": corrections, "interactions": pairs}
 
 
-def _fitted(estimator: Estimator, source: Source, table: Chunk | None, printer: Printer) -> Estimator:
+def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
+    table = found.table
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
+        if shuffled and table.qid is None:  # the estimator cuts the rows in their order
+            table = table.take(np.random.default_rng(0).permutation(table.n_rows))
+        kept: dict[str, Any] = {} if table.qid is None else {"groups": table.qid}
         located = nullcontext() if estimator.encoding is None else table.located()
         with refusing(), printer.waiting("learning"), located:
-            return estimator.fit(table.X, table.y, sample_weight=table.weight)
+            return estimator.fit(table.X, table.y, sample_weight=table.weight, **kept)
     once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error" and estimator.encoding is None
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")
     with refusing():
-        return estimator.fit(source, progress=printer.progress)
+        return estimator.fit(found.source, progress=printer.progress)
 
 
 def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: Any) -> Estimator:

@@ -123,6 +123,32 @@ Interactions = Annotated[
     int, Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns; they need an encoding.")
 ]
 Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out. Repeatable.")]
+Output = Annotated[
+    Path | None,
+    Option("-o", "--output", metavar="MODEL", help="Where to write the model. Default: DATA.budgetline, here."),
+]
+GivenRule = Annotated[
+    Rule | None, Option("--rule", help="How groups are scored. Default: fr, or score where it is slow.")
+]
+GivenSchedule = Annotated[Schedule, Option("--schedule", help="Which groups may come next.")]
+GivenLoss = Annotated[Loss | None, Option("--loss", help="Loss of a regression. Default: squared.")]
+Pairs = Annotated[
+    int | None,
+    Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: 20 if they help."),
+]
+ChoosingFolds = Annotated[
+    int | None,
+    Option("--cv", metavar="K", min=2, help="Folds to choose alpha, correction and pairs. Default: 5, in memory."),
+]
+NoFolds = Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")]
+FoldBy = Annotated[
+    str | None,
+    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+]
+DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
+MaxCost = Annotated[float | None, Option("--max-cost", metavar="C", min=0, help="Spend at most this.")]
+MaxGroups = Annotated[int | None, Option("--max-groups", metavar="N", min=1, help="Stop after N groups.")]
+AllGroups = Annotated[bool, Option("--all-groups", help="Buy also groups that gain nothing.")]
 KeepIds = Annotated[bool, Option("--keep-ids", help="Learn also from identifiers and free text.")]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from budgetline.cli import options
-from budgetline.cli.data import DropMissingTarget, Files, check_output, writing
+from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.evaluating import source_for
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.optimality import Plan
@@ -42,7 +42,7 @@ def plan(
         Path | None, Option("-o", "--output", metavar="MODEL", help="Where to write the plan, as a model.")
     ] = None,
     weight: options.Weight = None,
-    drop_missing_target: DropMissingTarget = False,
+    drop_missing_target: options.DropMissingTarget = False,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,

@@ -160,7 +160,7 @@ class Written:
         if texts:
             named = some(texts, 3, of=lambda each: f"{shown(each[0])} ({each[1]:,.0f})")
             parts.append(f"{_are(sum(n for _, n in texts))} not: {named}")
-        return f"column {shown(column)}: {known}{such}; {', '.join(parts)}. The others count as missing"
+        return f"column {shown(column)}: {known}{such}; {', '.join(parts)}. They count as missing"
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from functools import reduce
 from itertools import product
 from numbers import Integral
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -28,6 +29,8 @@ from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
 from budgetline.messages import shown
 from budgetline.model.interactions import with_pairs
 from budgetline.model.recipe import Recipe
+from budgetline.model.splits import splits_of
+from budgetline.model.targets import codes_of
 from budgetline.model.training import Fold, RowsTraining, Training, number_of_folds
 from budgetline.statistics.folds import Split
 from budgetline.statistics.moments import Moments
@@ -71,6 +74,21 @@ class Searches(AnytimeEstimator):
     one_standard_error: bool
     correction_: float
 
+    def fit(
+        self, X: object, y: object = None, sample_weight: object = None, *, groups: object = None, **options: Any
+    ) -> Self:
+        """Choose on folds, then learn from all rows.
+
+        Arguments are those of :meth:`AnytimeRegressor.fit`, or of :meth:`AnytimeClassifier.fit`, and ``groups``: one
+        label per row, such as a patient. Rows with the same label are in the same fold, if ``cv`` is a number or None.
+        """
+        self._groups = groups
+        try:
+            found: Self = super().fit(X, y, sample_weight, **options)
+            return found
+        finally:
+            del self._groups
+
     @property
     def alpha(self) -> float:  # type: ignore[override]
         """Not a parameter of a search, which has ``alphas`` and ``alpha_``."""
@@ -89,7 +107,8 @@ class Searches(AnytimeEstimator):
             training, recipe = self._paired(training, recipe)
         alphas, corrections = _tried("alphas", self.alphas), _tried("corrections", self.corrections)
         recipe = replace(recipe, correction=float(corrections[0]))
-        cv = training.fixed(self.cv)
+        groups = getattr(self, "_groups", None)
+        cv = training.fixed(self.cv) if groups is None else self._splits(training, groups)
         judged, held = held_out(training, cv, [replace(recipe, alpha=float(alpha)) for alpha in alphas])
         table = scores_of(judged)
         best = choose_alpha(alphas, table, self.one_standard_error)
@@ -107,9 +126,16 @@ class Searches(AnytimeEstimator):
         paired, recipe, folds = self._with_best_pairs(training, recipe, cv, judged[correction])
         learned["held_out_"] = _mean_curve(folds)
         once = isinstance(self.cv, int | np.integer | None) and None not in held  # every row is held out once
-        if once and paired is training:  # moments of pairs are not known
+        if once and groups is None and paired is training:  # moments of pairs are not known
             learned["fold_moments_"] = tuple(held)
         return paired, recipe, learned
+
+    def _splits(self, training: Training, groups: object) -> list[Split]:
+        """Return folds that keep the rows of a group together."""
+        if not isinstance(training, RowsTraining):
+            raise ValueError("groups are labels of rows in memory, and a source is read in chunks: leave groups out")
+        classes = training.classes is not None
+        return splits_of(self.cv, codes_of(training.rows.Y) if classes else training.rows.Y, groups, classifier=classes)
 
     def chosen(self) -> AnytimeEstimator:
         """Return an estimator, not fitted, that learns with what this search has chosen, and searches nothing."""
@@ -186,6 +212,11 @@ class Searches(AnytimeEstimator):
         """Return the recipe for an encoding with pairs."""
         wider = self._recipe(encoding.layout, encoding)
         return replace(wider, alpha=recipe.alpha, correction=recipe.correction)
+
+
+def unsearched(estimator: Any) -> Any:
+    """Return an unfitted copy of an estimator; one that searches is replaced by what it has chosen."""
+    return estimator.chosen() if isinstance(estimator, Searches) else clone(estimator)
 
 
 def _gain(found: list[Judged], before: list[Judged]) -> tuple[float, float]:

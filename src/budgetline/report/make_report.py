@@ -18,6 +18,7 @@ from budgetline.budgets import affordable, check_number
 from budgetline.data import Source
 from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
+from budgetline.estimators.cross_validation import unsearched
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.comparison import Samples, compared
@@ -189,7 +190,7 @@ def _with_data(
     found, X, y, weight = as_staged(model), rows.X, rows.y, rows.weight
     if metric is None:
         metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
-    methods = {OWN: clone(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
+    methods = {OWN: unsearched(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
     splits = rows.splits(cv, found.classes is not None)
     plans = PlansOnFolds(OWN, metric, budgets_between(report.training_curve.costs), seconds / (1 + len(splits)))
     linear, two = isinstance(found, AnytimeModel), found.classes is not None and found.classes.size == 2
@@ -339,7 +340,7 @@ def reordered(estimator: Any, settings: dict[str, Any]) -> Any:
         return clone(estimator).set_params(estimator=reordered(estimator.estimator, settings))
     if isinstance(estimator, GroupLassoPath):  # it has no rules: compare with a greedy model on the same groups
         return AnytimeRegressor(estimator.feature_groups, estimator.costs, alpha=estimator.alpha, **settings)
-    return clone(estimator).set_params(**settings)
+    return unsearched(estimator).set_params(**settings)
 
 
 def check_certificate(certificate: object, model: AnytimeModel) -> None:
