@@ -4,6 +4,7 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
 import tomllib
 import warnings
@@ -878,8 +879,42 @@ def test_reports_and_exports_are_written(run):
         assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines", "-o", name).code == 0
     summary = budgetline.Report.from_json(Path("r.json").read_text())
     assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines").out.strip() == summary.headline
+    assert summary.title == f"ill in {Path(path).name}"
     assert "<!doctype html>" in Path("r.html").read_text(encoding="utf-8").lower()
     assert run("export", "m", "-o", "m.onnx").out == "inputs: X, stage, budget; outputs: scores, label, probabilities\n"
+
+
+def test_reports_say_what_is_predicted_and_when_to_stop(run):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((60, 30)), columns=[f"x{k}" for k in range(30)])
+    table["price"] = table["x0"] + 0.5 * rng.standard_normal(60)
+    table.to_csv("homes.csv", index=False)
+    run("fit", "homes.csv", "-t", "price", "--alpha", "0", "--no-cv", "--all-groups", "-o", "m")
+    printed = run("report", "m", "homes.csv", "--no-baselines", "-o", "r.json")
+    summary = budgetline.Report.from_json(Path("r.json").read_text())
+    assert summary.title == "price in homes.csv"
+    assert "then it gets worse" in printed.out
+    assert f"warning: {summary.warning}" in printed.err
+    run("report", "m", "-o", "r.json")
+    assert budgetline.Report.from_json(Path("r.json").read_text()).title == "m"
+    run("report", "m", "--title", "Homes", "-o", "r.json")
+    assert budgetline.Report.from_json(Path("r.json").read_text()).title == "Homes"
+
+
+def test_explained_is_labelled_and_means_the_same_everywhere(run):
+    """The table of fit said 27.2 % where curve, on the same rows, said 28.4 %: fit subtracted the ridge penalty."""
+    path, given, *_ = write(heart(), "csv")
+    shares = []
+    for printed in (
+        run("fit", path, *given, "--alpha", "0.01", "--no-cv", "-o", "m"),
+        run("show", "m"),
+        run("curve", "m", path, "-t", "ill"),
+    ):
+        shares.append(re.findall(r"(?:fluoroscopy|thallium) .* ([\d.]+) %", printed.out)[:2])
+    assert shares[0] == shares[1] == shares[2]
+    assert "explained (training)" in run("show", "m").out
+    assert "explained, these rows" in printed.out
+    assert "held-out explained, mean of 3 folds" in run("curve", "m", path, "-t", "ill", "--cv", "3").out
 
 
 def test_a_model_with_an_encoding_is_exported_with_its_columns_as_inputs(run):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,8 +21,10 @@ from budgetline import (
     stopping_cost,
     timeliness,
 )
+from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable
 from budgetline.evaluation import oracle_curve, plateau
+from budgetline.evaluation.budget_curves import training_curve
 from budgetline.sequencing import greedy_sequence
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6]}
@@ -58,6 +61,34 @@ def test_a_curve_starts_with_the_intercept_at_no_cost():
     assert len(curve) == 5
     assert np.all(np.diff(curve.costs) > 0)
     assert curve.total_cost == 8.0
+
+
+TRAINED = {
+    "numbers": (AnytimeRegressor(GROUPS, COSTS, alpha=0.1), False),
+    "rough": (AnytimeRegressor(GROUPS, COSTS, alpha=0.1, rule="omp", correction=1.0), False),
+    "curves": (AnytimeRegressor(encoding="spline", alpha=0.05), False),
+    "counts": (AnytimeRegressor(encoding="spline", loss="poisson", alpha=0.05), False),
+    "two classes": (AnytimeClassifier(GROUPS, COSTS, alpha=0.05), True),
+    "classes by score": (AnytimeClassifier(encoding="spline", rule="score", alpha=0.05), True),
+    "group lasso": (GroupLassoPath(GROUPS, COSTS, alpha=0.1), False),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_training_curve_needs_no_rows(name, weighted):
+    """Explained has one meaning: what fit prints differs from a curve on the same rows by the ridge penalty."""
+    model, classes = TRAINED[name]
+    X, y = problem(n=150)
+    y = y > np.median(y) if classes else np.round(np.abs(y))
+    weight = np.random.default_rng(1).integers(1, 4, 150) if weighted else None
+    given = {} if weight is None else {"sample_weight": weight}
+    model = clone(model).fit(X, y, **given)
+    truth = budget_curve(model, X, y, sample_weight=weight)
+    found = training_curve(model.model_)
+    np.testing.assert_allclose(found.values, truth.values, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(found.costs, truth.costs)
+    assert np.all(truth.values[1:] > model.sequence_.explained)
 
 
 def test_free_groups_at_the_start_share_cost_zero():

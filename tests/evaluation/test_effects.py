@@ -1,6 +1,7 @@
 """Effects add up to scores, have mean zero, and stay inside their tags."""
 
 import re
+import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -159,6 +160,102 @@ def test_a_loaded_model_has_the_same_effects(tmp_path):
     save(model, tmp_path / "m.budgetline")
     again = load(tmp_path / "m.budgetline").effects(budget=3)
     pd.testing.assert_frame_equal(again.to_frame(), model.effects(budget=3).to_frame())
+
+
+# -- few numbers, classes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["spline", "linear"])
+@pytest.mark.parametrize("values", [(1, 2), (0, 1), (1, 2, 3), tuple(range(12)), tuple(range(13))])
+def test_few_numbers_are_shown_at_their_values_alone(encoding, values, tmp_path):
+    """The effect of Sex, coded 1 and 2, was drawn from 0.156 to 2.493."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"code": rng.permutation(np.resize(values, 600)).astype(float), "x": rng.normal(size=600)})
+    X.loc[rng.random(600) < 0.1, "code"] = np.nan
+    y = X["code"].isin(values[1::2]) * 1.0 + X["x"] + rng.normal(size=600)
+    model = AnytimeRegressor(encoding=encoding).fit(X, y)
+    save(model, tmp_path / "m.budgetline")
+    for each in (model, load(tmp_path / "m.budgetline")):
+        effect = each.effects()["code"]
+        (axis,) = effect.axes
+        if len(values) > 12:
+            assert len(axis.numbers) > 12
+            continue
+        assert (axis.numbers, axis.spikes, axis.levels) == ((), values, ("(missing)",))
+        predicted = model.predict(pd.DataFrame({"code": [*values, np.nan], "x": 0.5}))
+        np.testing.assert_allclose(np.diff(effect.values), np.diff(predicted), atol=1e-9)
+
+
+def test_effects_name_the_class_that_up_means():
+    X, signal = raw_table()
+    model = AnytimeClassifier(encoding="spline").fit(X, np.where(signal > 0, "rich", "poor"))
+    effects = model.effects()
+    assert "; up means class rich)" in repr(effects)
+    assert set(effects.to_dict()["output"]) == {"rich"}
+    assert effects._repr_html_().count("up means class rich") == len(effects)
+    income = effects["income"]
+    at = dict(zip(income.axes[0].labels, income.values, strict=True))
+    assert at["0"] < 0  # those without income are poor
+    three = AnytimeClassifier(max_groups=1, encoding="spline").fit(X, np.digitize(signal, [-1, 1])).effects()
+    assert "; up means class 0, 1, 2)" in repr(three)
+    assert "up means" not in repr(AnytimeRegressor(encoding="spline").fit(X, signal).effects())
+    assert "up means" not in repr(model.effects(stage=0))
+
+
+def test_an_unknown_effect_is_named():
+    X, signal = raw_table()
+    effects = AnytimeRegressor(encoding="spline").fit(X, signal).effects(stage=1)
+    with pytest.raises(KeyError, match=r"no effect of 'wages' at stage 1: there are"):
+        effects["wages"]
+
+
+# -- plots -------------------------------------------------------------------------------------------------------
+
+
+def test_plots_show_the_values():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, signal = raw_table()
+    X["code"] = X["children"].clip(0, 1) + 1
+    effects = AnytimeClassifier(encoding=SPLINES).fit(X.rename(columns={"age": "$a_$"}), signal > 0).effects()
+    display = effects.plot()
+    assert len(display.axes_) == len(effects) == len(display.figure_.axes) - 4  # four pairs have colour bars
+    display.figure_.draw_without_rendering()
+    for ax, effect in zip(display.axes_, effects, strict=True):
+        assert ax.get_title(loc="left") == f"{effect.name}: up means class True"
+        axis, n = effect.axes[0], len(effect.axes[0].numbers)
+        if len(effect.axes) == 2:
+            np.testing.assert_allclose(ax.images[0].get_array().T, effect.values)
+        elif n:
+            lines = [line.get_xydata() for line in ax.lines]
+            assert any(np.array_equal(line, np.column_stack([axis.numbers, effect.values[:n]])) for line in lines)
+        else:
+            np.testing.assert_allclose([bar.get_width() for bar in ax.patches], effect.values)
+            assert [text.get_text() for text in ax.get_yticklabels()] == list(axis.labels)
+    pyplot.close("all")
+
+
+def test_plots_into_given_axes_and_of_some_columns():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, signal = raw_table()
+    y = np.array(["low", "middle", "high"])[np.digitize(signal, [-1, 1])]
+    effects = AnytimeClassifier(encoding="spline").fit(X, y).effects()
+    figure, axes = pyplot.subplots(1, 3)
+    display = effects.plot(axes, names=["owner"])
+    assert display.figure_ is figure
+    titles = [ax.get_title(loc="left") for ax in display.axes_]
+    assert titles == [f"owner: up means class {name}" for name in ("high", "low", "middle")]
+    with pytest.raises(ValueError, match="15 effects need 15 axes, got 3"):
+        effects.plot(axes)
+    with pytest.raises(ValueError, match="no group is bought"):
+        AnytimeClassifier(encoding="spline").fit(X, y).effects(stage=0).plot()
+    pyplot.close("all")
+
+
+def test_plots_without_matplotlib_say_what_to_install(monkeypatch):
+    X, signal = raw_table()
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'budgetline\[plot\]'"):
+        AnytimeRegressor(encoding="spline").fit(X, signal).effects().plot()
 
 
 # -- notebooks -----------------------------------------------------------------------------------------------

@@ -108,6 +108,8 @@ def test_budget_plan_next_groups_and_effects_are_those_of_the_library(data, targ
     effects = effects_part(found)
     assert {effect["group"] for effect in effects["effects"]} <= set(part["prefix"]["groups"])
     assert effects["stage"] == len(part["prefix"]["groups"])
+    assert all(("up means class yes" in effect["caption"]) == (target == "ill") for effect in effects["effects"])
+    assert all(effect["picture"].startswith("<svg ") for effect in effects["effects"])
 
 
 def test_what_moved_is_counted_among_the_groups_that_stayed(data):

@@ -416,6 +416,9 @@ def test_names_are_text(visit, tmp_path):
     with visit(tmp_path, "evil.csv", "-t", "y") as explorer:
         explorer.settled("order", "compare")
         assert EVIL in explorer.order()
+        explorer.settled("effects")
+        assert EVIL in explorer.page.locator("#effects figcaption").all_text_contents()
+        assert explorer.page.locator("#effects figure > svg[aria-label]").count() > 0
         assert explorer.page.locator("img").count() == 0
         assert explorer.page.title() != "broken"
         explorer.price(EVIL, 7)

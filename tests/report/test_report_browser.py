@@ -13,7 +13,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
-    BudgetCurve,
     Encoding,
     budget_curve,
     cross_val_budget_curve,
@@ -162,22 +161,27 @@ def test_the_slider_by_keyboard_reaches_every_stage(truth, visit, tmp_path):
 def test_the_slider_shows_what_a_known_budget_buys(truth, visit, tmp_path):
     page, plans, states = visit(truth.summary, tmp_path), truth.summary.plans, set()
     assert page.locator(".line-plans").count() == 1
-    assert "known in advance" in page.locator("#curve-legend").text_content()
+    assert "if the budget is fixed beforehand" in page.locator("#curve-legend").text_content()
     for budget in (*plans.budgets, truth.total):
         page.locator("#budget").fill(repr(budget))
         found, order = plans.at(budget), list(truth.sequence.groups[: truth.sequence.stage_at(budget)])
         chips, label = page.locator("#known-groups li").all_text_contents(), page.locator("#known-label").text_content()
         better = plans.curve.at(budget)[0] > truth.held_out.at(budget)
         if found is None or set(found.groups) == set(order):
-            assert (chips, label) == ([], "Known in advance: the same groups")
+            assert (chips, label) == ([], "If this budget is fixed beforehand: buy the same groups")
+            assert page.locator("#known-what").text_content() == "No better set was found."
         elif better:
-            assert (chips, label) == (list(found.groups), "Known in advance: buy these instead")
+            assert (chips, label) == (
+                list(found.groups),
+                "If this budget is fixed beforehand: buy these groups instead",
+            )
             what = page.locator("#known-what").text_content()
             assert what.startswith(f"cost {found.cost:.6g}")
             assert truth.number(plans.curve.at(budget)[0]).removesuffix(" %") in what
             assert page.locator("#known-groups .added").count() == len(set(found.groups) - set(order))
         else:
-            assert (chips, label) == ([], "Known in advance: nothing better is expected")
+            assert (chips, label) == ([], "If this budget is fixed beforehand: buy the same groups")
+            assert "no better on held-out rows" in page.locator("#known-what").text_content()
         states.add(label)
     assert len(states) > 1
 
@@ -232,7 +236,9 @@ def test_the_curve_is_drawn_and_read_out(heart, visit, tmp_path):
     np.testing.assert_allclose(np.diff(ys), slope * np.diff(values), atol=1e-6)
     assert slope < 0
     xs = [float(dots.nth(k).get_attribute("cx")) for k in range(dots.count())]
-    np.testing.assert_allclose((np.array(xs) - xs[0]) / (xs[-1] - xs[0]), np.array(costs) / heart.total)
+    shares = np.sqrt(np.array(costs) / heart.total)  # most of the improvement is cheap: 3 of 324 dollars
+    np.testing.assert_allclose((np.array(xs) - xs[0]) / (xs[-1] - xs[0]), shares, atol=1e-9)
+    assert "(square-root scale)" in page.locator("#curve svg").text_content()
     dots.nth(0).focus()
     page.keyboard.press("ArrowRight")
     tip = page.locator("#curve .tip")
@@ -261,8 +267,11 @@ def test_every_free_group_has_its_own_dot_and_value(visit, tmp_path):
     assert dots.count() == 4
     values = [value for value, _ in summary.expected]
     ys = [float(dots.nth(k).get_attribute("cy")) for k in range(4)]
-    slope, _ = np.polyfit(values, ys, 1)
-    np.testing.assert_allclose(np.diff(ys), slope * np.diff(values), atol=1e-6)
+    slope, _ = np.polyfit(values[1:], ys[1:], 1)
+    np.testing.assert_allclose(np.diff(ys[1:]), slope * np.diff(values[1:]), atol=1e-6)
+    # the value without groups is far below the others, which use the space
+    assert max(ys) - min(ys[1:]) > 4 / 3 * (max(ys[1:]) - min(ys[1:])) - 60
+    assert "0.0 % with no groups, beyond this axis" in page.locator("#curve svg").text_content().replace("−", "")
     dots.nth(0).focus()
     for value, _ in summary.expected[1:]:
         page.keyboard.press("ArrowRight")
@@ -408,7 +417,7 @@ def test_rounding_does_not_take_a_group_away(visit, tmp_path):
 
 @pytest.fixture(scope="module")
 def bounded(nhanes):
-    """Return the certificate of a model and its report without data, whose training curve has the penalty, too."""
+    """Return the certificate of a model and its report without data."""
     certificate = nhanes.model.certificate(time_limit=1)
     return certificate, make_report(nhanes.model, unit="points", certificate=certificate)
 
@@ -434,18 +443,22 @@ def test_the_bound_is_drawn_above_the_training_line(nhanes, bounded, width, sche
     line, training = corners(page, "#curve .line-bound"), corners(page, "#curve .line-main")
     left, right = training[0, 0], training[-1, 0]
     assert (line[0, 0], line[-1, 0]) == (left, right)
-    curve = BudgetCurve.of(nhanes.model)
-    slope, start = np.polyfit([curve.values[0], curve.values[-1]], [training[0, 1], training[-1, 1]], 1)
+    curve = nhanes.fitted  # without the penalty, which the bound includes
+    slope, start = np.polyfit([curve.values[1], curve.values[-1]], [training[2, 1], training[-1, 1]], 1)
     seen = 0
     for x in np.linspace(left, right, 400)[1:-1] + 0.003:
         above, below = height_at(line, x), height_at(training, x)
         if above is None or below is None:
             continue
         seen += 1
-        assert above <= below + 0.02  # of a pixel: coordinates have two decimals
-        found = certificate.at((x - left) / (right - left) * nhanes.total)
-        assert above == pytest.approx(start + slope * found.bound / certificate.null_value, abs=0.05)
-        assert below == pytest.approx(start + slope * found.achieved / certificate.null_value, abs=0.05)
+        budget = ((x - left) / (right - left)) ** 2 * nhanes.total
+        if budget < curve.costs[1]:  # the value without groups is at the edge
+            continue
+        found = certificate.at(budget)
+        achieved = start + slope * found.achieved / certificate.null_value
+        assert above <= achieved + 0.02  # of a pixel: coordinates have two decimals
+        assert above == pytest.approx(start + slope * found.bound / certificate.null_value, abs=0.1)
+        assert below == pytest.approx(start + slope * curve.at(budget), abs=0.1)
     assert seen > 300
     region = corners(page, "#curve .beyond")
     np.testing.assert_array_equal(region[:-2], line)
@@ -515,3 +528,81 @@ def test_bounds_with_strange_costs(costs, visit, tmp_path):
     page = visit(make_report(model, certificate=model.certificate(time_limit=60)), tmp_path)
     assert np.isfinite(corners(page, "#curve .line-bound")).all()
     assert "NaN" not in page.content()
+
+
+# -- thresholds, warnings, equal costs -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def churn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = np.where(2 * X[:, 0] + X[:, 1] + rng.normal(size=600) > 1, f"x {EVIL}", "stays")
+    return make_report(AnytimeClassifier(alpha=1e-3).fit(X, y), X, y, cv=3, baselines=False, plan_seconds=0)
+
+
+def percent(value):
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_threshold_shows_what_the_record_says(churn, width, visit, tmp_path):
+    page, found = visit(churn, tmp_path, width), churn.probabilities
+    slider = page.locator("#threshold")
+    assert slider.get_attribute("aria-valuetext") == "50 %"
+    for budget, k in ((4, 20), (4, 54), (1, 54), (0, 10)):
+        page.locator("#budget").fill(str(budget))
+        slider.fill(str(k))
+        values = found.called(budget, k)
+        shown = page.locator("#called td.num").all_text_contents()
+        expected = (values.sensitivity, values.specificity, values.positive_value, values.negative_value)
+        assert shown == [percent(value) for value in expected]
+        assert f"With {budget} of 4 groups" in page.locator("#threshold-what").text_content()
+        assert slider.get_attribute("aria-valuetext") == f"{100 * found.thresholds[k]:g} %"
+    scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert scroll <= inner
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == f"{100 * found.thresholds[11]:g} %"
+
+
+def test_the_reliability_plot_shows_what_happened(churn, visit, tmp_path):
+    page = visit(churn, tmp_path)
+    page.locator("#budget").fill("4")
+    counts = churn.probabilities.at(4)
+    dots = page.locator("#reliability .dot")
+    places = np.array([[float(dots.nth(k).get_attribute(name)) for name in ("cx", "cy")] for k in range(dots.count())])
+    assert 5 <= len(places) <= 10
+    line = page.locator("#reliability .diagonal")
+    x1, y1, x2, y2 = (float(line.get_attribute(name)) for name in ("x1", "y1", "x2", "y2"))
+    said, came = (places[:, 0] - x1) / (x2 - x1), (places[:, 1] - y1) / (y2 - y1)  # of the end of the axes
+    end = float(page.locator("#reliability text[text-anchor=end]").all_text_contents()[-2].split()[0]) / 100
+    edges = np.array([0.0, *churn.probabilities.thresholds, 1.0])
+    rows, expected = np.zeros(3), []
+    for k, (low, high) in enumerate(pairwise(edges)):
+        here = counts.first[k] + counts.second[k]
+        rows += [here, here * (low + high) / 2, counts.second[k]]
+        left = sum(counts.first[k + 1 :]) + sum(counts.second[k + 1 :])
+        if rows[0] and (left == 0 or (rows[0] >= 60 and left >= 30)):
+            expected.append(rows[1:] / rows[0])
+            rows[:] = 0
+    np.testing.assert_allclose(end * np.column_stack([said, came]), expected, atol=1e-6)
+
+
+def test_reports_of_other_tasks_have_no_threshold(nhanes, visit, tmp_path):
+    page = visit(nhanes.summary, tmp_path)
+    assert page.locator("#threshold").count() == 0
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_equal_costs_and_a_warning(churn, width, visit, tmp_path):
+    curve = churn.curves[1]
+    worse = replace(curve, values=(*curve.values[:-1], 0.5), errors=(*curve.errors[:-1], 0.0))
+    page = visit(replace(churn, curves=(churn.curves[0], worse)), tmp_path, width)
+    assert page.locator("#scatter").is_hidden()
+    assert page.locator(".warning").text_content().startswith("More groups make it worse: held-out ROC AUC is")
+    assert "then it gets worse" in page.locator(".headline").text_content()
+    box = page.locator(".warning").bounding_box()
+    assert box["x"] + box["width"] <= WIDTHS[width][0]
+    page = visit(churn, tmp_path, width)
+    assert page.locator(".warning").count() == 0

@@ -88,6 +88,36 @@ def test_tables_without_encoding(convert):
     assert bool(report.effects[0].axes[0].rug) == (convert is not sparse.csr_array)
 
 
+@pytest.mark.parametrize("values", [(1, 2), (0, 1), (3, 5, 9)])
+def test_lines_over_few_numbers_become_bars(values):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"code": rng.choice(values, 200), "x": rng.normal(size=200)})
+    model = AnytimeRegressor(alpha=1e-3).fit(X, X["code"] + X["x"])
+    report = make_report(model, X, X["code"] + X["x"], cv=2, baselines=False)
+    effect = next(effect for effect in report.effects if effect.name == "code")
+    assert effect.axes[0].spikes == values
+    np.testing.assert_allclose(effect.values, model.coef_[0] * (np.array(values) - X["code"].mean()), rtol=1e-3)
+
+
+@pytest.mark.parametrize("encoding", [None, "spline"])
+def test_a_flag_of_two_codes_has_its_own_effect(encoding):
+    """The table said 2.15, from a line that ended far beyond the codes, where the truth is 1.08."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"Sex": rng.choice([1, 2], 400, p=[0.68, 0.32]), "x": rng.normal(size=400)})
+    y = 1.08 * X["Sex"] + X["x"]
+    report = make_report(AnytimeRegressor(encoding=encoding, alpha=1e-9).fit(X, y), X, y, cv=2, baselines=False)
+    effect = next(effect for effect in report.effects if effect.name == "Sex")
+    assert np.ptp(effect.values) == pytest.approx(1.08, rel=0.02)
+    (row,) = [line for line in report.to_markdown().splitlines() if line.startswith("| Sex | Sex |")]
+    assert (row.count("| 1 |"), row.count("| 2 |")) == (1, 1)
+
+
+def test_two_classes_say_what_up_means(raw):
+    report = make_report(fitted(raw, np.where(raw[1] > 0, "ill", "well")))
+    assert {effect.output for effect in report.effects} == {"well"}
+    assert report.to_html().count("up means class well</figcaption>") == len(report.effects)
+
+
 def test_behind_a_pipeline_the_rug_is_transformed():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3)) + 100

@@ -25,7 +25,7 @@ from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.rules import RULES
 from budgetline.persistence.model_file import load_linear
-from budgetline.report import make_report
+from budgetline.report import Report, make_report
 from budgetline.report.formatting import amount, count, number, with_error
 from budgetline.sequencing.schedules import SCHEDULES
 
@@ -190,7 +190,9 @@ def report(
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, given = load_linear(model), dict[str, Any]()
     if files is not None:
-        source = source_for(found.model_, files, target, printer, weight, _key(files, None, fold_by))
+        others = weight, _key(files, None, fold_by)
+        target = target_of(found.model_, files, target, printer, *others)
+        source = source_for(found.model_, files, target, printer, *others)
         table = _rows_for(found.model_, files.read_all(source, printer, "a report", found.model_.source.read), printer)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
     elif target is not None or weight is not None or fold_by is not None:
@@ -199,16 +201,15 @@ def report(
         proven = None if certify is None else found.certificate(time_limit=certify, progress=printer.progress)
         folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle, grouped=fold_by is not None)
         measure = metric if positive is None else _metric(metric, positive)
-        given |= {"metric": measure, "cv": folds, "baselines": baselines, "title": title, "unit": unit}
+        named = title or (f"{target} in " if target else "") + Path(data or model).name
+        given |= {"metric": measure, "cv": folds, "baselines": baselines, "unit": unit, "title": named}
         given |= {"plan_seconds": plan_seconds, "certificate": proven}
         summary = make_report(found, **given, progress=printer.progress)
     if place is not None:
         with writing(place):
             summary.write(place)
         printer.note(f"wrote {place}")
-    printer.say(printable(summary.headline))
-    if data is None:
-        printer.note("without DATA the report shows only the training curve; with it, cross-validated values")
+    _print_headline(summary, printer)
     printer.document(summary.to_dict())
 
 
@@ -217,10 +218,27 @@ def _rows_for(model: AnytimeModel, table: Chunk, printer: Printer) -> Chunk:
     return with_numbers(table, None, printer) if model.classes is None else table
 
 
+def _print_headline(summary: Report, printer: Printer) -> None:
+    printer.say(printable(summary.headline))
+    if summary.warning:
+        printer.warn(printable(summary.warning))
+    if not summary.measure.folds:
+        printer.note("without DATA the report shows only the training curve; with it, held-out values")
+
+
 def source_for(
     model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
 ) -> Source:
     """Open data with the columns of a model, and find the target."""
+    target = target_of(model, files, target, printer, weight, qid)
+    files.note_dropped(target, printer)
+    return files.source_for(model, target, weight=weight, qid=qid)
+
+
+def target_of(
+    model: AnytimeModel, files: Files, target: str | None, printer: Printer, weight: str | None, qid: str | None = None
+) -> str | None:
+    """Return the target, by default the only column that a model does not know; None where columns have no names."""
     if target is None and model.source.names is not None and files.named:
         taken = {*model.source.names, weight, qid}
         others = [name for name in files.numeric if name not in taken]
@@ -228,8 +246,7 @@ def source_for(
             raise Refused(f"say which column of {files.place} is the target: --target NAME")
         target = others[0]
         printer.note(f"the target is {shown(target)}, the only column that the model does not know")
-    files.note_dropped(target, printer)
-    return files.source_for(model, target, weight=weight, qid=qid)
+    return target
 
 
 def _metric(name: str | None, positive: str | None) -> object:
@@ -296,11 +313,11 @@ def _print_curve(judged: BudgetCurve, printer: Printer) -> None:
     if judged.groups:
         names = (group or "(before any group)" for group in judged.groups)
         cells = zip(names, costs, (number(value, style) for value in values), strict=True)
-        printer.table(["group", "cost", judged.metric], cells, left={0})
+        printer.table(["group", "cost", f"{judged.metric}, these rows"], cells, left={0})
     else:
         errors = [None] * len(judged) if judged.errors is None else judged.errors.tolist()
         means = (with_error(value, error, style) for value, error in zip(values, errors, strict=True))
-        header = ["cost", f"{judged.metric}, mean of {len(judged.folds)} folds"]
+        header = ["cost", f"held-out {judged.metric}, mean of {len(judged.folds)} folds"]
         printer.table(header, zip(costs, means, strict=True))
     printer.say()
     printer.curve(judged)

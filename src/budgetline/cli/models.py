@@ -20,7 +20,7 @@ from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
 from budgetline.estimators.plans import MakesPlans
-from budgetline.evaluation import BudgetCurve
+from budgetline.evaluation.budget_curves import training_curve
 from budgetline.files import replacing
 from budgetline.inputs import NamedArray, check_finite
 from budgetline.messages import printable, shown
@@ -57,7 +57,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     """
     printer = Printer(as_json, quiet)
     found = load_linear(model).model_
-    curve, record = BudgetCurve.of(found), model_record(found)
+    curve, record = training_curve(found), model_record(found)
     labels = in_line(map(str, () if found.classes is None else found.classes.tolist()))
     task = f"{record['task']} ({labels})" if 0 < len(labels) < 40 else record["task"]
     printer.say(f"{model}: {found.estimator}, {task}")

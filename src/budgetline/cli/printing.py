@@ -19,6 +19,7 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import affordable, points_of_stages
 from budgetline.data.tabular import MissingTarget
 from budgetline.evaluation import BudgetCurve
+from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel
@@ -156,10 +157,10 @@ class Printer:
 
     def sequence(self, model: AnytimeModel) -> None:
         """Print the sequence of a model, with held-out quality where it is known, and groups that are not in it."""
-        columns, expected = model.sequence.to_dict(), held_out_of(model)
+        columns, expected, training = model.sequence.to_dict(), held_out_of(model), training_curve(model).values
         rows = [
-            [str(step), group, amount(cost), amount(total), f"{gain:.5g}", share(explained)]
-            for step, group, cost, total, gain, explained in zip(*columns.values(), strict=True)
+            [str(step), group, amount(cost), amount(total), f"{gain:.5g}", share(training[step])]
+            for step, group, cost, total, gain, _ in zip(*columns.values(), strict=True)
         ]
         header = ["step", "group", "cost", "cumulative", "gain", "explained (training)"]
         if expected is not None:

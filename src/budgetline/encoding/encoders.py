@@ -16,6 +16,8 @@ from budgetline.encoding.written import Form
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
+MOST_SHOWN = 12
+"""Of a column of numbers with at most so many different values, effects are shown at these values alone."""
 FARTHEST = float(np.finfo(float).max)
 """Numbers in units of a warp's scale that are larger count as this one."""
 ROWS = 4096
@@ -73,7 +75,8 @@ class NumberEncoder:
 
     Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
     standardised design columns with ``weights`` (width,). Text is read in the ``form`` of the training data, if it was
-    text; what is written in another way is missing.
+    text; what is written in another way is missing. ``values`` are the different numbers of the training data,
+    ascending, if there are at most ``MOST_SHOWN``; they only say where effects are shown.
     """
 
     warp: Warp
@@ -82,6 +85,7 @@ class NumberEncoder:
     spikes: tuple[float, ...] = ()
     missing: bool = False
     form: Form | None = None
+    values: tuple[float, ...] = ()
 
     @property
     def kind(self) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.curves import level_beyond, line, smooth_curves
-from budgetline.encoding.encoders import TIE, Encoder, LevelEncoder, NumberEncoder, Warp
+from budgetline.encoding.encoders import MOST_SHOWN, TIE, Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.identifiers import Values
 from budgetline.encoding.raw import LARGEST, RawTable
 from budgetline.encoding.settings import Encoding, given_knots
@@ -102,7 +102,8 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     masses = [float(found.weights[found.values == spike][0]) for spike in spikes]
     flags = _flag_weights(np.array(masses + [found.missing] * (found.missing > 0)), total)
     weights = np.concatenate([penalties * total / body.total, flags])
-    return NumberEncoder(warp, curve, weights, spikes, found.missing > 0)
+    values = tuple(found.values.tolist()) if found.values.size <= MOST_SHOWN else ()
+    return NumberEncoder(warp, curve, weights, spikes, found.missing > 0, values=values)
 
 
 def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:

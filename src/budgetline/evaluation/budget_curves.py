@@ -99,6 +99,20 @@ def _curve(judged: Staged, values: Float, measure: Metric) -> BudgetCurve:
     return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *judged.sequence.groups))
 
 
+def training_curve(model: Staged) -> BudgetCurve:
+    """Return what :func:`budget_curve` finds on the training rows, "explained", without them.
+
+    A sequence counts what a fit gains less its ridge penalty, λ/2 ‖w‖² of standardised columns, which is added here.
+    """
+    curve = BudgetCurve.of(model)
+    if not isinstance(model, AnytimeModel) or not model.sequence.null_value > 0:
+        return curve
+    scale = model.stages.scale
+    W = model.stages.coef_path * np.where(np.isfinite(scale), scale, 0.0)
+    penalty = model.alpha / 2 * np.einsum("spd,spd->s", W, W)
+    return replace(curve, values=curve.values + np.append(0.0, penalty) / model.sequence.null_value)
+
+
 def curve_of_predictions(
     y_true: object,
     predictions: Sequence[ArrayLike],

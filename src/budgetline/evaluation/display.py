@@ -141,7 +141,7 @@ class BudgetCurveDisplay:
         bounds = [] if bound is None else [self._checked_bound(bound)]
         planned = [] if plans is None else [self._checked_plans(plans)]
         if ax is None:
-            _, ax = _pyplot().subplots(layout="constrained")
+            _, ax = pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         self.lines_: list[Artist] = []
         self.bands_: list[Artist] = []
@@ -217,7 +217,8 @@ class BudgetCurveDisplay:
         self.ax_.add_collection(self.beyond_, autolim=False)  # it must not move the axes
 
 
-def _pyplot() -> Any:
+def pyplot() -> Artist:
+    """Return matplotlib's pyplot, which is imported when something is drawn."""
     try:
         return import_module("matplotlib.pyplot")
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Effects: what every column does to the score of a stage: curves of numbers, values of levels, tables of pairs."""
+"""Effects: what every column does to the score of a stage: curves, bars of levels and few numbers, tables of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
@@ -12,8 +12,10 @@ from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
 from budgetline.encoding.table import TableEncoding
-from budgetline.evaluation.pictures import Axis, picture
-from budgetline.messages import name_of, printable, some
+from budgetline.evaluation.display import Artist
+from budgetline.evaluation.effect_plots import EffectsDisplay
+from budgetline.evaluation.pictures import Axis, caption, picture
+from budgetline.messages import name_of, printable, shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.stages import LinearModel
 from budgetline.tables import Tabular
@@ -37,18 +39,22 @@ class Effect(Tabular):
         The group of the column; a pair of columns is a group of its own.
     axes : tuple of Axis
         The column, or both columns of a pair, and where effects are given: ``axis.numbers`` (ascending, with a curve
-        between them), ``axis.spikes`` (frequent numbers with a value of their own) and ``axis.levels`` (also "(rare)",
-        "(missing)"), in this order. ``axis.rug`` are the knots of the curve.
+        between them), ``axis.spikes`` (frequent numbers with a value of their own, or all numbers of a column that has
+        few) and ``axis.levels`` (also "(rare)", "(missing)"), in this order. ``axis.rug`` are the knots of the curve.
     values : array of shape (points,), for a pair (points, points); with a last axis (P,) for P scores
         Their mean over the training data is 0.
     outputs : tuple of str
-        Names of the P scores, such as the classes; empty for a single one.
+        Names of the P scores: the classes. Of two classes, the one that is more likely where the effect is above 0.
+        Targets have numbers, a single one has no name.
+    classes : bool
+        Whether outputs are classes.
     """
 
     group: str
     axes: tuple[Axis, ...]
     values: Float
     outputs: tuple[str, ...] = ()
+    classes: bool = False
 
     @property
     def name(self) -> str:
@@ -56,9 +62,14 @@ class Effect(Tabular):
         return " × ".join(axis.column for axis in self.axes)
 
     def by_output(self) -> Iterator[tuple[str, Float]]:
-        """Yield the name of every score, "" for a single one, and the effect on it."""
-        values = np.moveaxis(self.values, -1, 0) if self.outputs else self.values[None]
+        """Yield the name of every score, "" for a single target, and the effect on it."""
+        several = self.values.ndim > len(self.axes)
+        values = np.moveaxis(self.values, -1, 0) if several else self.values[None]
         return zip(self.outputs or ("",), values, strict=True)
+
+    def captioned(self) -> Iterator[tuple[str, tuple[Axis, ...], Float]]:
+        """Yield what stands above each picture, its axes, and the effect on one score."""
+        return ((caption(self.name, output, self.classes), self.axes, values) for output, values in self.by_output())
 
     def to_dict(self) -> dict[str, list[object]]:
         """Return the effect as plain columns, one row per point and score; ``number`` is NaN where there is none."""
@@ -78,9 +89,9 @@ class Effect(Tabular):
 
     def _repr_html_(self) -> str:
         return "".join(
-            f'<figure style="{INLINE}"><figcaption>{escape(printable(f"{self.name} {output}"))}</figcaption>'
-            f"{picture(self.axes, values)}</figure>"
-            for output, values in self.by_output()
+            f'<figure style="{INLINE}"><figcaption>{escape(printable(text))}</figcaption>'
+            f"{picture(axes, values)}</figure>"
+            for text, axes, values in self.captioned()
         )
 
 
@@ -124,7 +135,10 @@ class Effects(Tabular):
 
     def __getitem__(self, name: str) -> Effect:
         """Return the effect of a column, or of a pair ("a × b")."""
-        return {effect.name: effect for effect in self.effects}[name]
+        found = {effect.name: effect for effect in self.effects}
+        if name not in found:
+            raise KeyError(f"there is no effect of {shown(name)} at stage {self.stage}: there are {some(found)}")
+        return found[name]
 
     def to_dict(self) -> dict[str, list[object]]:
         """Return all effects as plain columns, as :meth:`Effect.to_dict` does."""
@@ -132,7 +146,27 @@ class Effects(Tabular):
         return {name: [entry for part in parts for entry in part[name]] for name in COLUMNS}
 
     def __repr__(self) -> str:
-        return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)})"
+        classes = self.effects[0].outputs if self.effects and self.effects[0].classes else ()
+        up = f"; up means class {some(classes, of=name_of)}" if classes else ""
+        return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)}{up})"
+
+    def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> EffectsDisplay:
+        """Draw the effects, or those of some columns, with matplotlib: ``pip install 'budgetline[plot]'``.
+
+        Parameters
+        ----------
+        ax : array of matplotlib axes, optional
+            One for each column, or for each column and score. Default: a new figure.
+        names : sequence of str, optional
+            Columns, or pairs ("a × b"). Default: all.
+
+        Returns
+        -------
+        EffectsDisplay
+            With ``axes_`` and ``figure_``.
+        """
+        chosen = self.effects if names is None else [self[name] for name in names]
+        return EffectsDisplay([part for effect in chosen for part in effect.captioned()]).plot(ax)
 
     def _repr_html_(self) -> str:
         return "".join(effect._repr_html_() for effect in self.effects)
@@ -146,14 +180,15 @@ def effects_of(fitted: object, *, stage: int | None = None, budget: float | None
     model = as_model(fitted)
     linear, sequence = model.stages.choose(budget, stage, None), model.sequence
     at = sequence.stage_at(float(budget)) if budget is not None else model.n_stages if stage is None else int(stage)
-    single = not model.target_shape
-    outputs = () if single else output_names(model)
+    single, classes = not model.target_shape, model.classes is not None
+    outputs = output_names(model)[-1:] if classes and single else () if single else output_names(model)
     base = linear.intercept + linear.coef @ model.stages.mean
     found = []
     for g in sequence.order[:at].tolist():
         for part in _parts_of(model, g):
             values = _values(part, linear, model.stages.mean)
-            found.append(Effect(model.groups.names[g], part.axes, values[..., 0] if single else values, outputs))
+            values = values[..., 0] if single else values
+            found.append(Effect(model.groups.names[g], part.axes, values, outputs, classes))
     return Effects(float(base[0]) if single else base, tuple(found), at)
 
 
@@ -219,11 +254,14 @@ def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
     """Return where the effect of a column is given, and its design columns there."""
     if isinstance(encoder, LevelEncoder):
         return _level_axis(name, encoder)
+    gap = ("(missing)",) if encoder.missing else ()
+    if encoder.values:
+        axis = Axis(name, spikes=encoder.values, levels=gap)
+        return axis, encoder.encode(RawColumn(name, np.array(axis.all_numbers)))
     knots = _knots(encoder)
     low, high = _bounds(knots)
     grid = np.append(np.linspace(low, high, POINTS), knots[(low <= knots) & (knots <= high)])
     grid = np.setdiff1d(_rounded(grid), encoder.spikes)
-    gap = ("(missing)",) if encoder.missing else ()
     axis = Axis(name, tuple(grid.tolist()), encoder.spikes, gap, tuple(_rounded(knots).tolist()))
     return axis, encoder.encode(RawColumn(name, np.array(axis.all_numbers)))
 

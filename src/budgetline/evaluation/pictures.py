@@ -1,4 +1,4 @@
-"""Pictures of effects as plain SVG: curves with a rug, bars of levels, heat maps of pairs.
+"""Pictures of effects as plain SVG: curves with a rug, bars of levels and few numbers, heat maps of pairs.
 
 Colours are attributes, which the style sheet of a page overrides. Notebooks have none.
 """
@@ -63,9 +63,17 @@ def picture(axes: Sequence[Axis], values: Float) -> str:
     return _curve(axes[0], values) if axes[0].numbers else _bars(axes[0], values)
 
 
+def caption(name: str, output: str, classes: bool) -> str:
+    """Return what stands above an effect: the column, and the class or target that it is about, if it has a name."""
+    if not output:
+        return name
+    return f"{name}: up means class {output}" if classes else f"{name}, target {output}"
+
+
 def short(value: float) -> str:
-    """Return a number to three digits, with a true minus sign."""
-    return f"{value:.3g}".replace("-", "−") if value else "0"
+    """Return a number to three digits, with a true minus sign; up to a million without an exponent."""
+    text = f"{value:.3g}" if not 1e3 <= abs(value) < 1e6 else f"{float(f'{value:.3g}'):.0f}"
+    return text.replace("e+0", "e").replace("-", "−") if value else "0"
 
 
 def _svg(height: float, name: str, parts: Iterator[str]) -> str:
@@ -141,11 +149,11 @@ def steps(costs: Float, values: Float) -> str:
 
 def short_place(x: float) -> str:
     """Return a value of a column to five digits."""
-    return f"{x:.5g}".replace("-", "−")
+    return str(float(f"{x:.5g}") + 0.0).removesuffix(".0").replace("-", "−")
 
 
 def _bars(axis: Axis, values: Float) -> str:
-    """Return one bar per level: those with the largest effects, in their order."""
+    """Return one bar per level or number: those with the largest effects, in their order."""
     kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST_BARS])
     low, high = _range(values)
     left, right, step = 116.0, WIDTH - 52.0, 19.0
@@ -156,7 +164,7 @@ def _bars(axis: Axis, values: Float) -> str:
             y, end = 4 + step * row, zero + (right - left) * values[k] / (high - low)
             kind, colour = ("bar-up", UP) if values[k] >= 0 else ("bar-down", DOWN)
             place = f'x="{min(zero, end):.1f}" y="{y:.1f}" width="{abs(end - zero):.1f}" height="{step - 5:g}"'
-            yield _text(left - 8, y + 11, axis.levels[k], "end", most=16)
+            yield _text(left - 8, y + 11, axis.short_labels[k], "end", most=16)
             yield f'<rect class="{kind}" {place} fill="{colour}"/>'
             yield _text(WIDTH - 4, y + 11, short(values[k]), "end")
         bottom = 4 + step * kept.size

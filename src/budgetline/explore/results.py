@@ -24,8 +24,9 @@ from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.report import content
 from budgetline.report.content import CROSS_VALIDATED, TRAINING
-from budgetline.report.effects import effects_in_report
+from budgetline.report.effects import effects_in_report, picture_of
 from budgetline.report.formatting import at_least, count, listed
+from budgetline.report.sections import effect_name
 from budgetline.report.sentences import headline
 from budgetline.sequencing import FixedOrder
 
@@ -266,7 +267,9 @@ def effects_part(found: Learned) -> Part:
     stage = len(found.model.sequence)
     if found.state.budget is not None:
         stage = len(found.content.prefix_at(found.state.budget))
-    return {"error": None, "stage": stage, "effects": [asdict(effect) for effect in effects], "in_all": n_effects}
+    named = [(effect_name(found.content, effect), effect) for effect in effects]
+    shown = [{"group": each.group, "caption": name, "picture": picture_of(each)} for name, each in named]
+    return {"error": None, "stage": stage, "effects": shown, "in_all": n_effects}
 
 
 # -- comparison ------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class ColumnRecord:
     middle: float | None = None
     scale: float | None = None
     spikes: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
     reference: str | None = None
     text: bool = True
     form: str | None = None
@@ -68,7 +69,8 @@ def _record(encoder: Encoder) -> ColumnRecord:
         other, text = encoder.reference, encoder.text
         return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=other, text=text)
     warp, form = encoder.warp, None if encoder.form is None else encoder.form.name
-    return ColumnRecord(encoder.missing, middle=warp.middle, scale=warp.scale, spikes=encoder.spikes, form=form)
+    spikes, values = encoder.spikes, encoder.values
+    return ColumnRecord(encoder.missing, None, False, warp.middle, warp.scale, spikes, values, form=form)
 
 
 def encoding_of(
@@ -118,13 +120,15 @@ def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: 
     if record.form is not None and record.form not in FORMS:
         raise ValueError(f"numbers are written in an unknown form: {shown(record.form)}")
     warp, form = Warp(record.middle, record.scale), None if record.form is None else FORMS[record.form]
-    return NumberEncoder(warp, Curve(knots, pieces), penalties, record.spikes, record.missing, form)
+    curve = Curve(knots, pieces)
+    return NumberEncoder(warp, curve, penalties, record.spikes, record.missing, form, record.values)
 
 
 def _levels(record: ColumnRecord, penalties: Float) -> Encoder:
     assert record.levels is not None
-    if record.middle is not None or record.spikes or record.form or len(set(record.levels)) < len(record.levels):
-        raise ValueError("levels must differ, and have neither middle nor spikes nor form")
+    of_numbers = record.middle is not None or record.spikes or record.values or record.form
+    if of_numbers or len(set(record.levels)) < len(record.levels):
+        raise ValueError("levels must differ, and have no middle, spikes, values or form")
     if record.reference is not None and (len(penalties) != 1 or record.reference in record.levels):
         raise ValueError("a reference is the other level of a column with one flag")
     other = None if record.reference is None else record.reference.strip()

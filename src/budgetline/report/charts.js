@@ -63,8 +63,17 @@ export function scaleOf(values, from, to, wanted, mayBeLog = false) {
   const step = niceStep(low, high, wanted), from0 = Math.floor(low / step + 1e-9) * step, to0 = Math.ceil(high / step - 1e-9) * step;
   return { place: v => from + (to - from) * (v - from0) / (to0 - from0), ticks: niceTicks(from0, to0, step) };
 }
-export function costScale(total, from, to, wanted) {
-  return { place: c => from + (to - from) * (total ? c / total : 0), ticks: total ? niceTicks(0, total, niceStep(0, total, wanted)) : [0] };
+// Linear, or bent to the square root, where small budgets matter most.
+export function costScale(total, from, to, wanted, bent = false) {
+  const power = bent ? 0.5 : 1, place = c => from + (to - from) * (total ? (c / total) ** power : 0);
+  const cost = x => total * Math.min(1, Math.max(0, (x - from) / (to - from))) ** (1 / power);
+  let ticks = total ? niceTicks(0, total, niceStep(0, total, wanted)) : [0];
+  if (bent) {
+    const most = Math.floor(Math.log10(total)), all = [0, 1, 2, 3].flatMap(e => [5, 2, 1].map(m => Number(`${m}e${most - e}`))).filter(c => c <= total);
+    ticks = [0];
+    for (const c of all) if ([...ticks].every(t => Math.abs(place(t) - place(c)) > 0.7 * (to - from) / wanted)) ticks.push(c);
+  }
+  return { place, cost, ticks };
 }
 export function axes(svg, box, x, y, xText, yText, xName, yName) {
   for (const tick of y.ticks) {

@@ -11,6 +11,7 @@ import numpy as np
 from budgetline.budgets import affordable, points_of_stages
 from budgetline.evaluation.pictures import Axis
 from budgetline.messages import shown
+from budgetline.report.thresholds import Probabilities
 
 SCHEMA = 1
 """Version of the record; files of other versions are refused."""
@@ -301,6 +302,7 @@ class Content:
     effects: tuple[Effect, ...] = ()
     effects_in_all: int = 0
     plans: Plans | None = None
+    probabilities: Probabilities | None = None
 
     def __post_init__(self) -> None:
         kinds = [curve.kind for curve in self.curves]
@@ -316,6 +318,8 @@ class Content:
             self._check_certificate(self.certificate)
         if self.plans is not None:
             self._check_plans(self.plans)
+        if self.probabilities is not None and (len(self.task.classes) != 2 or not self.measure.folds):
+            raise ValueError("probabilities: there are none without folds and two classes")
 
     def _check_certificate(self, found: CertifiedShares) -> None:
         total = self.total_cost
@@ -348,6 +352,16 @@ class Content:
     def main_curve(self) -> Curve:
         """The curve to rely on: cross-validated if there is one."""
         return next((curve for curve in self.curves if curve.kind == CROSS_VALIDATED), self.training_curve)
+
+    @property
+    def rows_judged(self) -> str:
+        """The rows that the main curve is about: "held-out" or "training"."""
+        return "held-out" if self.main_curve.kind == CROSS_VALIDATED else "training"
+
+    @property
+    def equal_costs(self) -> bool:
+        """Whether all groups of the sequence cost the same."""
+        return len({stage.cost for stage in self.sequence}) <= 1
 
     def prefix_at(self, budget: float) -> tuple[str, ...]:
         """Return the groups that a budget buys in the order of the sequence."""

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from budgetline.encoding.raw import RawTable, known_table
+from budgetline.arrays import Float
+from budgetline.encoding.encoders import MOST_SHOWN, NumberEncoder
+from budgetline.encoding.raw import known_table
 from budgetline.evaluation import effects_of
-from budgetline.evaluation.pictures import Axis
+from budgetline.evaluation.pictures import Axis, picture
 from budgetline.model.anytime import AnytimeModel, model_and_table
 from budgetline.report.content import Effect
 
@@ -27,7 +29,7 @@ def effects_in_report(model: AnytimeModel, budget: float | None = None) -> tuple
         (effect, output, values)
         for effect in effects_of(model, budget=budget)
         for output, values in effect.by_output()
-        if np.isfinite(values).all()
+        if np.isfinite(values).all() and np.any(values)  # a column of rare levels alone says nothing
     ]
     by_range = np.argsort([-float(np.ptp(values)) for _, _, values in parts], kind="stable")
     found = []
@@ -38,24 +40,38 @@ def effects_in_report(model: AnytimeModel, budget: float | None = None) -> tuple
 
 
 def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[Effect, ...]:
-    """Replace the knots of numbers by quantiles of the data."""
+    """Replace the knots of numbers by quantiles of the data; lines over few numbers by the values at these."""
     model, X = model_and_table(fitted, X)
     if not effects or sparse.issparse(X):
         return effects
     source = model.source
     table = known_table(X, source.names, source.n_features, source.read.tolist())
     position = dict(zip(source.labels(source.read), source.read.tolist(), strict=True))
-    axes = {axis: axis for effect in effects if len(effect.axes) == 1 for axis in effect.axes if axis.numbers}
-    rugs = {axis: _with_rug(axis, table, position[axis.column]) for axis in axes}
-    return tuple(replace(effect, axes=tuple(rugs.get(axis, axis) for axis in effect.axes)) for effect in effects)
+    curves = {axis.column for effect in effects if len(effect.axes) == 1 for axis in effect.axes if axis.numbers}
+    encoding = model.encoding if isinstance(model, AnytimeModel) else None
+    known = zip(position, encoding.encoders, strict=True) if encoding is not None else ()
+    forms = {name: encoder.form for name, encoder in known if isinstance(encoder, NumberEncoder)}
+    columns = {name: table.column(position[name], name).as_numbers(form=forms.get(name)) for name in curves}
+    numbers = {name: x[~np.isnan(x)] for name, x in columns.items()}
+    return tuple(_with_rug(effect, numbers, encoding is None) for effect in effects)
 
 
-def _with_rug(axis: Axis, table: RawTable, d: int) -> Axis:
-    x = table.column(d, axis.column).numbers
-    if x is None or not (known := x[np.isfinite(x)]).size:  # flags, which a model without encoding reads as numbers
-        return axis
-    marks = np.quantile(known, (np.arange(MARKS) + 0.5) / MARKS)
-    return replace(axis, rug=tuple(sorted({float(f"{mark:.5g}") for mark in marks.tolist()})))
+def _with_rug(effect: Effect, numbers: dict[str, Float], line: bool) -> Effect:
+    axis = effect.axes[0]
+    if len(effect.axes) == 2 or not axis.numbers or not (x := numbers[axis.column]).size:
+        return effect
+    if line and (few := np.unique(x)).size <= MOST_SHOWN:
+        slope, start = np.polyfit(axis.numbers, effect.values, 1) if len(axis.numbers) > 1 else (0.0, 0.0)
+        bars = Axis(axis.column, spikes=tuple(few.tolist()))
+        return replace(effect, axes=(bars,), values=tuple(_short(start + slope * v) for v in few.tolist()))
+    marks = np.quantile(x, (np.arange(MARKS) + 0.5) / MARKS)
+    rug = tuple(sorted({float(f"{mark:.5g}") for mark in marks.tolist()}))
+    return replace(effect, axes=(replace(axis, rug=rug),))
+
+
+def picture_of(effect: Effect) -> str:
+    """Return an effect as SVG."""
+    return picture(effect.axes, np.reshape(effect.values, [len(axis) for axis in effect.axes]))
 
 
 def _short(value: float) -> float:

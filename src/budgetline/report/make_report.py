@@ -20,6 +20,7 @@ from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, StagedEst
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
+from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.comparison import Samples, compared
 from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
@@ -38,6 +39,7 @@ from budgetline.report import content
 from budgetline.report.content import BOUND, CROSS_VALIDATED, PLANS, TRAINING
 from budgetline.report.effects import effects_in_report, with_rugs
 from budgetline.report.plans import PlansOnFolds, budgets_between
+from budgetline.report.probabilities import ProbabilitiesOnFolds
 from budgetline.report.report import Report
 from budgetline.sequencing import RandomOrder
 from budgetline.statistics import Moments
@@ -91,7 +93,7 @@ def make_report(
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
     title, unit : str
-        The heading, and the unit of the costs, such as "dollars".
+        The heading, by default with the name of y if it has one, and the unit of the costs, such as "dollars".
     certificate : Certificate, optional
         The certificate of this model, ``model.certificate()``: the report then shows how close the order is to optimal.
 
@@ -102,10 +104,10 @@ def make_report(
     >>> nhanes = load_nhanes()
     >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
-    '16 of 524 points buy 94 % of the improvement from all 22 groups.'
+    '16 of 524 points buy 94 % of the held-out improvement from all 22 groups.'
     """
     found, rows = as_ordered(model), Samples(X, y, sample_weight, None, groups)
-    title = f"{found.estimator} of {len(found.sequence)} groups" if title is None else title
+    title = _title(found, y) if title is None else title
     _check(model, rows, metric, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)
     if X is not None:
@@ -115,6 +117,11 @@ def make_report(
     if certificate is not None:
         report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
     return report
+
+
+def _title(model: Staged, y: object) -> str:
+    target, what = getattr(y, "name", None), f"{model.estimator} of {len(model.sequence)} groups"
+    return f"{target}: {what}" if isinstance(target, str) and target.strip() else what
 
 
 def _check(model: object, rows: Samples, metric: object, extras: tuple[object, object], **texts: object) -> None:
@@ -143,7 +150,7 @@ def _check(model: object, rows: Samples, metric: object, extras: tuple[object, o
 
 def _of_model(model: Staged, given: str, title: str, unit: str) -> Report:
     """Return the report without data."""
-    groups, sequence, chosen, training = model.groups, model.sequence, set(model.sequence.groups), BudgetCurve.of(model)
+    groups, sequence, chosen, training = model.groups, model.sequence, set(model.sequence.groups), training_curve(model)
     widths = dict(zip(groups.names, map(len, groups.columns), strict=True))
     kind = "regression" if model.classes is None else "classification"
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
@@ -162,8 +169,8 @@ def _of_model(model: Staged, given: str, title: str, unit: str) -> Report:
         settings=_settings(model, given),
         measure=_measure(model, training),
         sequence=tuple(
-            content.Stage(step, group, widths[group], cost, spent, _known(gain), _known(explained), None)
-            for step, group, cost, spent, gain, explained in zip(*sequence.to_dict().values(), strict=True)
+            content.Stage(step, group, widths[group], cost, spent, _known(gain), _known(training.values[step]), None)
+            for step, group, cost, spent, gain, _ in zip(*sequence.to_dict().values(), strict=True)
         ),
         left_out=tuple(name for name in groups.names if name not in chosen),
         curves=(_curve(TRAINING, "this model on its training data", training),),
@@ -186,30 +193,42 @@ def _with_data(
     methods = {OWN: unsearched(model)} | {name: reordered(model, settings) for name, (_, settings) in orders.items()}
     splits = rows.splits(cv, found.classes is not None)
     plans = PlansOnFolds(OWN, metric, budgets_between(report.training_curve.costs), seconds / (1 + len(splits)))
-    watch = plans.watch if seconds > 0 and plans.budgets and isinstance(found, AnytimeModel) else None
+    linear, two = isinstance(found, AnytimeModel), found.classes is not None and found.classes.size == 2
+    chances = ProbabilitiesOnFolds(OWN, report.training_curve.costs)
+    wanted = {plans.watch: seconds > 0 and plans.budgets and linear, chances.watch: linear and two}
+
+    def watch(name: str, fitted: object, held_out: Samples) -> None:
+        for each in (each for each, useful in wanted.items() if useful):
+            each(name, fitted, held_out)
+
     judged = compared(methods, rows, metric, splits, progress, (1.0, OWN, (), "step"), watch)
     training, own = budget_curve(model, X, y, metric=metric, sample_weight=weight), judged.curves[OWN]
     curves = (
         _curve(TRAINING, "this model on its training data", training),
-        _curve(CROSS_VALIDATED, f"mean of {len(own.folds)} folds, each with its own order", own),
+        _curve(CROSS_VALIDATED, f"held-out: mean of {len(own.folds)} folds, each with its own order", own),
     )
+    explained = curves[0].values[1:] if metric == "explained" else [stage.explained for stage in report.sequence]
     target = _target(found, y, check_weight(weight, _num_samples(X)))
     return replace(
         report,
         data=replace(report.data, rows=_num_samples(X), weighted=weight is not None, target=target),
         measure=_measure(found, training, len(own.folds), folds_in_words(cv)),
-        sequence=tuple(replace(stage, agreement=_agreement(stage, own.folds)) for stage in report.sequence),
+        sequence=tuple(
+            replace(stage, explained=value, agreement=_agreement(stage, own.folds))
+            for stage, value in zip(report.sequence, explained, strict=True)
+        ),
         curves=curves,
         comparison=_comparison(judged, orders, report.total_cost) if orders else None,
         effects=with_rugs(report.effects, model, X),
         plans=_plans(plans, model) if plans.curves else None,
+        probabilities=chances.counts() if chances.tables else None,
     )
 
 
 def _plans(found: PlansOnFolds, model: object) -> content.Plans | None:
     """Return what known budgets buy; None if all sets are prefixes of the sequence."""
     sets = found.sets(model)
-    label = "known in advance: the best set found for each budget"
+    label = "held-out, if the budget is fixed beforehand: the best set found for it"
     mean = _curve(PLANS, label, BudgetCurve.mean(found.curves))
     return content.Plans(found.budgets, tuple(content.Purchase(*each) for each in sets), mean) if sets else None
 
@@ -304,6 +323,8 @@ def other_orders(model: Staged, random_state: int) -> Orders:
         "random order": (f"drawn with seed {random_state}", {**greedy, "schedule": RandomOrder(random_state)}),
     }
     del found["Newton step (score)" if squares else "matching pursuit (omp)"]
+    if not model.groups.shared and len(set(model.groups.costs.tolist())) == 1:
+        found = {name: entry for name, entry in found.items() if name not in ("costs ignored", "cheapest first")}
     own = {name: given.get(name) for name in greedy}
     return {name: (note, settings) for name, (note, settings) in found.items() if settings != own}
 

@@ -20,6 +20,8 @@ const shareAdded = k => difference(k ? sequence[k - 1].explained : 0, sequence[k
 
 // -- drawing ---
 
+// Where most of the improvement is cheap, the axis of budgets is stretched there.
+const bent = Number($("live").dataset.start) < total / 15 && total > 0;
 let onPaper = 0;
 const widthOf = id => onPaper || $(id).clientWidth;
 const canvasOf = (id, height) => canvas($(id), widthOf(id), height);
@@ -36,12 +38,17 @@ function drawCurve() {
   const { svg, width, height } = canvasOf("curve", widthOf("curve") < 480 ? 280 : 380);
   const box = { left: measure.style === "percent" ? 54 : 52, right: width - 10, top: 30, bottom: height - 42 };
   const drawn = [...curves, ...(plans ? [plans.curve] : []), ...(limit ? [limit] : [])];
-  const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7);
-  const y = scaleOf(drawn.flatMap(bounds), box.bottom, box.top, 6);
+  const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7, bent);
+  // The value without groups may lie so far from the others that these would share a narrow strip: then it is drawn at the edge.
+  const later = drawn.flatMap(c => bounds({ values: c.values.slice(1), errors: c.errors?.slice(1) })), every = drawn.flatMap(bounds);
+  const reach = values => Math.max(...values) - Math.min(...values), far = later.length > 0 && reach(every) > 2.5 * reach(later) && reach(later) > 0;
+  const scale = scaleOf(far ? later : every, box.bottom, box.top, 6);
+  const y = { ticks: scale.ticks, place: v => Math.min(box.bottom, Math.max(box.top, scale.place(v))) };
   const area = draw(svg, "rect", { class: "spent-area", x: box.left, y: box.top, height: box.bottom - box.top, width: 0 });
   const above = limit ? stepRuns(limit, k => limit.values[k], x, y)[0] : [];
   if (limit) draw(svg, "path", { class: "beyond", d: path([...above, [above.at(-1)[0], box.top], [above[0][0], box.top]]) + "Z" });
-  curveAxes(svg, box, x, y, measure, unit);
+  curveAxes(svg, box, x, y, measure, bent ? `${unit} (square-root scale)` : unit);
+  if (far) draw(svg, "text", { x: box.right - 4, y: y.place(main.values[0]) + (measure.greater_is_better ? -8 : 16), "text-anchor": "end" }, `${number(main.values[0], style)} with no groups, beyond this axis`);
   drawBand(svg, main, x, y);
   if (limit) draw(svg, "path", { class: "line line-bound", d: path(above) });
   if (plans) drawSteps(svg, plans.curve, x, y, "line-plans");
@@ -62,15 +69,15 @@ function moveMark() {
   mark.setAttribute("cy", value === null ? box.bottom : y.place(value));
 }
 function budgetUnder(event) {
-  const frame = chart.svg.getBoundingClientRect(), { left, right } = chart.box;
-  const at = (event.clientX - frame.left) * chart.width / frame.width;
-  return Math.min(total, Math.max(0, (at - left) / (right - left) * total));
+  const frame = chart.svg.getBoundingClientRect();
+  return chart.x.cost((event.clientX - frame.left) * chart.width / frame.width);
 }
 
 // -- cost and gain ---
 
 let points = [];
 function drawScatter() {
+  if (!$("scatter").clientWidth) return; // all costs are equal
   const { svg, width, height } = canvasOf("scatter", widthOf("scatter") < 480 ? 340 : 400);
   const box = { left: 58, right: width - 14, top: 30, bottom: height - 42 };
   const added = sequence.map((_, k) => shareAdded(k));
@@ -123,6 +130,52 @@ function drawMethods() {
   });
 }
 
+// -- a threshold, for two classes ---
+
+const chances = record.probabilities || null, [otherClass, positiveClass] = record.task.classes;
+const sum = counts => counts.reduce((a, b) => a + b, 0);
+function showThreshold() {
+  if (!chances) return;
+  const counts = chances.stages.findLast(s => s.stage <= stageAt(budget)), k = Number($("threshold").value) + 1, at = `${amount(100 * chances.thresholds[k - 1])} %`;
+  const [wrong, right, spared, missed] = [counts.first.slice(k), counts.second.slice(k), counts.first.slice(0, k), counts.second.slice(0, k)].map(sum);
+  $("threshold-what").textContent = `With ${counts.stage} of ${sequence.length} groups, held-out rows with a probability of at least ${at} are called ${positiveClass}:`;
+  $("threshold").setAttribute("aria-valuetext", at);
+  const row = (name, part, others, of, what) => {
+    const found = document.createElement("tr"), cells = [name, part + others > 0 ? number(part / (part + others), "percent") : "–", `${amount(part)} of ${amount(part + others)} rows ${of} are ${what}`];
+    found.append(...cells.map((text, i) => Object.assign(document.createElement("td"), { textContent: text, className: i === 1 ? "num" : "words" })));
+    return found;
+  };
+  $("called").replaceChildren(
+    row("Sensitivity", right, missed, `of class ${positiveClass}`, `called ${positiveClass}`),
+    row("Specificity", spared, wrong, `of class ${otherClass}`, "not"),
+    row("Positive predictive value", right, wrong, `called ${positiveClass}`, positiveClass),
+    row("Negative predictive value", spared, missed, "that are not", otherClass),
+  );
+  drawReliability(counts);
+}
+// Neighbouring bins are joined until each has a tenth of the rows.
+function binned({ first, second }) {
+  const edges = [0, ...chances.thresholds, 1], total = sum(first) + sum(second), found = [];
+  let rows = 0, said = 0, came = 0, left = total;
+  first.forEach((_, k) => {
+    const here = first[k] + second[k];
+    [rows, said, came, left] = [rows + here, said + here * (edges[k] + edges[k + 1]) / 2, came + second[k], left - here];
+    if (rows >= total / 10 && left >= total / 20 || rows > 0 && left <= total * SLACK) { found.push({ rows, said: said / rows, came: came / rows }); rows = said = came = 0; }
+  });
+  return found;
+}
+function drawReliability(counts) {
+  const { svg, width, height } = canvasOf("reliability", 320), bins = binned(counts), box = { left: 54, right: width - 14, top: 30, bottom: height - 42 };
+  const error = b => Math.sqrt(b.came * (1 - b.came) / b.rows), reach = [0, ...bins.flatMap(b => [b.said, Math.min(1, b.came + error(b))])];
+  const x = scaleOf(reach, box.left, box.right, 5), y = scaleOf(reach, box.bottom, box.top, 5), end = x.ticks.at(-1), text = t => `${amount(100 * t)} %`;
+  axes(svg, box, x, y, text, text, "predicted probability", `share that is ${positiveClass}`);
+  draw(svg, "line", { class: "diagonal", x1: x.place(0), y1: y.place(0), x2: x.place(end), y2: y.place(end) });
+  for (const b of bins) {
+    draw(svg, "line", { class: "whisker", x1: x.place(b.said), x2: x.place(b.said), y1: y.place(Math.max(0, b.came - error(b))), y2: y.place(Math.min(1, b.came + error(b))) });
+    draw(svg, "circle", { class: "dot", r: 5, cx: x.place(b.said), cy: y.place(b.came) });
+  }
+}
+
 // -- the chosen budget ---
 
 let budget = 0;
@@ -132,7 +185,7 @@ function chip(name, kind) {
   found.className = kind;
   return found;
 }
-// What the budget buys if it is known in advance, where that differs from the first groups of the order.
+// What the budget buys if it is fixed beforehand, where that differs from the first groups of the order.
 function showKnown(bought) {
   const set = plans ? plans.sets.findLast(s => s.cost <= budget * (1 + SLACK)) : undefined;
   const without = set ? bought.filter(name => !set.groups.includes(name)) : [];
@@ -141,12 +194,12 @@ function showKnown(bought) {
   if (!plans) return;
   const k = lastWithin(plans.curve.costs, budget), value = plans.curve.values[k], effect = difference(main.values[pointAt(budget)], value);
   const differs = without.length + more.length > 0, better = effect !== null && (measure.greater_is_better ? effect : -effect) > 0;
-  $("known-label").textContent = `Known in advance: ${differs && better ? "buy these instead" : differs ? "nothing better is expected" : "the same groups"}`;
+  $("known-label").textContent = `If this budget is fixed beforehand: ${differs && better ? "buy these groups instead" : "buy the same groups"}`;
   $("known-groups").replaceChildren(...(differs && better ? set.groups.map(name => chip(name, more.includes(name) ? "added" : "")) : []));
   const expected = withError(value, errorAt(plans.curve, k), style);
   $("known-what").textContent = differs && better
-    ? `cost ${amount(set.cost)}${without.length ? `, without ${without.join(", ")}` : ""}; expected ${measure.label} ${expected} (${change(effect, style)})`
-    : differs ? "another set explains more of the training data, but no more is expected of new rows" : "";
+    ? `cost ${amount(set.cost)}${without.length ? `, without ${without.join(", ")}` : ""}; held-out ${measure.label} ${expected} (${change(effect, style)})`
+    : differs ? "Another set explains more of the training data, but it is no better on held-out rows." : "No better set was found.";
 }
 const slider = $("budget"), field = $("budget-number");
 function setBudget(wanted, by) {
@@ -175,6 +228,7 @@ function setBudget(wanted, by) {
   for (const row of document.querySelectorAll(".order tr[data-row]")) row.classList.toggle("bought", Number(row.dataset.row) <= stage);
   moveMark();
   markPoints();
+  showThreshold();
 }
 const nextCost = () => costs.find(c => c > budget * (1 + SLACK)) ?? total;
 const previousCost = () => costs.findLast(c => c < budget * (1 - SLACK)) ?? 0;
@@ -197,7 +251,7 @@ $("next").addEventListener("click", () => setBudget(nextCost()));
 
 document.documentElement.classList.add("js");
 $("live").hidden = false;
-$("quality-label").textContent = main === training ? `${measure.label} on the training data` : `Expected ${measure.label}: mean of ${measure.folds} folds ± standard error`;
+$("quality-label").textContent = main === training ? `${measure.label} on the training data` : `Held-out ${measure.label}: mean of ${measure.folds} folds ± standard error`;
 legend($("curve-legend"), [
   ["main", main.label],
   ...(main.errors.length ? [["band", "± one standard error"]] : []),
@@ -205,6 +259,12 @@ legend($("curve-legend"), [
   ...(plans ? [["plans", plans.curve.label]] : []),
   ...(limit ? [["bound", limit.label]] : []),
 ]);
+if (chances) {
+  $("threshold").max = String(chances.thresholds.length - 1);
+  $("threshold").value = String(chances.thresholds.indexOf(0.5));
+  $("threshold").addEventListener("input", showThreshold);
+  legend($("reliability-legend"), [["training", "reliable: as predicted"], ["main", "held-out rows, a tenth at each point, ± one standard error"]]);
+}
 const plot = $("curve");
 plot.addEventListener("pointermove", event => {
   if (event.target.classList.contains("dot")) return;
@@ -217,6 +277,7 @@ function drawAll() {
   drawCurve();
   drawScatter();
   drawMethods();
+  showThreshold();
   moveMark();
 }
 drawAll();

@@ -11,13 +11,11 @@ from html import escape as escape_html
 from importlib.resources import files
 from string import Template
 
-import numpy as np
-
-from budgetline.evaluation.pictures import picture
 from budgetline.messages import printable
 from budgetline.report.content import Content
+from budgetline.report.effects import picture_of
 from budgetline.report.sections import Table, effect_name, facts, tables
-from budgetline.report.sentences import enough, headline, notes, subline
+from budgetline.report.sentences import enough, headline, notes, subline, warning
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 """Characters that mean something in Markdown."""
@@ -27,7 +25,12 @@ IN_SCRIPT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 CHARTS = {
     "comparison": '<figure class="chart scripted"><div class="plot" id="methods"><svg role="img"'
-    ' aria-label="Timeliness of every method, as in the table below"></svg></div></figure>'
+    ' aria-label="Timeliness of every method, as in the table below"></svg></div></figure>',
+    "thresholds": '<div class="scripted decide"><div><div class="slider"><label for="threshold">Threshold</label>'
+    '<input type="range" id="threshold" min="0" step="1"></div><p class="label" id="threshold-what"></p>'
+    '<table><tbody id="called"></tbody></table></div><figure class="chart">'
+    '<figcaption class="legend" id="reliability-legend"></figcaption><div class="plot" id="reliability">'
+    '<svg role="img" aria-label="Predicted probabilities and what happened"></svg></div></figure></div>',
 }
 """Charts that stand above a table."""
 
@@ -37,6 +40,7 @@ def render_markdown(content: Content) -> str:
     parts = [
         f"# {escape(content.title)}",
         f"**{escape(headline(content))}** {escape(subline(content))}",
+        *([f"**Warning.** {escape(text)}"] if (text := warning(content)) else []),
         escape(", ".join(f"{label}: {value}" for label, value in facts(content))) + ".",
         *map(_markdown_section, tables(content).values()),
         "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in notes(content)),
@@ -60,11 +64,12 @@ def render_page(content: Content) -> str:
     """Return the page; all text is escaped, and a policy forbids all scripts but ours."""
     style, script = (_file(f"charts.{kind}") + _file(f"page.{kind}") for kind in ("css", "js"))
     found = enough(content)
-    text = {
+    words = {
         "title": content.title,
         "eyebrow": f"{content.task.estimator} · {content.date}",
         "headline": headline(content),
         "subline": subline(content),
+        "scatter": "absent" if content.equal_costs else "scripted",
         "unit": content.unit,
         "total": repr(content.total_cost),
         "start": repr(content.training_curve.costs[found[0] if found else 0]),
@@ -73,14 +78,15 @@ def render_page(content: Content) -> str:
     }
     record = asdict(content) | {"points": content.points}
     charts = CHARTS | {"effects": _effects(content)}
-    sections = {"plans": "", "effects": "", "comparison": "", "optimality": ""} | {
+    sections = {"plans": "", "thresholds": "", "effects": "", "comparison": "", "optimality": ""} | {
         k: _html_section(k, table, charts.get(k, "")) for k, table in tables(content).items()
     }
     return Template(_file("page.html")).substitute(
-        {name: escape_html(entry).replace(" %", "&nbsp;%") for name, entry in text.items()},
+        {name: escape_html(entry).replace(" %", "&nbsp;%") for name, entry in words.items()},
         policy=f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; {NOTHING_ELSE}",
         style=style,
         script=script,
+        warning=f'<p class="warning">{escape_html(text)}</p>' if (text := warning(content)) else "",
         facts="".join(f"<div><dt>{escape_html(k)}</dt><dd>{escape_html(v)}</dd></div>" for k, v in facts(content)),
         notes="".join(f"<li>{escape_html(note)}</li>" for note in notes(content)),
         record=json.dumps(record, allow_nan=False, separators=(",", ":")).translate(IN_SCRIPT),
@@ -97,9 +103,8 @@ def _effects(content: Content) -> str:
     """Return a picture of every effect."""
     figures = []
     for effect in content.effects:
-        name, values = effect_name(content, effect), np.reshape(effect.values, [len(axis) for axis in effect.axes])
-        caption = f"<figcaption>{escape_html(name)}</figcaption>"
-        figures.append(f'<figure class="effect">{caption}{picture(effect.axes, values)}</figure>')
+        caption = f"<figcaption>{escape_html(effect_name(content, effect))}</figcaption>"
+        figures.append(f'<figure class="effect">{caption}{picture_of(effect)}</figure>')
     return f'<div class="pictures">{"".join(figures)}</div>'
 
 

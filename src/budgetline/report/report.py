@@ -15,7 +15,7 @@ from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
 from budgetline.report.content import SCHEMA, Content
 from budgetline.report.rendering import render_markdown, render_page
-from budgetline.report.sentences import headline
+from budgetline.report.sentences import headline, warning
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Report(Content):
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
     sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement
+        ``explained`` is the share of the training loss that is removed, as ``budget_curve`` counts it. The gain is
+        that of the fit, which also counts the ridge penalty.
     left_out : tuple of str
         Groups that are not in the sequence.
     curves : tuple of records with kind, label, costs, values, errors
@@ -47,6 +49,8 @@ class Report(Content):
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
     plans : record with budgets, sets (groups, cost), curve; or None
         What budgets buy that are known in advance.
+    probabilities : record with thresholds, stages (stage, first, second); or None
+        Held-out rows of each of two classes, counted by the predicted probability of the second.
 
     Examples
     --------
@@ -55,7 +59,7 @@ class Report(Content):
     >>> heart = load_heart()
     >>> report = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
     >>> report.headline
-    '194.2 of 323.97 cost units buy 91 % of the improvement from all 9 groups.'
+    '194.2 of 323.97 cost units buy 91 % of the training improvement from all 9 groups.'
     >>> Report.from_json(report.to_json()) == report
     True
     """
@@ -64,6 +68,11 @@ class Report(Content):
     def headline(self) -> str:
         """The sentence to remember."""
         return headline(self)
+
+    @property
+    def warning(self) -> str:
+        """A sentence if the held-out quality falls with more groups, else nothing."""
+        return warning(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain dicts and lists, with the version of its schema."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
+from budgetline.evaluation.pictures import caption
 from budgetline.report.content import CertifiedShares, Content, Effect, Methods, Plans
 from budgetline.report.formatting import MOST_LISTED, amount, at_least, change, count, number, share, with_error
-from budgetline.report.sentences import about_effects, about_plans, optimality
+from budgetline.report.sentences import about_effects, about_plans, about_thresholds, best_stage, optimality
+from budgetline.report.thresholds import Probabilities
+
+SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ def tables(content: Content) -> dict[str, Table]:
     found = {"order": _order(content), "buys": _budgets(content)}
     if content.plans is not None:
         found["plans"] = _plans(content, content.plans)
+    if content.probabilities is not None:
+        found["thresholds"] = _thresholds(content, content.probabilities)
     if content.effects:
         found["effects"] = _effects(content)
     if content.comparison is not None:
@@ -44,14 +50,15 @@ def tables(content: Content) -> dict[str, Table]:
 
 def _order(content: Content) -> Table:
     folds = content.measure.folds
-    header = ("step", "group", "columns", "cost", "cumulative cost", "gain", "explained")
-    rows = []
+    header = ("step", "group", "columns", "cost", "cumulative cost", "added, training", "explained, training")
+    rows, before = list[tuple[str, ...]](), 0.0
     for stage in content.sequence:
-        gain = "–" if stage.gain is None else f"{stage.gain:.5g}"
         cells = (str(stage.step), stage.group, str(stage.columns), amount(stage.cost), amount(stage.cumulative_cost))
         agreement = () if stage.agreement is None else (f"{stage.agreement} of {folds}",)
-        rows.append((*cells, gain, share(stage.explained), *agreement))
-    intro = "Groups in the order in which they are computed. The gain is what a group adds to those before it."
+        added = None if stage.explained is None else stage.explained - before
+        rows.append((*cells, change(added, "percent"), share(stage.explained), *agreement))
+        before = stage.explained or 0.0
+    intro = "Groups in the order in which they are computed, and what each adds to what those before it explain."
     return Table("The order", intro, (*header, "folds that agree") if folds else header, tuple(rows), frozenset({1}))
 
 
@@ -59,7 +66,7 @@ def _budgets(content: Content) -> Table:
     """Return, for every stage, the groups computed, the expected value, and cost and effect of the next group."""
     training, style, label = content.training_curve, content.measure.style, content.measure.label
     judged = content.main_curve is not training
-    header = ("budget from", "groups computed", *((f"{label}, cross-validated",) if judged else ()))
+    header = ("budget from", "groups computed", *((f"{label}, held-out",) if judged else ()))
     rows = []
     for k, cost in enumerate(training.costs):
         earlier = f" and {count(k - 1, 'earlier group')}" if k > 1 else ""
@@ -71,7 +78,7 @@ def _budgets(content: Content) -> Table:
             effect = None if here is None or there is None else there - here
             following = (stage.group, amount(stage.cost), change(effect, style))
         rows.append((amount(cost), added, *expected, number(training.values[k], style), *following))
-    names = (f"{label}, training", "next group", "its cost", "its effect")
+    names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_judged}")
     intro = f"What to expect at each stage, and what the next group costs (in {content.unit}) and changes."
     left = frozenset({1, len(header) + 1})
     return Table("What each budget buys", intro, (*header, *names), tuple(rows), left)
@@ -87,9 +94,9 @@ def _plans(content: Content, found: Plans) -> Table:
             effect = None if known[0] is None or order[0] is None else known[0] - order[0]
             values = (with_error(*known, style), with_error(*order, style), change(effect, style))
             rows.append((amount(each.cost), _in_terms_of(each.groups, prefix), *values))
-    label = f"{content.measure.label}, cross-validated"
+    label = f"{content.measure.label}, held-out"
     header = ("budget from", "groups to buy", label, "in order", "difference")
-    return Table("If the budget is known in advance", about_plans(content), header, tuple(rows), frozenset({1}))
+    return Table("If the budget is fixed beforehand", about_plans(content), header, tuple(rows), frozenset({1}))
 
 
 def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
@@ -102,21 +109,33 @@ def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
     return f"the first {len(prefix)} of the order, {', '.join(filter(None, changes))}"
 
 
+def _thresholds(content: Content, found: Probabilities) -> Table:
+    """Return what some thresholds do after the best stage."""
+    stage = found.at(best_stage(content)).stage
+    rows = []
+    for k, threshold in enumerate(found.thresholds):
+        if threshold in SHOWN_THRESHOLDS:
+            rows.append((f"{100 * threshold:g} %", *map(share, astuple(found.called(stage, k)))))
+    values = ("sensitivity", "specificity", "positive predictive value", "negative predictive value")
+    header = (f"threshold, with {count(stage, 'group')}", f"rows called {content.task.classes[1]}", *values)
+    return Table("Choose a threshold", about_thresholds(content), header, tuple(rows), frozenset({0}))
+
+
 def _effects(content: Content) -> Table:
     """Return, for every effect, its lowest and its highest value, and where they are."""
-    rows = []
+    rows, two = [], len(content.task.classes) == 2
     for effect in content.effects:
         ends = (effect.values.index(end(effect.values)) for end in (min, max))
         cells = (cell for k in ends for cell in (number(effect.values[k], "general"), _place(effect, k)))
-        rows.append((effect_name(content, effect), effect.group, *cells))
-    header = ("column", "group", "lowest effect", "at", "highest effect", "at")
+        rows.append((effect.name if two else effect_name(content, effect), effect.group, *cells))
+    lowest, highest = (f", towards {name}" for name in content.task.classes) if two else ("", "")
+    header = ("column", "group", f"lowest effect{lowest}", "at", f"highest effect{highest}", "at")
     return Table("What each column does", about_effects(content), header, tuple(rows), frozenset({0, 1, 3, 5}))
 
 
 def effect_name(content: Content, effect: Effect) -> str:
-    """Return the column, or both columns of a pair, and the score if there are several."""
-    kind = "class" if content.task.classes else "target"
-    return f"{effect.name}, {kind} {effect.output}" if effect.output else effect.name
+    """Return the column, or both columns of a pair, and the class that up means, or the target."""
+    return caption(effect.name, effect.output, bool(content.task.classes))
 
 
 def _place(effect: Effect, k: int) -> str:
@@ -135,7 +154,7 @@ def _comparison(content: Content, found: Methods) -> Table:
         timeliness = with_error(method.timeliness, method.timeliness_error, style)
         rows.append((method.name, timeliness, *values, method.note))
     intro = (
-        f"Cross-validated {content.measure.label} of this model and of other ways to order the same groups: the mean"
+        f"Held-out {content.measure.label} of this model and of other ways to order the same groups: the mean"
         " over all budgets (timeliness), and the values at shares of the total cost."
     )
     return Table("Is the order worth it?", intro, header, tuple(rows), frozenset({0, len(header) - 1}))
@@ -145,7 +164,7 @@ def _optimality(content: Content, found: CertifiedShares) -> Table:
     rows = [(f"{100 * part:g} % ({amount(budget)})", there) for part, budget, there in found.rows]
     rows.append(("mean over budgets (timeliness)", found.timeliness))
     total = f"budget, of {amount(content.total_cost)} {content.unit}"
-    header = (total, "explained", "bound on any set", "certified share of the optimum")
+    header = (total, "explained, training, less penalty", "bound on any set", "certified share of the optimum")
     cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
     return Table("How close to optimal?", optimality(found), header, cells, frozenset({0}))
 

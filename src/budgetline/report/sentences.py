@@ -6,7 +6,7 @@ import numpy as np
 
 from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve, stopping_cost
-from budgetline.report.content import CROSS_VALIDATED, CertifiedShares, Content, Curve
+from budgetline.report.content import CertifiedShares, Content, Curve
 from budgetline.report.formatting import amount, at_least, change, count, listed, number, with_error
 
 ENOUGH = 0.8
@@ -17,13 +17,28 @@ VISIBLE = 5e-4
 """Smaller differences of shares do not show with one decimal of a percentage."""
 
 
+def best_stage(content: Content) -> int:
+    """Return the best held-out stage, if the last is worse by more than its standard error; else the last."""
+    sign = 1.0 if content.measure.greater_is_better else -1.0
+    known = {k: sign * value for k, (value, _) in enumerate(content.expected) if value is not None}
+    last, error = len(content.sequence), content.expected[-1][1]
+    if last not in known or error is None:
+        return last
+    best = max(known, key=lambda k: known[k])
+    return best if known[best] > known[last] + error else last
+
+
 def enough(content: Content) -> tuple[int, float] | None:
-    """Return the first stage with most of the improvement, and its share of it; None if nothing improves."""
-    values = [value for value, _ in content.expected]
+    """Return the first stage with most of the improvement that the best one brings, and its share of it.
+
+    None if nothing improves.
+    """
+    until = best_stage(content) + 1
+    values = [value for value, _ in content.expected[:until]]
     if None in values:
         return None
     better = content.measure.greater_is_better
-    curve = BudgetCurve(np.array(content.training_curve.costs), np.array(values), greater_is_better=better)
+    curve = BudgetCurve(np.array(content.training_curve.costs[:until]), np.array(values), greater_is_better=better)
     gains = curve.improvement()
     if not gains[-1] > 0:
         return None
@@ -36,21 +51,27 @@ def headline(content: Content) -> str:
     total, stages, found = f"{amount(content.total_cost)} {content.unit}", len(content.sequence), enough(content)
     if not stages:
         return "No group was bought: the model uses no features."
+    best, rows, label = best_stage(content), content.rows_judged, content.measure.label
     if found is None:
-        return f"{total} buy no measurable improvement in {content.measure.label}."
+        return f"{total} buy no measurable improvement in {rows} {label}."
     if content.total_cost == 0:
         return "Every group is free: there is nothing to decide."
     stage, part = found
     if stage == stages:
-        return f"It takes all {total} to get most of the improvement."
-    bought = f"{100 * part:.0f} % of the improvement from" if part < 0.995 else "at least as much improvement as"
-    return f"{amount(content.training_curve.costs[stage])} of {total} buy {bought} all {stages} groups."
+        return f"It takes all {total} to get most of the {rows} improvement."
+    cost = f"{amount(content.training_curve.costs[stage])} of {total}"
+    if stage == best:
+        return f"{cost} buy the best {rows} {label}, then it gets worse."
+    bought = f"{100 * part:.0f} % of the {rows} improvement from"
+    if part >= 0.995:
+        bought = f"at least as much {rows} improvement as"
+    whole = f"all {stages} groups" if best == stages else f"the first {best}, then it gets worse"
+    return f"{cost} buy {bought} {whole}."
 
 
 def subline(content: Content) -> str:
     """Return the sentence that supports the headline with values of the metric."""
     style, stages, found = content.measure.style, len(content.sequence), enough(content)
-    how = "Cross-validated" if content.main_curve.kind == CROSS_VALIDATED else "On the training data,"
     parts = [f"{number(content.expected[0][0], style)} with no groups"]
     if found is not None and found[0] < stages:
         names = [stage.group for stage in content.sequence[: found[0]]]
@@ -58,22 +79,20 @@ def subline(content: Content) -> str:
     if stages:
         after = "its one group" if stages == 1 else f"all {stages} groups"
         parts.append(f"{with_error(*content.expected[-1], style)} with {after}")
-    return f"{how} {content.measure.label} is {', '.join(parts)}.{_warning(content)}"
+    return f"{content.rows_judged.capitalize()} {content.measure.label} is {', '.join(parts)}."
 
 
-def _warning(content: Content) -> str:
-    """Return a sentence if some stage is better than the last by more than the last one's standard error."""
-    sign = 1.0 if content.measure.greater_is_better else -1.0
-    known = {k: sign * value for k, (value, _) in enumerate(content.expected) if value is not None}
-    last, error = len(content.sequence), content.expected[-1][1]
-    if last not in known or error is None:
+def warning(content: Content) -> str:
+    """Return a sentence if the held-out quality falls with more groups, by more than a standard error; else nothing."""
+    best, last, style = best_stage(content), len(content.sequence), content.measure.style
+    if best == last:
         return ""
-    best = max(known, key=lambda k: known[k])
-    if known[best] <= known[last] + error:
-        return ""
-    text = with_error(*content.expected[best], content.measure.style)
-    cost = f"{amount(content.training_curve.costs[best])} {content.unit}"
-    return f" More groups do not help: the best value is {text}, with {count(best, 'group')} ({cost})."
+    first, then = (with_error(*content.expected[k], style) for k in (best, last))
+    cost = content.training_curve.costs[best]
+    enough_money = amount(cost if float(amount(cost)) >= cost else cost * (1 + 1e-5))
+    advice = f"Stop at a budget of {enough_money}, or fit again with max_cost={enough_money}" if best else "Buy none"
+    label, groups = content.measure.label, count(best, "group")
+    return f"More groups make it worse: held-out {label} is {first} with {groups} and {then} with all {last}. {advice}."
 
 
 def optimality(found: CertifiedShares) -> str:
@@ -92,8 +111,8 @@ def notes(content: Content) -> list[str]:
     """Return what a reader must know to read the figures."""
     found = [
         "A group counts once the budget pays for it in full: all curves are step functions.",
-        "“Gain” and “explained” are computed on the training data; “explained” is the share of the"
-        f" {content.task.loss} of the model without groups that the groups remove.",
+        f"“Explained” is the share of the {content.task.loss} of the model without groups that the groups remove, on"
+        " training or held-out rows. The ridge penalty, which the fit also counts, is left out.",
         *_notes_on_curves(content),
         *_notes_on_plans(content),
         *_notes_on_bounds(content),
@@ -130,13 +149,25 @@ def about_effects(content: Content) -> str:
     return found
 
 
+def about_thresholds(content: Content) -> str:
+    """Return what a table of thresholds says."""
+    other, positive = content.task.classes
+    return (
+        f"The model says how likely class {positive} is, and a threshold makes that a decision: rows at or above it are"
+        f" called {positive}. Sensitivity is the share of the rows of class {positive} that are called {positive},"
+        f" specificity the share of the rows of class {other} that are not. The positive predictive value is the share"
+        f" of the rows called {positive} that are {positive}; the negative one is that of the others. All rows are"
+        " held-out: their fold did not learn from them."
+    )
+
+
 def about_plans(content: Content) -> str:
     """Return what is known of the sets for known budgets."""
     return (
-        "The order serves every budget, so that it can end anywhere. A budget that is known before the first group is"
-        " computed can buy a set of its own. These sets explain more of the training data than what the order buys for"
-        f" the same {content.unit}; the values are of the held-out folds. A row holds up to the next one, unless"
-        " the order explains more from some budget between them."
+        "The order can end anywhere, so it suits every budget. If the budget is fixed before the first group is"
+        " computed, another set of groups can be better. These sets explain more of the training data than what the"
+        f" order buys for the same {content.unit}; the values are held-out. A row holds up to the next one,"
+        " unless the order explains more from some budget between them."
     )
 
 
@@ -145,9 +176,9 @@ def _notes_on_plans(content: Content) -> list[str]:
         return []
     judged = "" if content.task.loss == "squared error" else " Models of such sets are approximations, not refits."
     return [
-        f"“Known in advance” comes from a short search for {count(len(found.budgets), 'budget')} in the model of each"
-        " fold, judged on its held-out rows; between these budgets the set of the lower one, or the order, is bought."
-        f"{judged} Nothing is proven about these sets: model.plan(budget), or budgetline plan, searches longer."
+        f"Sets for a fixed budget come from a short search for {count(len(found.budgets), 'budget')} in the model of"
+        " each fold, judged on its held-out rows; between these budgets the set of the lower one, or the order, is"
+        f" bought.{judged} Nothing is proven about these sets: model.plan(budget), or budgetline plan, searches longer."
     ]
 
 
@@ -158,7 +189,7 @@ def _notes_on_curves(content: Content) -> list[str]:
     better = "" if measure.greater_is_better else " (lower is better)"
     made = f" ({measure.folds_made})" if measure.folds_made else ""
     found = [
-        f"The cross-validated curve is the mean {measure.label}{better} over {measure.folds} folds{made}; the band"
+        f"The held-out curve is the mean {measure.label}{better} over {measure.folds} folds{made}; the band"
         " is ± one standard error. Each fold learns its own order from its training rows and is judged on the others."
         " So the curve estimates the whole procedure, including the choice of the order, not this one order.",
         "“Folds that agree” counts the folds that bought the group by the same cost. If few do, the group's place in"
@@ -177,13 +208,13 @@ def _notes_on_bounds(content: Content) -> list[str]:
     if (found := content.certificate) is None:
         return []
     notes = [
-        "The bounds in “How close to optimal?” are proven for the training data, with the ridge penalty: no set of"
+        "The bounds in “How close to optimal?” are proven for the training data, less the ridge penalty: no set of"
         " groups within the budget explains more. Each budget has its own best set, so no single order has to reach"
         " all bounds. They say nothing about new rows."
     ]
     if content.left_out:
         notes.append("The bounds also cover sets with groups that are not in the sequence.")
-    if found.curve is not None and content.measure.folds:
+    if found.curve is not None:
         excess = _above(content.training_curve, found.curve)
         here = f" Here it does, by up to {change(excess, 'percent').removeprefix('+')}." if excess >= VISIBLE else ""
         notes.append(f"The training curve omits the penalty, so it can exceed the bound, which includes it.{here}")

@@ -53,7 +53,10 @@ class GroupSequence(Tabular):
 
     @property
     def explained(self) -> Float:
-        """F/R(∅) after each stage: the explained fraction of the training risk (0 if there is none)."""
+        """F/R(∅) after each stage: the explained fraction of the training risk (0 if there is none).
+
+        The ridge penalty is subtracted. A curve of "explained" on the same rows leaves it out, and is higher by that.
+        """
         total = np.cumsum(self.gains)
         return total / self.null_value if self.null_value > 0 else np.zeros_like(total)
 

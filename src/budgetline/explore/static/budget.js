@@ -3,7 +3,6 @@
 import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
 import { SLACK, amount, change, difference, lastWithin, number } from "./charts.js";
 import { $, chips, dim, el, keep, setText } from "./dom.js";
-import { effectPicture } from "./effects.js";
 import { count, share } from "./format.js";
 
 const MOST_PICTURES = 12;
@@ -140,16 +139,20 @@ export function setUpBudget(session) {
     $("next-rows").closest(".scroll").hidden = !part.rows.length;
     $("next-rows").replaceChildren(...part.rows.map(row => el("tr", {}, el("th", { scope: "row" }, `${row.group}${along(row)}`), el("td", { class: "num" }, amount(row.cost)), el("td", { class: "num" }, number(row.gain, "general")))));
   }
+  // The server draws them, as it does for the report, with all names escaped.
+  function effectPicture({ caption, picture }) {
+    return el("figure", { class: "effect" }, el("figcaption", {}, caption), new DOMParser().parseFromString(picture, "text/html").body.firstChild);
+  }
   function renderEffects() {
     const part = session.part("effects"), box = $("effects");
     dim(box, !session.fresh("effects"));
     box.dataset.fresh = String(session.fresh("effects"));
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
-    const kind = session.state.task === "classification" ? "class" : "target", drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
+    const drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
     setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction goes up and down with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.`));
     const rest = part.effects.length - drawnEffects.length;
-    box.replaceChildren(...drawnEffects.map(effect => effectPicture(effect, kind)), ...(rest ? [el("button", { type: "button", onclick: () => { more = true; renderEffects(); } }, `Show ${rest} more`)] : []));
+    box.replaceChildren(...drawnEffects.map(effectPicture), ...(rest ? [el("button", { type: "button", onclick: () => { more = true; renderEffects(); } }, `Show ${rest} more`)] : []));
   }
 
   return () => {
