@@ -139,6 +139,7 @@ def test_a_worker_that_is_stopped_does_not_read_a_large_input(asked):
     (worker,) = runner.process_ids
     os.kill(worker, signal.SIGSTOP)
     sending = lambda: any(thread.name == "budgetline-sending" for thread in threading.enumerate())  # noqa: E731
+    until(lambda: not sending())  # of the first input
     clock.script, clock.before_jump = [False], lambda: until(sending)
     assert runner.predict(raw("by Python") | large, deadline=1.0).groups == ()
     clock.script, clock.before_jump = [], None

@@ -481,7 +481,23 @@ def test_the_command_line_from_a_file_of_groups(tmp_path, monkeypatch, capsys):
     X.assign(y=y, id=range(len(y))).to_csv("blood.csv", index=False)
     groups = blood(remainder="drop")
     (tmp_path / "groups.yaml").write_text(groups.to_yaml())
-    fitted = run(capsys, "fit", "blood.csv", "-t", "y", "-g", "groups.yaml", "--alpha", "0.01", "-o", "m")
+    fitted = run(
+        capsys,
+        "fit",
+        "blood.csv",
+        "-t",
+        "y",
+        "-g",
+        "groups.yaml",
+        "--no-cv",
+        "--all-groups",
+        "--encoding",
+        "none",
+        "--alpha",
+        "0.01",
+        "-o",
+        "m",
+    )
     model = AnytimeRegressor(groups, alpha=0.01).fit(X, y)
     assert fitted["sequence"]["group"] == list(model.sequence_.groups)
     assert fitted["sequence"]["cost"] == pytest.approx(model.sequence_.costs.tolist())
