@@ -322,7 +322,8 @@ def test_headlines_are_about_held_out_values():
     )
     worse = falling([0, 0.85, 1, 0.2, 0.1], none)  # all groups together are worth little
     assert (
-        worse.headline == "1 of 4 cost units buy 85 % of the held-out improvement from the first 2, then it gets worse."
+        worse.headline
+        == "1 of 4 cost units buy 85 % of the held-out improvement from the first 2 groups, then it gets worse."
     )
     assert worse.warning == (
         "More groups make it worse: held-out explained variance is 100.0 ± 0.0 % with 2 groups and 10.0 ± 0.0 % with"
@@ -333,7 +334,7 @@ def test_headlines_are_about_held_out_values():
     noisy = falling([0, 0.85, 1, 0.95, 0.9], [0.2] * 5)
     assert (noisy.warning, "then" in noisy.headline) == ("", False)
     losses = falling([1, 0.3, 0.2, 0.5, 0.6], none, better=False)
-    assert "the first 2, then it gets worse" in losses.headline
+    assert "the first 2 groups, then it gets worse" in losses.headline
     useless = falling([0, -1, -1, -1, -2], none)
     assert "no measurable improvement in held-out" in useless.headline
     assert useless.warning.endswith("Buy none.")
@@ -355,6 +356,9 @@ def test_equal_costs_have_no_chart_of_costs_and_no_orders_by_cost(regression):
         assert ('<section class="absent" aria-labelledby="scatter-title">' in report.to_html()) == same
         names = {method.name for method in report.comparison.methods}
         assert names & {"costs ignored", "cheapest first"} == (set() if same else {"costs ignored", "cheapest first"})
+    assert replace(
+        reports[0], sequence=(replace(reports[0].sequence[0], cost=0.0), *reports[0].sequence[1:])
+    ).equal_costs
 
 
 @pytest.mark.parametrize("weighted", [False, True])

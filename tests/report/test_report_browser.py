@@ -589,6 +589,14 @@ def test_the_reliability_plot_shows_what_happened(churn, visit, tmp_path):
     np.testing.assert_allclose(end * np.column_stack([said, came]), expected, atol=1e-6)
 
 
+def test_folds_that_buy_more_than_the_model_do_not_leave_the_chart(churn, visit, tmp_path):
+    curve = churn.curves[1]
+    longer = replace(curve, costs=(*curve.costs, 6.0), values=(*curve.values, 0.1), errors=(*curve.errors, 0.0))
+    pages = [visit(replace(churn, curves=(churn.curves[0], each)), tmp_path) for each in (curve, longer)]
+    first, second = (page.locator("#curve .line-main").get_attribute("d") for page in pages)
+    assert first == second
+
+
 def test_reports_of_other_tasks_have_no_threshold(nhanes, visit, tmp_path):
     page = visit(nhanes.summary, tmp_path)
     assert page.locator("#threshold").count() == 0

@@ -205,11 +205,7 @@ def report(
         given |= {"metric": measure, "cv": folds, "baselines": baselines, "unit": unit, "title": named}
         given |= {"plan_seconds": plan_seconds, "certificate": proven}
         summary = make_report(found, **given, progress=printer.progress)
-    if place is not None:
-        with writing(place):
-            summary.write(place)
-        printer.note(f"wrote {place}")
-    _print_headline(summary, printer)
+    _write_report(summary, place, printer)
     printer.document(summary.to_dict())
 
 
@@ -218,7 +214,12 @@ def _rows_for(model: AnytimeModel, table: Chunk, printer: Printer) -> Chunk:
     return with_numbers(table, None, printer) if model.classes is None else table
 
 
-def _print_headline(summary: Report, printer: Printer) -> None:
+def _write_report(summary: Report, place: Path | None, printer: Printer) -> None:
+    """Write a report, and print its headline."""
+    if place is not None:
+        with writing(place):
+            summary.write(place)
+        printer.note(f"wrote {place}")
     printer.say(printable(summary.headline))
     if summary.warning:
         printer.warn(printable(summary.warning))

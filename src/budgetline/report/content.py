@@ -360,8 +360,8 @@ class Content:
 
     @property
     def equal_costs(self) -> bool:
-        """Whether all groups of the sequence cost the same."""
-        return len({stage.cost for stage in self.sequence}) <= 1
+        """Whether all groups of the sequence cost the same, or nothing."""
+        return len({stage.cost for stage in self.sequence} - {0.0}) <= 1
 
     def prefix_at(self, budget: float) -> tuple[str, ...]:
         """Return the groups that a budget buys in the order of the sequence."""

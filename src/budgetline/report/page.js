@@ -1,11 +1,18 @@
 // The report: charts.js stands before it in the same script, a module.
 const record = JSON.parse(document.getElementById("record").textContent);
-const { sequence, measure, unit, curves } = record;
+const { sequence, measure, unit } = record;
+const total = sequence.length ? sequence.at(-1).cumulative_cost : 0;
+// Folds may buy more than the model does: what they do then is no budget of this page.
+function within(curve) {
+  const n = lastWithin(curve.costs, total) + 1;
+  return { ...curve, costs: curve.costs.slice(0, n), values: curve.values.slice(0, n), errors: curve.errors.slice(0, n) };
+}
+const curves = record.curves.map(within);
 const training = curves.find(c => c.kind === "training");
 const main = curves.find(c => c.kind === "cross-validated") || training;
 const limit = record.certificate ? record.certificate.curve : null;
-const plans = record.plans || null;
-const costs = training.costs, total = costs[costs.length - 1];
+const plans = record.plans ? { ...record.plans, curve: within(record.plans.curve) } : null;
+const { costs } = training;
 const $ = id => document.getElementById(id);
 
 const { style } = measure;
@@ -49,10 +56,10 @@ function drawCurve() {
   if (limit) draw(svg, "path", { class: "beyond", d: path([...above, [above.at(-1)[0], box.top], [above[0][0], box.top]]) + "Z" });
   curveAxes(svg, box, x, y, measure, bent ? `${unit} (square-root scale)` : unit);
   if (far) draw(svg, "text", { x: box.right - 4, y: y.place(main.values[0]) + (measure.greater_is_better ? -8 : 16), "text-anchor": "end" }, `${number(main.values[0], style)} with no groups, beyond this axis`);
-  drawBand(svg, main, x, y);
+  drawBand(svg, main, x, y, total);
   if (limit) draw(svg, "path", { class: "line line-bound", d: path(above) });
-  if (plans) drawSteps(svg, plans.curve, x, y, "line-plans");
-  for (const curve of [...curves].reverse()) drawSteps(svg, curve, x, y, `line-${curve === main ? "main" : curve.kind}`);
+  if (plans) drawSteps(svg, plans.curve, x, y, "line-plans", total);
+  for (const curve of [...curves].reverse()) drawSteps(svg, curve, x, y, `line-${curve === main ? "main" : curve.kind}`, total);
   const now = draw(svg, "line", { class: "now", y1: box.top, y2: box.bottom });
   const known = costs.map((_, k) => k).filter(k => main.values[pointOf(k)] !== null);
   const dots = known.map(k => draw(svg, "circle", { class: costs.length > 60 ? "dot small" : "dot", r: costs.length > 60 ? 1.75 : 4, cx: x.place(costs[k]), cy: y.place(main.values[pointOf(k)]) }));

@@ -65,7 +65,7 @@ def headline(content: Content) -> str:
     bought = f"{100 * part:.0f} % of the {rows} improvement from"
     if part >= 0.995:
         bought = f"at least as much {rows} improvement as"
-    whole = f"all {stages} groups" if best == stages else f"the first {best}, then it gets worse"
+    whole = f"all {stages} groups" if best == stages else f"the first {best} groups, then it gets worse"
     return f"{cost} buy {bought} {whole}."
 
 
