@@ -300,6 +300,8 @@ def _check_done(words: list[str], ended: Ended, before: dict[str, Any], changed:
     outputs = {words[k + 1] for k, word in enumerate(words[:-1]) if word in ("-o", "--output")}
     if words[0] == "report":
         outputs.add("report.html")
+    if words[0] == "fit" and not outputs:  # the model has the name of the data
+        outputs |= {name for name in changed if name.endswith(".budgetline")}
     allowed = {before[name] if isinstance(before.get(name), str) else name for name in outputs}
     assert changed <= allowed, f"these changed although they are no outputs: {sorted(changed - allowed)}"
     inputs = {before[word] if isinstance(before.get(word), str) else word for word in words if word not in outputs}
