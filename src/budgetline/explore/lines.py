@@ -74,6 +74,7 @@ def shell_lines(state: State, data: Data) -> str:
     reading += [f" --na {quote(text)}" for text in data.na]
     given = f"{place} -t {target}{''.join(reading)}"
     options = [f"--task {state.task}", f"--rule {state.rule}", f"--encoding {state.encoding}", "--in-memory"]
+    options += ["--no-cv", "--all-groups"]
     options += ["--loss poisson"] if state.loss == "poisson" else []
     options += [] if state.alpha is None else [f"--alpha {code(state.alpha)}"]
     options += [f"--start {quote(name)}" for name in state.start]

@@ -52,7 +52,14 @@ def at_once(recipe: Recipe) -> Recipe:
     """Return the recipe of a model of all groups in one step."""
     whole = (np.arange(recipe.by_group.size),)
     return replace(
-        recipe, columns=whole, names=("all",), prices=Prices(np.ones(1)), rule="omp", schedule=Greedy(), limits=Limits()
+        recipe,
+        columns=whole,
+        names=("all",),
+        prices=Prices(np.ones(1)),
+        rule="omp",
+        schedule=Greedy(),
+        limits=Limits(),
+        start=(),
     )
 
 
