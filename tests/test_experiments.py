@@ -222,6 +222,14 @@ def check_data(text):
     assert all(re.search(r"\d\.\d", " ".join(row)) for row in rows)
 
 
+def check_zoo(text):
+    """A row per table has a score for every budget and for all columns, of all three ways."""
+    for _, budgets, own, _, linear, boosting, *_ in rows_of(text, "table"):
+        for scores in (own, linear, boosting):
+            assert len(scores.split()) == len(budgets.split("/"))
+            assert all(-1 <= float(score) <= 1 for score in scores.split())
+
+
 def check_correction(text):
     """Differences are those of the means, and the verdicts follow from them."""
     rows = rows_of(text, "choice")
@@ -259,6 +267,7 @@ CHECKS = {
     "hard_instance": check_hard_instance,
     "real": check_real,
     "tables": check_tables,
+    "zoo": check_zoo,
     **dict.fromkeys(("alpha", "raw_tables", "subsets"), check_data),
 }
 
