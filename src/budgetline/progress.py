@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Event, Thread
@@ -15,6 +16,25 @@ T = TypeVar("T")
 Progress = bool | None | Literal["lines"]
 """False: none; True: a bar; None: a bar on a terminal; "lines": a line on stderr every ten seconds."""
 SECONDS_PER_LINE = 10.0
+Listener = Callable[[int, int], None]
+"""Is called with the number of ordered groups and the number of all groups; if it raises an error, the fit ends."""
+_listener: ContextVar[Listener | None] = ContextVar("budgetline_listener", default=None)
+
+
+@contextmanager
+def watching(listener: Listener) -> Iterator[None]:
+    """Call a listener at every step of every fit inside this context, also in the threads that fit folds."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell_step(done: int, total: int) -> None:
+    """Tell the listener, if there is one, how many groups are ordered."""
+    if (listener := _listener.get()) is not None:
+        listener(done, total)
 
 
 class Bar(AbstractContextManager["Bar"]):

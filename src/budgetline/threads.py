@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache, cached_property
 from threading import Lock, RLock, Thread, local
 from typing import ClassVar, TypeVar
@@ -104,8 +104,12 @@ def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: i
 
 
 def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return the results for all items, each computed by one thread of its own; warnings come at the end."""
+    """Return the results for all items, each computed by one thread of its own; warnings come at the end.
+
+    Context variables have the values that they have here.
+    """
     results: dict[int, R] = {}
+    contexts = [copy_context() for _ in items]
     found: dict[int, list[Held]] = {}
 
     def work(k: int) -> None:
@@ -116,7 +120,7 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         finally:
             _alone.reset(token)
 
-    _share(work, len(items))
+    _share(lambda k: contexts[k].run(work, k), len(items))
     for k in range(len(items)):
         for text, category in found[k]:
             warn(text, category)

@@ -25,7 +25,8 @@ from budgetline import (
 )
 from budgetline.encoding.raw import object_column, raw_table
 from budgetline.evaluation import compare
-from budgetline.explore.fits import Setting, prepare
+from budgetline.explore.fits import learn
+from budgetline.explore.state import Group, State
 from budgetline.explore.table import Sample
 from budgetline.runtime import AnytimeRunner
 
@@ -363,6 +364,7 @@ def test_a_column_may_have_no_value_in_a_training_fold(values):
 def test_explore_takes_a_column_without_value_in_a_fold():
     late = ["a", *[None] * 199]
     X = pa.table({"x": np.arange(200.0), "late": late, "none": pa.nulls(200)})
-    setting = Setting("y", "regression", "squared_error", "spline")
-    made = prepare(Sample(X, target()[:200]), X.column_names, setting, lambda *_: None, lambda: None)
-    assert all(np.isfinite(part.remake()).all() for part in (made.whole, *made.training, *made.held))
+    groups = tuple(Group(name, (name,)) for name in X.column_names)
+    state = State(("y", *X.column_names), groups, "y", "regression", "squared_error", encoding="spline")
+    found = learn(Sample(X, target()[:200]), state, None, lambda: None, lambda *_: None, lambda model: None)
+    assert all(np.isfinite(fold.values).all() for fold in found.folds)

@@ -1,14 +1,17 @@
-"""What a session shows is what the library says for the same input."""
+"""What a session shows is what the command line and the report say of the same table."""
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from budgetline import AnytimeRegressor, Encoding, FixedOrder, compare, cross_val_budget_curve
-from budgetline.explore.fits import Setting, estimator_of, prepare
+from budgetline import AnytimeRegressor, Encoding, FixedOrder, compare, cross_val_budget_curve, load, make_report
+from budgetline.cli import main
+from budgetline.estimators.cross_validation import unsearched
+from budgetline.explore.fits import estimator_of, fit, learn
 from budgetline.explore.group_edits import changed_by, read_edit
 from budgetline.explore.known_model import state_of_model
-from budgetline.explore.results import budget_part, compare_part, effects_part, learn, next_part, order_part, plan_of
+from budgetline.explore.results import budget_part, compare_part, effects_part, next_part, order_part, plan_of
 from budgetline.explore.session import opening_state
 from budgetline.explore.table import Data
 
@@ -31,15 +34,13 @@ def quiet(*_):
 def learned(data, target, extra=()):
     given = [{"kind": "set_target", "column": target}, *EDITS, *extra]
     state = changed_by(opening_state(data.table), [read_edit(edit) for edit in given], data.table)
-    prepared = prepare(data.read(target), state.used, Setting.of(state), quiet, quiet)
-    return learn(prepared, state, quiet, quiet, quiet)
+    return learn(data.read(target), state, None, quiet, quiet, quiet)
 
 
 def as_the_library(found):
-    sample = found.prepared.sample
-    X = sample.X.select(list(found.state.used))
-    kind = KFold if found.state.task == "regression" else StratifiedKFold
-    return estimator_of(found.state).fit(X, sample.y), X, sample.y, kind(5, shuffle=True, random_state=0)
+    sample, kind = found.sample, KFold if found.state.task == "regression" else StratifiedKFold
+    fitted = fit(estimator_of(found.state, sample), sample)
+    return fitted, sample.X, sample.y, kind(5, shuffle=True, random_state=0)
 
 
 CASES = [
@@ -59,18 +60,19 @@ def test_order_curve_and_comparison_are_those_of_the_library(data, target, extra
     assert tuple(step["group"] for step in part["steps"]) == model.sequence_.groups
     np.testing.assert_allclose(found.model.stages.coef_path, model.model_.stages.coef_path, rtol=1e-6, atol=1e-9)
     assert found.model.alpha == pytest.approx(model.model_.alpha)
-    curve = cross_val_budget_curve(model, X, y, metric=found.state.metric, cv=folds)
+    plain = unsearched(model)
+    curve = cross_val_budget_curve(plain, X, y, metric=found.state.metric, cv=folds)
     assert part["curve"]["costs"] == tuple(curve.costs.tolist())
     np.testing.assert_allclose(part["curve"]["values"], curve.values, atol=1e-9)
     np.testing.assert_allclose(part["curve"]["errors"], curve.errors, atol=1e-9)
     others = {
-        "this order": estimator_of(found.state),
-        "cheapest first": estimator_of(found.state, schedule="cheapest"),
-        "costs ignored": estimator_of(found.state, cost_sensitive=False),
+        "this order": plain,
+        "cheapest first": clone(plain).set_params(schedule="cheapest"),
+        "costs ignored": clone(plain).set_params(cost_sensitive=False),
     }
     methods = {method["name"]: method for method in compare_part(found, quiet, quiet)["methods"]}
     if found.state.today:
-        others["today's order"] = estimator_of(found.state, schedule=FixedOrder(methods["today's order"]["order"]))
+        others["today's order"] = clone(plain).set_params(schedule=FixedOrder(methods["today's order"]["order"]))
     assert list(methods) == list(others)
     summary = compare(others, X, y, metric=found.state.metric, cv=folds, reference="this order").summary()
     for name, row in summary.items():
@@ -131,7 +133,7 @@ def test_other_tables_give_what_the_library_gives(tmp_path, seed, target):
     found = learned(Data(str(write_table(tmp_path / "t.csv", seed=seed + 1))), target)
     model, X, y, folds = as_the_library(found)
     assert found.model.sequence.groups == model.sequence_.groups
-    curve = cross_val_budget_curve(model, X, y, metric=found.state.metric, cv=folds)
+    curve = cross_val_budget_curve(unsearched(model), X, y, metric=found.state.metric, cv=folds)
     np.testing.assert_allclose(found.mean.values, curve.values, atol=1e-9)
 
 
@@ -142,7 +144,8 @@ def test_a_model_is_opened_as_it_was_learned(data, target):
     )
     model, *_ = as_the_library(found)
     again = state_of_model(model.model_, opening_state(data.table), data.table, target)
-    assert estimator_of(again).get_params(deep=False) == estimator_of(found.state).get_params(deep=False)
+    ours, theirs = (estimator_of(state, found.sample).get_params(deep=False) for state in (again, found.state))
+    assert ours == theirs
     for name in ("target", "task", "loss", "left_out", "encoding"):
         assert getattr(again, name) == getattr(found.state, name)
     with pytest.raises(ValueError, match="name the target"):
@@ -153,10 +156,8 @@ def test_a_model_is_opened_as_it_was_learned(data, target):
     ("settings", "message"),
     [
         ({"max_cost": 3}, "max_cost=3"),
-        ({"correction": 1.0}, "correction=1.0"),
         ({"schedule": "doubling"}, "schedule='doubling'"),
         ({"encoding": Encoding("spline", knots=4)}, "plain encodings only"),
-        ({"encoding": Encoding("spline", interactions=2)}, "pairs of columns"),
     ],
 )
 def test_a_model_with_other_settings_is_refused_by_their_name(data, settings, message):
@@ -166,10 +167,60 @@ def test_a_model_with_other_settings_is_refused_by_their_name(data, settings, me
         state_of_model(model.model_, opening_state(data.table), data.table, "y")
 
 
-@pytest.mark.parametrize(("target", "shown"), [("ill", True), ("y", False)])
-def test_an_order_that_takes_long_is_shown_before_it_is_judged(data, target, shown):
-    state = changed_by(opening_state(data.table), [read_edit({"kind": "set_target", "column": target})], data.table)
-    prepared = prepare(data.read(target), state.used, Setting.of(state), quiet, quiet)
-    told = []
-    found = learn(prepared, state, quiet, lambda text, *_: told.append(text), lambda model: told.append(model))
-    assert told == (["learning the order", found.model, *(f"fold {k} of 5" for k in range(1, 6))] if shown else [])
+@pytest.mark.parametrize("target", ["y", "ill"])
+def test_the_order_is_shown_at_once_with_the_settings_that_were_chosen_before(data, target):
+    found, told = learned(data, target), []
+    state = changed_by(found.state, [read_edit({"kind": "set_costs", "costs": {"dose": 30}})], data.table)
+    again = learn(
+        data.read(target),
+        state,
+        found.plain,
+        quiet,
+        lambda text, *_: told.append(text),
+        lambda model: told.append(model),
+    )
+    texts = list(dict.fromkeys(text for text in told if isinstance(text, str)))
+    (first,) = (entry for entry in told if not isinstance(entry, str))
+    assert told.index(first) < told.index(texts[1])  # before anything is chosen again
+    assert texts[0] == "learning the order"
+    assert texts[2:] == [f"fold {k} of 5: group" for k in range(1, 6)]
+    assert first.alpha == found.plain.alpha
+    assert dict(zip(first.sequence.groups, first.sequence.costs, strict=True))["dose"] == 30
+    assert again.model.sequence.groups == fit(estimator_of(state, again.sample), again.sample).sequence_.groups
+
+
+def test_an_error_of_the_check_ends_a_fit_at_its_next_step(data):
+    class Ended(Exception):
+        pass
+
+    steps = []
+
+    def check():
+        steps.append(1)
+        if len(steps) == 3:
+            raise Ended
+
+    state = changed_by(opening_state(data.table), [read_edit({"kind": "set_target", "column": "y"})], data.table)
+    with pytest.raises(Ended):
+        learn(data.read("y"), state, None, check, quiet, quiet)
+
+
+@pytest.mark.parametrize("target", ["y", "ill"])
+def test_the_command_line_and_the_report_say_the_same(data, table_path, tmp_path, target):
+    given = [{"kind": "set_target", "column": target}, *EDITS[:3]]
+    state = changed_by(opening_state(data.table), [read_edit(edit) for edit in given], data.table)
+    found = learn(data.read(target), state, None, quiet, quiet, quiet)
+    groups, file = tmp_path / "groups.yaml", tmp_path / "m.budgetline"
+    groups.write_text(state.feature_groups.to_yaml(), encoding="utf-8")
+    assert main(["fit", str(table_path), "-t", target, "-g", str(groups), "-o", str(file), "--quiet"]) == 0
+    model = load(file)
+    assert model.sequence_.groups == found.model.sequence.groups
+    assert model.model_.alpha == found.model.alpha
+    assert model.correction_ == found.estimator.correction_
+    np.testing.assert_allclose(model.coef_path_, found.estimator.coef_path_, rtol=1e-9)
+    np.testing.assert_allclose(model.held_out_, found.estimator.held_out_, atol=1e-9)
+    report = make_report(model, found.sample.X, found.sample.y, metric=state.metric, baselines=False, plan_seconds=0)
+    shown = order_part(found, None)
+    assert shown["curve"]["costs"] == report.main_curve.costs
+    np.testing.assert_allclose(shown["curve"]["values"], report.main_curve.values, atol=1e-9)
+    assert shown["headline"] == report.headline

@@ -10,12 +10,13 @@ from typer import Argument, Option
 from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_classes, check_output, features_of, with_numbers, writing
-from budgetline.cli.fitting import Estimator, estimator_for, task_of
+from budgetline.cli.fitting import Estimator, task_of
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
 from budgetline.estimators.cross_validation import unsearched
+from budgetline.estimators.unattended import estimator_for
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
 from budgetline.evaluation.folds import folds_in_words, make_folds
@@ -293,7 +294,9 @@ def _methods(
     names = [name.strip() for name in (rules or default).split(",")]
     if unknown := [name for name in names if name not in METHODS]:
         raise Refused(f"--rules: {shown(unknown[0])} is not one of {', '.join(METHODS)}")
-    return {name: estimator_for(task, groups, **settings, **METHODS[name]) for name in names}
+    return {
+        name: estimator_for(groups, classes=task == "classification", **settings, **METHODS[name]) for name in names
+    }
 
 
 def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:

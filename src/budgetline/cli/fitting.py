@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from typer import Option
 
-from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import (
     Features,
@@ -33,7 +32,8 @@ from budgetline.data import Source
 from budgetline.data.sources import Chunk
 from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
-from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.estimators.unattended import shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
@@ -46,10 +46,6 @@ from budgetline.report.formatting import amount, count, number, share, with_erro
 Estimator = AnytimeRegressor | AnytimeClassifier
 """Those that choose alpha are subclasses."""
 NO_COLUMNS = np.empty(0, dtype=np.intp)
-FOLDS, MOST_PAIRS = 5, 20
-"""Folds, and pairs of columns that are tried, if the user says nothing."""
-NOTHING, MANY_GROUPS = 0.01, 200
-"""A group that explains less than this share of one row gains nothing; more groups than so many are not refitted."""
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""
 WORSE = 0.005
@@ -117,12 +113,21 @@ def fit(
     found = _given(files, features, others, (encoding, interactions or 0, keep_ids), stream, task, printer)
     _check_folds(cv, no_cv, shuffle, fold_by, found.table is None)
     chosen = _task(files, found, task, loss, target, printer)
-    folds = cv if no_cv or cv is not None or found.table is None else _usual_folds(found.table.y, chosen, printer)
-    asked: dict[str, object] = {"rule": rule, "schedule": schedule, "max_cost": max_cost}
-    asked["loss"] = options.LOSS_NAMES.get(loss or "")
-    asked |= _limits(found, chosen, asked, start, max_groups, all_groups, printer)
-    asked |= _searched(folds, alpha, correction, None if interactions is not None else _pairs_tried(found))
-    model = _fitted(estimator_for(chosen, found.groups, **asked), found, shuffle and folds is not None, printer)
+    classes, y = chosen == "classification", None if found.table is None else found.table.y
+    folds = cv if no_cv or cv is not None or y is None else usual_folds(y, classes=classes)
+    if folds is None and y is not None and not no_cv:
+        printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
+    if folds is not None and alpha == "auto":
+        raise Refused("--alpha auto chooses alpha without folds: give --no-cv, too")
+    n_groups = found.source.n_features if found.groups is None else len(found.groups)
+    estimator = unattended(
+        found.groups, n_groups, y, classes=classes, encoding=found.encoding, folds=folds, pairs=interactions,
+        all_groups=all_groups, alpha=alpha, correction=correction, rule=rule, loss=options.LOSS_NAMES.get(loss or ""),
+        max_groups=max_groups, max_cost=max_cost, schedule=schedule, start=_first(found, start),
+    )  # fmt: skip
+    if rule is None and estimator.rule == "score":
+        printer.note("learning by rule score: rule fr would refit every candidate at every step")
+    model = _fitted(estimator, found, shuffle and folds is not None, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, (data, target), printer)
@@ -176,28 +181,9 @@ def _task(
     return chosen
 
 
-def _limits(
-    found: Given,
-    task: options.Task,
-    asked: Mapping[str, object],
-    start: list[str] | None,
-    max_groups: int | None,
-    all_groups: bool,
-    printer: Printer,
-) -> dict[str, object]:
-    """Return which groups are bought, and by which rule where exact gains would take long."""
-    n_groups = found.source.n_features if found.groups is None else len(found.groups)
-    first = options.names_of(start, (found.columns or ()) if found.groups is None else found.groups.names) or None
-    limits: dict[str, object] = {"start": first, "encoding": found.encoding, "max_groups": max_groups}
-    if not all_groups and found.table is not None:
-        rows = found.table.n_rows
-        limits["min_gain"] = NOTHING / rows
-        limits["max_groups"] = min(rows, n_groups) if max_groups is None and n_groups > rows else max_groups
-    refits = task == "classification" or asked["loss"] == "poisson"
-    if asked["rule"] is None and refits and (found.table is None or n_groups > MANY_GROUPS):
-        limits["rule"] = "score"
-        printer.note("learning by rule score: rule fr would refit every candidate at every step")
-    return limits
+def _first(found: Given, start: list[str] | None) -> list[str] | None:
+    """Return the groups that come first, None without any."""
+    return options.names_of(start, (found.columns or ()) if found.groups is None else found.groups.names) or None
 
 
 def default_output(data: str) -> Path:
@@ -206,40 +192,13 @@ def default_output(data: str) -> Path:
     return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")
 
 
-def _usual_folds(y: Array, task: options.Task, printer: Printer) -> int | None:
-    """Return the number of folds if the user gives none: fewer where rows or those of a class are few."""
-    rows = y.size if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
-    folds = min(FOLDS, rows // 2 if task == "regression" else rows)
-    if folds < 2:
-        printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
-        return None
-    return folds
-
-
-def _pairs_tried(found: Given) -> tuple[int, ...] | None:
-    """Return the numbers of pairs to try; None: pairs need an encoding, and rows in memory."""
-    return None if found.encoding is None or found.table is None else (0, MOST_PAIRS)
-
-
-def _searched(
-    folds: int | None, alpha: float | str | None, correction: float | None, pairs: tuple[int, ...] | None
-) -> dict[str, object]:
-    """Return the settings of an estimator that chooses on folds what the user has not given; None: without folds."""
-    if folds is None:
-        return {"alpha": alpha, "correction": correction}
-    if alpha == "auto":
-        raise Refused("--alpha auto chooses alpha without folds: give --no-cv, too")
-    alphas, corrections = (None if value is None else [value] for value in (alpha, correction))
-    return {"cv": folds, "alphas": alphas, "corrections": corrections, "interactions": pairs}
-
-
 def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
     table = found.table
     if table is not None:
         printer.note(f"learning from {len(table.y):,} rows in memory")
         if shuffled and table.qid is None:  # the estimator cuts the rows in their order
-            table = table.take(np.random.default_rng(0).permutation(table.n_rows))
+            table = table.take(shuffled_rows(table.n_rows))
         kept: dict[str, Any] = {} if table.qid is None else {"groups": table.qid}
         located = nullcontext() if estimator.encoding is None else table.located()
         with refusing(), printer.waiting("learning"), located:
@@ -248,14 +207,6 @@ def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")
     with refusing():
         return estimator.fit(found.source, progress=printer.progress)
-
-
-def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: Any) -> Estimator:
-    """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    if task == "classification":
-        return (AnytimeClassifierCV if "cv" in given else AnytimeClassifier)(groups, **given)
-    return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
 
 
 def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.Task:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
-from budgetline.explore.fits import estimator_of
+from budgetline.explore.fits import estimator_of, fit
 from budgetline.explore.lines import groups_yaml
 from budgetline.explore.session import SUFFIX, SessionRecord
 from budgetline.explore.table import Data, Sample
@@ -33,9 +33,8 @@ class Wanted:
         state = self.record.state
         if state.target is None or not state.groups:
             raise NotReady("choose a target first" if state.target is None else "there is no group to learn from")
-        found = self.data.read(state.target)
-        sample = Sample(found.X.select(list(state.used)), found.y)
-        return estimator_of(state).fit(sample.X, sample.y), sample
+        sample = self.data.read(state.target).of(state.used)
+        return fit(estimator_of(state, sample), sample), sample
 
     def name(self, suffix: str) -> str:
         """Return the name of a file: that of the data with another suffix."""

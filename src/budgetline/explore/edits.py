@@ -81,8 +81,7 @@ def settings_for(task: str, n_levels: int | None) -> dict[str, object]:
     if task == "regression":
         return {"task": task, "loss": "squared_error", "rule": "fr", "metric": "explained"}
     metric = "roc_auc" if n_levels == 2 else "accuracy"
-    # fr refits every candidate, which takes too long for answers while a user waits
-    return {"task": task, "loss": "log_loss", "rule": "score", "metric": metric}
+    return {"task": task, "loss": "log_loss", "rule": "fr", "metric": metric}
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,7 @@ class SetLoss(Edit):
             raise ValueError("choose a target first")
         table.check_loss(state.target, self.loss)
         metric = state.metric if state.metric in METRICS.get(self.loss, ()) else "explained"
-        rule = {"poisson": "score", "squared_error": "fr"}.get(self.loss, state.rule)
-        return state if self.loss == state.loss else changed_to(state, {**self.given, "metric": metric, "rule": rule})
+        return state if self.loss == state.loss else changed_to(state, {**self.given, "metric": metric})
 
 
 @dataclass(frozen=True)

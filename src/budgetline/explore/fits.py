@@ -1,48 +1,30 @@
-"""Fits of a session: what is computed once for a table and a target, and what every other price or group needs.
+"""Fits of a session: what the command line learns from the same table, groups and prices, and how good it is.
 
-Columns are encoded one by one, and all moments are of all columns. So other groups, prices and selections of columns
-need no new pass over the rows: for squared error a fit is one run of the greedy loop on moments, for the whole table
-and for each fold. Folds have encodings of their own, as in :func:`budgetline.cross_val_budget_curve`, whose numbers
-these are.
+Every change on the page has two results. The first comes at once: the order, with the settings that were chosen before
+the change (alpha, correction, pairs of columns). The second is what ``budgetline fit`` learns, with settings that are
+chosen again on folds, and the held-out curves of ``budgetline report``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-import numpy as np
-
-from budgetline.arrays import Array, Float, Positions
-from budgetline.data.rows import Rows
-from budgetline.encoding import Encoding
-from budgetline.encoding.encoders import Encoder
-from budgetline.encoding.fitting import encoding_from, summary_of
-from budgetline.encoding.raw import ReadTable, raw_table
-from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
-from budgetline.estimators.base import DEFAULT_ALPHA
-from budgetline.estimators.classifier import family_of
-from budgetline.evaluation import BudgetCurve
+from budgetline.estimators.cross_validation import unsearched
+from budgetline.estimators.unattended import FOLDS, estimator_for, shuffled_rows, unattended, usual_folds
+from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.evaluation.comparison import Samples
 from budgetline.evaluation.folds import make_folds
-from budgetline.evaluation.held_out import HeldOut
-from budgetline.evaluation.metrics import RowMetric, as_metric
 from budgetline.explore.state import State
 from budgetline.explore.table import Sample
-from budgetline.groups import FeatureGroups, Layout
-from budgetline.groups.parsing import places_of, positions_of
-from budgetline.inputs import check_labels, check_table, check_target, numbers_of
+from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.recipe import Recipe
-from budgetline.model.training import Fold, MomentsTraining, RowsTraining
-from budgetline.objectives.families import LOSSES, Family
-from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import Schedule, as_schedule
-from budgetline.statistics.moments import Moments, moments_of
+from budgetline.progress import watching
 
-FOLDS = 5
+Estimator = AnytimeRegressor | AnytimeClassifier
 Tell = Callable[[str, int, int], None]
 """Is told what is being done, how many steps are done, and of how many."""
 Check = Callable[[], None]
@@ -50,228 +32,102 @@ Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What everything that is prepared depends on: the target, what is learned, and what columns become."""
+class Learned:
+    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows.
 
-    target: str
-    task: str
-    loss: str
-    encoding: str
-
-    @classmethod
-    def of(cls, state: State) -> Setting:
-        """Return the setting of a state that has a target."""
-        assert state.target is not None
-        return cls(state.target, state.task, state.loss, state.encoding)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some rows: the design columns (n, D) of all columns of the table, and targets (n, P); ``y`` (n,) as given.
-
-    ``encoders`` is None if columns are used as they are. With squared error only ``moments`` are kept; ``remake`` makes
-    the design again where moments do not suffice.
+    ``estimator`` holds the model. ``plain`` is not fitted: it learns with what was chosen. ``notes`` are warnings.
     """
 
-    names: tuple[str, ...]
-    encoders: tuple[Encoder, ...] | None
-    y: Array
-    Y: Float
-    design: Float | None
-    moments: Moments | None
-    remake: Callable[[], Float]
-
-    @cached_property
-    def ends(self) -> Positions:
-        """Where the design columns of every column end, after a leading 0."""
-        widths = [1] * len(self.names) if self.encoders is None else [encoder.width for encoder in self.encoders]
-        return np.cumsum([0, *widths])
-
-    def columns(self, used: tuple[str, ...]) -> Positions:
-        """Return the design columns of some columns of the table."""
-        place = {name: k for k, name in enumerate(self.names)}
-        blocks = [np.arange(self.ends[place[name]], self.ends[place[name] + 1]) for name in used]
-        return np.concatenate(blocks)
-
-    def layout(self, groups: FeatureGroups, used: tuple[str, ...]) -> tuple[Layout, TableEncoding | None]:
-        """Return which design columns, of the columns used, the groups are; and the encoding, if there is one."""
-        source = groups.resolve(used, len(used))
-        if self.encoders is None:
-            return source, None
-        place = dict(zip(self.names, self.encoders, strict=True))
-        encoding = TableEncoding(source, tuple(place[name] for name in used))
-        return encoding.layout, encoding
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Training rows, of the whole table and of every fold, and the held-out rows of the folds."""
-
-    setting: Setting
+    state: State
     sample: Sample
-    family: Family
-    classes: Array | None
-    target_shape: tuple[int, ...]
-    tol: float
-    whole: Part
-    training: tuple[Part, ...]
-    held: tuple[Part, ...]
+    estimator: Estimator
+    plain: Estimator
+    training: BudgetCurve
+    folds: tuple[BudgetCurve, ...]
+    notes: tuple[str, ...]
 
     @property
-    def from_moments(self) -> bool:
-        """Whether fits need moments alone."""
-        return self.setting.loss == "squared_error"
+    def model(self) -> AnytimeModel:
+        """What was learned from the whole table."""
+        return self.estimator.model_
+
+    @cached_property
+    def mean(self) -> BudgetCurve:
+        """The mean of the folds, with its standard error."""
+        return BudgetCurve.mean(self.folds)
 
 
-def prepare(sample: Sample, columns: Collection[str], setting: Setting, tell: Tell, check: Check) -> Prepared:
-    """Encode columns of a table, and compute the moments of the whole and of every fold."""
-    names = tuple(name for name in sample.X.column_names if name in columns)
-    y, shape, classes = sample.y, tuple[int, ...](), None
-    if setting.task == "classification":
-        classes, codes = check_labels(y, len(y))
-        Y = codes[:, None].astype(np.float64) if classes.size == 2 else np.eye(classes.size)[codes]
-        shape = () if classes.size == 2 else (classes.size,)
-        family, tol = family_of(classes.size), AnytimeClassifier().tol
-    else:
-        Y, shape = check_target(y, len(y))
-        family, tol = LOSSES[setting.loss](), 1e-10
-    rows = Samples(sample.X.select(list(names)), y)
-    splits = rows.splits(make_folds(FOLDS, classes is not None), classes is not None)
-    made, total = list[Part](), 1 + 2 * len(splits)
-
-    def part(index: Positions | None, like: Part | None = None) -> Part:
-        check()
-        tell("reading the table", len(made), total)
-        taken = rows if index is None else rows.take(index)
-        made.append(_part(taken, Y if index is None else Y[index], names, setting, like))
-        return made[-1]
-
-    whole = part(None)
-    training = tuple(part(train) for train, _ in splits)
-    held = tuple(part(test, like) for (_, test), like in zip(splits, training, strict=True))
-    return Prepared(setting, sample, family, classes, shape, tol, whole, training, held)
+def estimator_of(state: State, sample: Sample) -> Estimator:
+    """Return the estimator, not fitted, that ``budgetline fit`` uses for the same table, groups and settings."""
+    classes, groups = state.task == "classification", state.feature_groups
+    return unattended(
+        groups,
+        len(groups),
+        sample.y,
+        classes=classes,
+        encoding=None if state.encoding == "none" else state.encoding,
+        folds=usual_folds(sample.y, classes=classes),
+        alpha=state.alpha,
+        rule=None if state.rule == "fr" else state.rule,
+        loss=None if classes else state.loss,
+        start=list(state.start) or None,
+    )
 
 
-def _part(rows: Samples, Y: Float, names: tuple[str, ...], setting: Setting, like: Part | None) -> Part:
-    """Encode rows, as others were if ``like`` is given."""
-    encoders = None if like is None else like.encoders
-    if setting.encoding == "none":
-
-        def remake() -> Float:
-            return np.asarray(numbers_of(check_table(rows.X)), dtype=np.float64)
-
-    else:
-        source = FeatureGroups.singletons(names).resolve(names, len(names))
-        read = ReadTable.of(raw_table(rows.X)[0], dict(enumerate(names)))
-        if encoders is None:
-            settings = Encoding(setting.encoding)
-            encoders = encoding_from(summary_of(read, source, settings, None), source, settings).encoders
-        encoding = TableEncoding(source, encoders)
-
-        def remake() -> Float:
-            return encoding.encode(read)
-
-    design = remake()
-    moments = moments_of(Rows(design, Y), ()) if setting.loss == "squared_error" else None
-    return Part(names, encoders, np.asarray(rows.y), Y, None if moments is not None else design, moments, remake)
+def with_settings_of(state: State, sample: Sample, before: Estimator) -> Estimator:
+    """Return the estimator of a state that searches nothing, with the settings that were chosen for another state."""
+    asked, given = estimator_of(state, sample), before.get_params(deep=False)
+    kept = {name: given[name] for name in ("alpha", "correction", "encoding")}
+    others = {name: getattr(asked, name) for name in ("rule", "start", "min_gain", "max_groups")}
+    loss = None if state.task == "classification" else state.loss
+    return estimator_for(state.feature_groups, classes=state.task == "classification", loss=loss, **kept, **others)
 
 
-def estimator_of(state: State, **settings: object) -> AnytimeRegressor | AnytimeClassifier:
-    """Return the estimator, not fitted, that learns what a state asks for."""
-    encoding = None if state.encoding == "none" else state.encoding
-    given: dict[str, object] = {
-        "rule": state.rule, "start": list(state.start), "alpha": state.alpha, "encoding": encoding, **settings
-    }  # fmt: skip
-    if state.task == "classification":
-        return AnytimeClassifier(state.feature_groups, **given)  # type: ignore[arg-type]
-    return AnytimeRegressor(state.feature_groups, loss=state.loss, **given)  # type: ignore[arg-type]
+def fit(estimator: Estimator, sample: Sample) -> Estimator:
+    """Fit an estimator as the command line does: folds are made of shuffled rows."""
+    if not hasattr(estimator, "cv"):
+        return estimator.fit(sample.X, sample.y)
+    rows = shuffled_rows(len(sample.y))
+    return estimator.fit(sample.X.take(rows), sample.y[rows])
 
 
-class Checked:
-    """A schedule that ends a fit which is not needed any more, at its next step."""
+def learn(
+    sample: Sample,
+    state: State,
+    before: Estimator | None,
+    check: Check,
+    tell: Tell,
+    show: Callable[[AnytimeModel], None],
+) -> Learned:
+    """Learn from the whole table and from the folds, and evaluate both.
 
-    def __init__(self, schedule: Schedule, check: Check) -> None:
-        self.schedule, self.check = schedule, check
-        self.bundles = getattr(schedule, "bundles", True)
-
-    def allowed(self, costs: Float, remaining: Array, spent: float) -> Array:
-        """Return what the schedule allows."""
-        self.check()
-        return self.schedule.allowed(costs, remaining, spent)
-
-
-def fit(
-    prepared: Prepared, part: Part, state: State, check: Check, *, alpha: float | None = None, **settings: object
-) -> AnytimeModel:
-    """Return the model that the library fits to some rows.
-
-    ``alpha`` is the ridge constant, if it is known; ``settings`` are other ones of the estimator than those of the
-    state.
+    ``before`` has the settings that were chosen for an earlier state. ``show`` gets the model that is fitted with them
+    first. ``tell`` is told how far the work is; ``check`` ends it by an error.
     """
-    alpha = state.alpha if alpha is None else alpha
-    estimator = estimator_of(state, alpha=alpha, **settings)
-    groups = state.feature_groups
-    used = state.used
-    layout, encoding = part.layout(groups, used)
-    schedule = Checked(as_schedule(estimator.schedule, groups.names, groups.prices), check)
-    recipe = Recipe(
-        layout.position,
-        groups.names,
-        groups.prices,
-        estimator.rule,
-        schedule,
-        Limits(None, None, 0.0),
-        estimator.cost_sensitive,
-        DEFAULT_ALPHA if alpha is None else alpha,
-        None if encoding is None else encoding.weights,
-        auto=alpha is None and encoding is not None,
-        encoding=encoding,
-        start=positions_of("start", state.start, places_of(groups.names)),
-    )
-    training = _training(prepared, part, layout, used)
-    fitted = training.fit(recipe)
-    return AnytimeModel(
-        layout,
-        fitted.stages.embedded(layout.read, layout.n_features),
-        prepared.family,
-        prepared.target_shape,
-        fitted.alpha,
-        prepared.classes,
-        fitted.moments,
-        type(estimator).__name__,
-        estimator.get_params(deep=False),
-        {"alpha_": fitted.alpha} if recipe.auto else {},
-        encoding,
-        fitted.penalties,
-    )
+    sample = sample.of(state.used)
 
+    def telling(text: str) -> Any:
+        def listen(done: int, total: int) -> None:
+            check()
+            tell(text, done, total)
 
-def _training(prepared: Prepared, part: Part, layout: Layout, used: tuple[str, ...]) -> MomentsTraining | RowsTraining:
-    """Return rows, or their moments, with the columns of a layout."""
-    columns = None if used == part.names else part.columns(used)
-    of_rows = (layout, prepared.family, prepared.tol, prepared.target_shape, prepared.classes)
-    if part.moments is None:
-        assert part.design is not None
-        return RowsTraining(Rows(part.design, part.Y, None, columns), *of_rows)
-    moments = part.moments if columns is None else part.moments.select(columns)
+        return watching(listen)
 
-    def by_rows() -> Fold:
-        training = RowsTraining(Rows(part.remake(), part.Y, None, columns), *of_rows)
-        return Fold(training, lambda fitted: np.empty(0))
-
-    return MomentsTraining(layout, (replace(moments, feature_names=layout.names_read),), by_rows)
-
-
-def judge(prepared: Prepared, part: Part, model: AnytimeModel, state: State) -> BudgetCurve:
-    """Return the curve of a model on some rows, in the metric of the state."""
-    measure, columns = as_metric(state.metric), part.columns(state.used)
-    if part.moments is not None and isinstance(measure, RowMetric) and measure.of_errors is not None:
-        moments = part.moments.select(columns)
-        variance = np.diag(moments.scatter)[moments.n_features :] / moments.weight
-        values = measure.finished(measure.of_errors(model.stages.mean_squared_errors(moments)), variance)
-    else:
-        design = part.remake() if part.design is None else part.design
-        table = design[:, columns[model.last.columns]]
-        values = measure.values(HeldOut(model, table, part.y, table, fitted=model))
-    costs = np.concatenate([[0.0], model.sequence.cumulative_costs])
-    return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *model.sequence.groups))
+    with hold_warnings() as warnings:
+        if before is not None:
+            with telling("learning the order"):
+                show(fit(with_settings_of(state, sample, before), sample).model_)
+        with telling("choosing alpha and pairs of columns on folds: group"):
+            fitted = fit(estimator_of(state, sample), sample)
+        if before is None:
+            show(fitted.model_)
+        plain, folds = unsearched(fitted), list[BudgetCurve]()
+        rows, classes = Samples(sample.X, sample.y), state.task == "classification"
+        splits = rows.splits(make_folds(FOLDS, classes), classes)
+        for k, (train, test) in enumerate(splits, start=1):
+            with telling(f"fold {k} of {len(splits)}: group"):
+                found = rows.take(train).fitted(plain)
+            folds.append(rows.take(test).curve(found, state.metric))
+        training = budget_curve(fitted, sample.X, sample.y, metric=state.metric)
+    notes = tuple(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
+    return Learned(state, sample, fitted, plain, training, tuple(folds), notes)

@@ -1,6 +1,11 @@
-"""From a fitted model to the state in which a session would learn it again."""
+"""From a fitted model to the state of a session with the same target, groups, prices and settings.
+
+A session chooses the correction and pairs of columns on folds, and alpha unless the model was given one.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from budgetline.encoding import Encoding
 from budgetline.explore.edits import SetTarget, SetTask
@@ -15,9 +20,6 @@ PLAIN = {
     "schedule": "greedy",
     "cost_sensitive": True,
     "max_cost": None,
-    "max_groups": None,
-    "min_gain": 0.0,
-    "correction": 0.0,
     "class_weight": None,
     "tol": (None, 1e-10),
 }
@@ -54,7 +56,7 @@ def state_of_model(model: AnytimeModel, state: State, table: Table, target: str 
     known = FeatureGroups(members, groups.costs, remainder="drop", shared=groups.shared, requires=groups.requires)
     state = adopted(state, known, table)
     given = model.settings.get("alpha")
-    alpha = model.alpha if "alphas" in model.settings else given if isinstance(given, float | int) else None
+    alpha = given if isinstance(given, float | int) else None
     changes = {"rule": model.settings["rule"], "start": tuple(model.settings["start"]), "alpha": alpha}
     return changed_to(state, changes)
 
@@ -63,11 +65,8 @@ def _check(model: AnytimeModel) -> None:
     """Raise an error if the model has something that a session does not."""
     if "rule" not in model.settings:
         raise ValueError(f"a {model.estimator} has no rule to learn its order by")
-    if model.encoding is not None and model.encoding.pairs:
-        raise ValueError("the model has pairs of columns (interactions), and explore has none")
-    found = {**model.settings, **{name[:-1]: value for name, value in model.learned.items() if name == "correction_"}}
     for name, plain in PLAIN.items():
-        value = found.get(name, plain[0] if isinstance(plain, tuple) else plain)
+        value = model.settings.get(name, plain[0] if isinstance(plain, tuple) else plain)
         if value not in (plain if isinstance(plain, tuple) else (plain,)):
             raise ValueError(f"the model was learned with {name}={shown(value)}, which explore does not have")
     if model.family.loss not in ("squared_error", "poisson", "log_loss"):
@@ -77,7 +76,7 @@ def _check(model: AnytimeModel) -> None:
 def _encoding(model: AnytimeModel) -> str:
     given = model.settings.get("encoding")
     if isinstance(given, Encoding):
-        if given != Encoding(given.numbers) or given.numbers == "levels":
+        if replace(given, interactions=0) != Encoding(given.numbers) or given.numbers == "levels":
             raise ValueError(f"the model was learned with {shown(given)}, and explore has plain encodings only")
         return given.numbers
     return "none" if given is None else str(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from budgetline.estimators.base import AnytimeEstimator
-from budgetline.explore.fits import FOLDS, estimator_of
+from budgetline.estimators.unattended import FOLDS, estimator_for
 from budgetline.explore.results import todays_order
 from budgetline.explore.state import State
 from budgetline.explore.table import Data
@@ -22,7 +22,10 @@ def groups_yaml(state: State) -> str:
 def python_lines(state: State, data: Data) -> str:
     """Return Python that learns the order from the data, and computes the curve, the comparison and the plan."""
     assert state.target is not None
-    estimator, classes = estimator_of(state), state.task == "classification"
+    classes, loss = state.task == "classification", None if state.task == "classification" else state.loss
+    encoding = None if state.encoding == "none" else state.encoding
+    given = {"rule": state.rule, "start": list(state.start), "alpha": state.alpha, "encoding": encoding, "loss": loss}
+    estimator = estimator_for(state.feature_groups, classes=classes, **given)
     kind, splitter = type(estimator).__name__, "StratifiedKFold" if classes else "KFold"
     settings = _settings(estimator)
     reading = "".join(f", {name}={code(value)}" for name, value in _reading(data).items())

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import date
-from functools import cached_property
 from importlib.metadata import version
 
 import numpy as np
+from sklearn.base import clone
 
 from budgetline.budgets import affordable
-from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
+from budgetline.estimators.unattended import FOLDS
 from budgetline.evaluation import BudgetCurve, timeliness
+from budgetline.evaluation.comparison import Samples
 from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
-from budgetline.explore.fits import FOLDS, Check, Prepared, Tell, fit, judge
+from budgetline.explore.fits import Check, Learned, Tell
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups
-from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
+from budgetline.progress import watching
 from budgetline.report import content
 from budgetline.report.content import CROSS_VALIDATED, TRAINING
 from budgetline.report.effects import effects_in_report, picture_of
@@ -35,93 +36,44 @@ MOST_NAMED = 3
 """Groups that a sentence about the change of the order names."""
 
 
-@dataclass(frozen=True)
-class Learned:
-    """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows.
-
-    ``alphas`` are the ridge constants of the models of the folds, ``notes`` warnings that the fits gave.
-    """
-
-    state: State
-    prepared: Prepared
-    model: AnytimeModel
-    training: BudgetCurve
-    folds: tuple[BudgetCurve, ...]
-    alphas: tuple[float, ...]
-    notes: tuple[str, ...]
-
-    @cached_property
-    def mean(self) -> BudgetCurve:
-        """The mean of the folds, with its standard error."""
-        return BudgetCurve.mean(self.folds)
-
-    @cached_property
-    def content(self) -> content.Content:
-        """What a report would say of the order and the curves."""
-        model, state = self.model, self.state
-        sequence, widths = model.sequence, {group.name: len(group.columns) for group in state.groups}
-        text, style = label_of(state.metric)
-        if state.metric == "explained":
-            text = f"explained {'variance' if model.squared_error else 'deviance'}"
-        made = folds_in_words(make_folds(FOLDS, model.classes is not None))
-        better = bool(self.mean.greater_is_better)
-        stages = (
-            content.Stage(step, group, widths[group], cost, spent, known(gain), known(part), self._bought(group, spent))
-            for step, group, cost, spent, gain, part in zip(*sequence.to_dict().values(), strict=True)
+def content_of(found: Learned) -> content.Content:
+    """Return what a report would say of the order and the curves."""
+    model, state = found.model, found.state
+    sequence, widths = model.sequence, {group.name: len(group.columns) for group in state.groups}
+    text, style = label_of(state.metric)
+    if state.metric == "explained":
+        text = f"explained {'variance' if model.squared_error else 'deviance'}"
+    made = folds_in_words(make_folds(FOLDS, model.classes is not None))
+    better = bool(found.mean.greater_is_better)
+    stages = (
+        content.Stage(
+            step, group, widths.get(group, 2), cost, spent, known(gain), known(part), _bought(found, group, spent)
         )
-        labels = () if model.classes is None else tuple(map(str, model.classes.tolist()))
-        return content.Content(
-            title=state.title or f"{model.estimator} of {len(sequence)} groups",
-            version=version("budgetline"),
-            date=date.today().isoformat(),
-            unit=state.unit,
-            task=content.Task(state.task, model.estimator, model.family.loss, labels),
-            data=content.Data(len(self.prepared.whole.y), len(state.used), len(state.groups), False, ()),
-            settings=(),
-            measure=content.Measure(state.metric, text, style, better, len(self.folds), made),
-            sequence=tuple(stages),
-            left_out=tuple(name for name in state.names if name not in sequence.groups),
-            curves=(
-                curve_of(TRAINING, "this model on its training data", self.training),
-                curve_of(CROSS_VALIDATED, f"mean of {len(self.folds)} folds, each with its own order", self.mean),
-            ),
-            comparison=None,
-        )
-
-    def _bought(self, group: str, spent: float) -> int:
-        """Return how many folds, each with its own order, have bought a group when so much is spent."""
-        return sum(group in fold.groups[: int(affordable(fold.costs, spent))] for fold in self.folds)
-
-    @property
-    def estimator(self) -> AnytimeRegressor | AnytimeClassifier:
-        """The model as a fitted estimator."""
-        kind = AnytimeRegressor if self.model.classes is None else AnytimeClassifier
-        return kind.from_model(self.model)
+        for step, group, cost, spent, gain, part in zip(*sequence.to_dict().values(), strict=True)
+    )
+    labels = () if model.classes is None else tuple(map(str, model.classes.tolist()))
+    return content.Content(
+        title=state.title or f"{model.estimator} of {len(sequence)} groups",
+        version=version("budgetline"),
+        date=date.today().isoformat(),
+        unit=state.unit,
+        task=content.Task(state.task, model.estimator, model.family.loss, labels),
+        data=content.Data(len(found.sample.y), len(state.used), len(state.groups), False, ()),
+        settings=(),
+        measure=content.Measure(state.metric, text, style, better, len(found.folds), made),
+        sequence=tuple(stages),
+        left_out=tuple(name for name in state.names if name not in sequence.groups),
+        curves=(
+            curve_of(TRAINING, "this model on its training data", found.training),
+            curve_of(CROSS_VALIDATED, f"mean of {len(found.folds)} folds, each with its own order", found.mean),
+        ),
+        comparison=None,
+    )
 
 
-def learn(prepared: Prepared, state: State, check: Check, tell: Tell, show: Callable[[AnytimeModel], None]) -> Learned:
-    """Fit the model of the whole table and those of the folds, and judge them.
-
-    Where that takes long, ``tell`` is told how far it is, and ``show`` gets the model before it is judged.
-    """
-    total = 1 + len(prepared.training)
-    folds, alphas = list[BudgetCurve](), list[float]()
-    with hold_warnings() as warnings:
-        if not prepared.from_moments:
-            tell("learning the order", 0, total)
-        model = fit(prepared, prepared.whole, state, check)
-        if not prepared.from_moments:
-            show(model)
-        training = judge(prepared, prepared.whole, model, state)
-        for k, (train, held) in enumerate(zip(prepared.training, prepared.held, strict=True)):
-            check()
-            if not prepared.from_moments:
-                tell(f"fold {k + 1} of {len(prepared.training)}", 1 + k, total)
-            fitted = fit(prepared, train, state, check)
-            folds.append(judge(prepared, held, fitted, state))
-            alphas.append(fitted.alpha)
-    notes = tuple(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
-    return Learned(state, prepared, model, training, tuple(folds), tuple(alphas), notes)
+def _bought(found: Learned, group: str, spent: float) -> int:
+    """Return how many folds, each with its own order, have bought a group when so much is spent."""
+    return sum(group in fold.groups[: int(affordable(fold.costs, spent))] for fold in found.folds)
 
 
 def known(value: float) -> float | None:
@@ -165,7 +117,7 @@ def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | 
 
 def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     """Return the order, its curve on held-out folds, and what moved compared with the order before."""
-    part, report = preliminary_part(found.model, found.state, before), found.content
+    part, report = preliminary_part(found.model, found.state, before), content_of(found)
     steps = part["steps"]
     assert isinstance(steps, list)
     for step, point in zip(steps, report.points[1:], strict=True):
@@ -209,7 +161,7 @@ def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = F
 
     ``searching`` says that it, or a better one, may still be found.
     """
-    state, report = found.state, found.content
+    state, report = found.state, content_of(found)
     if state.budget is None:
         return {"error": None, "empty": True}
     groups = report.prefix_at(state.budget)
@@ -242,10 +194,8 @@ def _plan(plan: Plan) -> Part:
 def plan_of(found: Learned, seconds: float) -> Plan:
     """Return the plan for the budget; for losses that moments do not determine, it is fitted to the data."""
     assert found.state.budget is not None
-    X, y = None, None
-    if not found.prepared.from_moments:
-        X, y = found.prepared.sample.X.select(list(found.state.used)), found.prepared.sample.y
-    return found.estimator.plan(found.state.budget, time_limit=seconds, X=X, y=y, progress=False)
+    rows = {} if found.model.squared_error else {"X": found.sample.X, "y": found.sample.y}
+    return found.estimator.plan(found.state.budget, time_limit=seconds, progress=False, **rows)
 
 
 def next_part(found: Learned) -> Part:
@@ -266,8 +216,8 @@ def effects_part(found: Learned) -> Part:
     effects, n_effects = effects_in_report(found.model, found.state.budget)
     stage = len(found.model.sequence)
     if found.state.budget is not None:
-        stage = len(found.content.prefix_at(found.state.budget))
-    named = [(effect_name(found.content, effect), effect) for effect in effects]
+        stage = len(content_of(found).prefix_at(found.state.budget))
+    named = [(effect_name(content_of(found), effect), effect) for effect in effects]
     shown = [{"group": each.group, "caption": name, "picture": picture_of(each)} for name, each in named]
     return {"error": None, "stage": stage, "effects": shown, "in_all": n_effects}
 
@@ -300,22 +250,18 @@ def other_orders(state: State) -> dict[str, tuple[str, dict[str, object]]]:
 
 
 def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
-    """Return the mean over all budgets of this order and of others, on the same folds.
-
-    The ridge constants do not depend on the order, so they are those that were found for this one.
-    """
-    state, prepared, total = found.state, found.prepared, float(found.model.sequence.costs.sum())
-    methods = [_method("this order", "as learned, anew without each of the parts", found.folds, found.model, total)]
-    others = other_orders(state)
-    n, done = len(others) * (1 + len(prepared.training)), 0
-    for name, (note, settings) in others.items():
-        tell(f"comparing with {name}", done, n)
-        model = fit(prepared, prepared.whole, state, check, **settings, alpha=found.model.alpha)
-        folds = []
-        for train, held, alpha in zip(prepared.training, prepared.held, found.alphas, strict=True):
-            fitted = fit(prepared, train, state, check, **settings, alpha=alpha)
-            folds.append(judge(prepared, held, fitted, state))
-        done += 1 + len(prepared.training)
+    """Return the mean over all budgets of this order and of others, on the same folds, with the same settings."""
+    state, rows, total = found.state, Samples(found.sample.X, found.sample.y), float(found.model.sequence.costs.sum())
+    methods = [_method("this order", "learned again on every fold", found.folds, found.model, total)]
+    others, classes = other_orders(state), state.task == "classification"
+    splits = rows.splits(make_folds(FOLDS, classes), classes)
+    for number, (name, (note, settings)) in enumerate(others.items()):
+        tell(f"comparing with {name}", number * (1 + len(splits)), len(others) * (1 + len(splits)))
+        estimator, folds = clone(found.plain).set_params(**settings), []
+        with watching(lambda done, total: check()):
+            model = rows.fitted(estimator).model_  # type: ignore[attr-defined]
+            for train, test in splits:
+                folds.append(rows.take(test).curve(rows.take(train).fitted(estimator), state.metric))
         methods.append(_method(name, note, folds, model, total))
     return {"error": None, "methods": methods}
 

@@ -111,6 +111,10 @@ class Sample:
     X: pa.Table
     y: Array
 
+    def of(self, columns: Iterable[str]) -> Sample:
+        """Return the same rows of some of the columns."""
+        return Sample(self.X.select(list(columns)), self.y)
+
 
 @dataclass(frozen=True)
 class Data:

@@ -11,21 +11,19 @@ from traceback import print_exc
 from typing import Generic, TypeVar
 
 from budgetline.explore.board import PARTS, Board
-from budgetline.explore.fits import Check, Prepared, Setting, Tell, prepare
+from budgetline.explore.fits import Check, Estimator, Learned, learn
 from budgetline.explore.results import (
-    Learned,
     Part,
     budget_part,
     compare_part,
     effects_part,
-    learn,
     next_part,
     order_part,
     plan_of,
     preliminary_part,
 )
 from budgetline.explore.state import State
-from budgetline.explore.table import Data
+from budgetline.explore.table import Data, Sample
 from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan
@@ -33,8 +31,6 @@ from budgetline.optimality import Plan
 J = TypeVar("J")
 PLAN_SECONDS = (0.1, 2.0)
 """How long plans are searched for: a short time first, where that may suffice for a proof, then longer."""
-KEPT = 2
-"""Prepared tables that are kept, so that going back to another target is quick."""
 
 
 class Cancelled(Exception):
@@ -95,7 +91,7 @@ class Worker:
 
     def __init__(self, data: Data, board: Board) -> None:
         self._data, self._board = data, board
-        self._prepared: dict[Setting, Prepared] = {}
+        self._sample: tuple[str, Sample] | None = None
         self._order: tuple[str, ...] | None = None
         self._target: str | None = None
         self._learned: Learned | None = None
@@ -154,8 +150,9 @@ class Worker:
         if self._learned is not None and keys_of(self._learned.state)["order"] == keys["order"]:
             learned = replace(self._learned, state=state)
         else:
-            prepared = self._prepare(state, check, tell)
-            learned = learn(prepared, state, check, tell, partial(self._show, state, revision, before))
+            tell("reading the table", 0, 1)
+            known, show = self._settings(state), partial(self._show, state, revision, before)
+            learned = learn(self._read(state), state, known, check, tell, show)
             check()
         self._order, self._target, self._learned = learned.model.sequence.groups, state.target, learned
 
@@ -170,21 +167,22 @@ class Worker:
         """Put an order on the board that is not judged yet."""
         self._board.put("order", revision, None, preliminary_part(model, state, before))
 
-    def _prepare(self, state: State, check: Check, tell: Tell) -> Prepared:
-        """Return what fits need; columns that were used before are kept, as they may come back."""
-        setting, used = Setting.of(state), set(state.used)
-        known = self._prepared.get(setting)
-        if known is not None and used.issubset(known.whole.names):
-            return known
-        tell("reading the table", 0, 1)
-        sample = self._data.read(setting.target) if known is None else known.sample
-        columns = used if known is None else used.union(known.whole.names)
-        found = prepare(sample, columns, setting, tell, check)
-        self._prepared.pop(setting, None)
-        while len(self._prepared) >= KEPT:
-            del self._prepared[next(iter(self._prepared))]
-        self._prepared[setting] = found
-        return found
+    def _read(self, state: State) -> Sample:
+        """Return the rows; those of the newest target are kept."""
+        assert state.target is not None
+        if self._sample is None or self._sample[0] != state.target:
+            self._sample = (state.target, self._data.read(state.target))
+        return self._sample[1]
+
+    def _settings(self, state: State) -> Estimator | None:
+        """Return an estimator with the settings that were chosen last, if they are for the same kind of model."""
+        if self._learned is None:
+            return None
+        last = self._learned.state
+        same = (last.target, last.task, last.loss, last.encoding) == (
+            state.target, state.task, state.loss, state.encoding
+        )  # fmt: skip
+        return self._learned.plain if same and state.alpha is None and last.alpha is None else None
 
     # -- the slow lane -----------------------------------------------------------------------------------------
 
@@ -201,7 +199,7 @@ class Worker:
 
     def _search(self, learned: Learned, revision: int, check: Check) -> None:
         """Search the plan for the budget, and put what is found on the board."""
-        limits = PLAN_SECONDS if learned.prepared.from_moments else PLAN_SECONDS[-1:]
+        limits = PLAN_SECONDS if learned.model.squared_error else PLAN_SECONDS[-1:]
         for seconds in limits:
             check()
             self._board.tell(revision, "searching the best groups for the budget", 0, 1)

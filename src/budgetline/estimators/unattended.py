@@ -1,0 +1,101 @@
+"""The estimator that the command line and explore use: settings that hold on a table that nobody has looked at.
+
+Alpha, the correction and pairs of columns are chosen by cross-validation, over all budgets. Groups that gain nothing
+are not bought.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import shuffle
+
+from budgetline.arrays import Array, Positions
+from budgetline.encoding import Encoding
+from budgetline.estimators.classifier import AnytimeClassifier
+from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeRegressorCV
+from budgetline.estimators.regressor import AnytimeRegressor
+from budgetline.groups import FeatureGroups
+
+FOLDS, MOST_PAIRS = 5, 20
+"""Number of folds, and number of pairs of columns that is tried."""
+NOTHING = 0.01
+"""A group gains nothing if it explains less than this share of one row."""
+MANY_GROUPS = 200
+"""With more groups, losses that need refits use rule "score" instead of refitting every candidate."""
+
+
+def unattended(
+    groups: FeatureGroups | None,
+    n_groups: int,
+    y: Array | None,
+    *,
+    classes: bool,
+    encoding: Encoding | str | None,
+    folds: int | None,
+    pairs: int | None = None,
+    all_groups: bool = False,
+    alpha: float | str | None = None,
+    correction: float | None = None,
+    rule: str | None = None,
+    loss: str | None = None,
+    max_groups: int | None = None,
+    **others: Any,
+) -> AnytimeRegressor | AnytimeClassifier:
+    """Return an estimator, not fitted; what is None is chosen here, or on folds, or is the library's default.
+
+    Parameters
+    ----------
+    groups : FeatureGroups or None
+    n_groups : int
+    y : array of shape (n,), or None
+        None: the rows are read in chunks.
+    classes : bool
+        Whether to learn classes.
+    encoding : str, Encoding or None
+    folds : int or None
+        None: no cross-validation.
+    pairs : int or None
+        None: try none and 20 pairs, if there are folds, an encoding and rows in memory.
+    all_groups : bool
+        Buy groups that gain nothing as well.
+    alpha, correction, rule, loss, max_groups, **others
+        Parameters of the estimator.
+    """
+    settings: dict[str, Any] = {"rule": rule, "loss": loss, "max_groups": max_groups, "encoding": encoding, **others}
+    if y is not None and not all_groups:
+        settings["min_gain"] = NOTHING / y.size
+        settings["max_groups"] = y.size if max_groups is None and n_groups > y.size else max_groups
+    refits = classes or loss == "poisson"
+    if rule is None and refits and (y is None or n_groups > MANY_GROUPS):
+        settings["rule"] = "score"
+    if folds is None:
+        settings |= {"alpha": alpha, "correction": correction}
+    else:
+        settings |= {"cv": folds, "alphas": None if alpha is None else [alpha]}
+        settings["corrections"] = None if correction is None else [correction]
+        settings["interactions"] = (0, MOST_PAIRS) if pairs is None and encoding is not None and y is not None else None
+    return estimator_for(groups, classes=classes, **settings)
+
+
+def estimator_for(
+    groups: FeatureGroups | None, *, classes: bool, **settings: Any
+) -> AnytimeRegressor | AnytimeClassifier:
+    """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if classes:
+        return (AnytimeClassifierCV if "cv" in given else AnytimeClassifier)(groups, **given)
+    return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
+
+
+def usual_folds(y: Array, *, classes: bool) -> int | None:
+    """Return the number of folds: 5, or fewer if rows or those of a class are few; None if there are too few."""
+    rows = int(np.unique(y, return_counts=True)[1].min()) if classes else y.size // 2
+    folds = min(FOLDS, rows)
+    return folds if folds >= 2 else None
+
+
+def shuffled_rows(n_rows: int) -> Positions:
+    """Return the rows in random order, always the same one: estimators cut the rows into folds in their order."""
+    return np.asarray(shuffle(np.arange(n_rows), random_state=0), dtype=np.intp)
