@@ -18,7 +18,7 @@ import pandas as pd
 import polars as pl
 from scipy import sparse
 
-import budgetline.model.linear
+import budgetline.fitting.linear
 from budgetline import Moments, open_source
 
 
@@ -62,7 +62,7 @@ def _memory(of: Callable[[np.ndarray], Any]) -> Fit:
 
 
 def _on_demand(model: Any, data: Data, folder: Path) -> Any:
-    with patch.object(budgetline.model.linear, "gram_fits", lambda rows, plan: False):
+    with patch.object(budgetline.fitting.linear, "gram_fits", lambda rows, plan: False):
         return model.fit(data.X, data.y, sample_weight=data.w)
 
 

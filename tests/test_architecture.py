@@ -37,6 +37,7 @@ LAYERS = (
     "sequencing",
     "model",
     "evaluation",
+    "fitting",
     "optimality",
     "estimators",
     "baselines",

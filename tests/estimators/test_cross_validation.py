@@ -96,7 +96,7 @@ def test_wide_tables_are_cross_validated_without_square_matrices(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 1200))
     y = X[:, 5] + 0.1 * rng.standard_normal(40)
-    monkeypatch.setattr("budgetline.model.training.fold_moments", None)
+    monkeypatch.setattr("budgetline.fitting.training.fold_moments", None)
     search = AnytimeRegressorCV(alphas=[1e-3, 1e-1], max_groups=3).fit(X, y)
     assert search.sequence_.groups[0] == "5"
     assert search.cv_scores_.shape == (2, 5)

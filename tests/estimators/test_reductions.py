@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet, OrthogonalMatchingPursuit, Ridge, orthogonal_mp_gram
 from sklearn.preprocessing import StandardScaler
 
-import budgetline.model.linear
+import budgetline.fitting.linear
 from budgetline import AnytimeRegressor, Moments
 
 
@@ -84,7 +84,7 @@ def test_columns_on_demand_equal_the_gram_route(monkeypatch, rule, kind, alpha):
     groups, costs = [[11, 1, 2], [3, 4], [5], [6, 7, 8, 9], [10, 0]], [1, 2, 3, 1, 2]
     table_ = {"sparse": sparse.csr_array(X), "float32": X.astype(np.float32)}.get(kind, X)
     gram = AnytimeRegressor(groups, costs, rule=rule, alpha=alpha).fit(table_, y, sample_weight=weight)
-    monkeypatch.setattr(budgetline.model.linear, "gram_fits", lambda rows, plan: False)
+    monkeypatch.setattr(budgetline.fitting.linear, "gram_fits", lambda rows, plan: False)
     demand = AnytimeRegressor(groups, costs, rule=rule, alpha=alpha).fit(table_, y, sample_weight=weight)
     assert demand.order_.tolist() == gram.order_.tolist()
     np.testing.assert_allclose(demand.sequence_.gains, gram.sequence_.gains, rtol=1e-8)
@@ -97,7 +97,7 @@ def test_wide_tables_take_the_route_without_a_square_matrix(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 1500))
     y = X[:, 3] - 2 * X[:, 700] + 0.1 * rng.standard_normal(40)
-    monkeypatch.setattr(budgetline.model.linear, "moments_of", None)  # must not be needed
+    monkeypatch.setattr(budgetline.fitting.linear, "moments_of", None)  # must not be needed
     groups = [[d, d + 1, d + 2] for d in range(0, 1500, 3)]
     dense = AnytimeRegressor(groups, max_groups=5).fit(X, y)
     assert {"1", "233"} <= set(dense.sequence_.groups)

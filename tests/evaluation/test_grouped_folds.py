@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, compare, cross_val_budget_curve, make_report
 from budgetline.evaluation.folds import folds_in_words, make_folds
-from budgetline.model.splits import splits_of
+from budgetline.evaluation.splits import splits_of
 
 
 def visits(seed=0, patients=30, n=240):

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.linalg import LinAlgWarning
 
-import budgetline.model.linear
+import budgetline.fitting.linear
 from budgetline import AnytimeClassifier, AnytimeRegressor, FixedOrder, GroupLassoPath, Moments, open_source
 
 GROUPS = [[0, 1], [2, 3, 4], [5, 6], [7]]
@@ -60,7 +60,7 @@ def explained_by(X, y, columns, alpha):
 
 
 def no_gram(monkeypatch):
-    monkeypatch.setattr(budgetline.model.linear, "gram_fits", lambda rows, recipe: False)
+    monkeypatch.setattr(budgetline.fitting.linear, "gram_fits", lambda rows, recipe: False)
 
 
 @pytest.mark.parametrize("route", ["gram", "columns", "sparse"])
@@ -194,7 +194,7 @@ def test_generalised_models_warn(loss):
 
 
 def test_few_stages_of_long_sequences_are_measured(monkeypatch):
-    monkeypatch.setattr("budgetline.model.agreement.WORK", 0)
+    monkeypatch.setattr("budgetline.fitting.agreement.WORK", 0)
     rng = np.random.default_rng(0)
     X = np.hstack([far_copy()[0], rng.standard_normal((200, 20))])
     with pytest.warns(LinAlgWarning, match="do not explain what the model claims"):

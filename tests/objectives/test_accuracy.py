@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning
 from threadpoolctl import threadpool_limits
 
-import budgetline.model.linear
+import budgetline.fitting.linear
 from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, GroupLassoPath, Moments, open_source
 from budgetline.datasets import load_nhanes
 from budgetline.objectives.coefficients import condition_number
@@ -88,7 +88,7 @@ def test_without_ridge_and_rank_every_stage_is_the_pseudo_inverse(monkeypatch, k
     n, D = X.shape
     Y = rng.standard_normal((n, 2))
     if route == "columns":
-        monkeypatch.setattr(budgetline.model.linear, "gram_fits", lambda rows, plan: False)
+        monkeypatch.setattr(budgetline.fitting.linear, "gram_fits", lambda rows, plan: False)
     groups = [list(range(s, min(s + 2, D))) for s in range(0, D, 2)]
     model = AnytimeRegressor(groups, rule=rule, alpha=0.0).fit(X, Y)
     assert np.isfinite(model.coef_path_).all()
@@ -147,9 +147,9 @@ def test_digits_from_data_at_every_conditioning(monkeypatch, cond):
 
 
 def test_well_conditioned_data_are_read_once(monkeypatch):
-    monkeypatch.setattr(budgetline.model.linear, "refine", None)
-    monkeypatch.setattr(budgetline.model.linear, "triangle", None)
-    monkeypatch.setattr(budgetline.model.linear, "FREE_REFINEMENT", 0)
+    monkeypatch.setattr(budgetline.fitting.linear, "refine", None)
+    monkeypatch.setattr(budgetline.fitting.linear, "triangle", None)
+    monkeypatch.setattr(budgetline.fitting.linear, "FREE_REFINEMENT", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 6))
     model = AnytimeRegressor().fit(X, X @ np.arange(6.0))
@@ -197,7 +197,7 @@ def near_copies(distance, other_coef, seed=0):
 def test_forward_regression_tells_near_copies_apart(monkeypatch, distance, route):
     """y lies along the difference of a group and its near copy: the copy's gain is known from the data alone."""
     if route == "columns":
-        monkeypatch.setattr(budgetline.model.linear, "gram_fits", lambda rows, plan: False)
+        monkeypatch.setattr(budgetline.fitting.linear, "gram_fits", lambda rows, plan: False)
     X, y, groups = near_copies(distance, [0.3, 0.2, 0.1])  # every group gains, far from a tie
     model = AnytimeRegressor(groups, alpha=0.0).fit(X, y)
     truth = reference.sequence(X, y, groups, np.ones(5), alpha=0.0)
@@ -211,7 +211,7 @@ def test_forward_regression_tells_near_copies_apart(monkeypatch, distance, route
 def test_what_brings_nothing_comes_cheapest_first_after_near_copies(monkeypatch, distance, route, rule):
     """The first three groups explain y. The gradient of the others is rounding error, and near copies magnify it."""
     if route == "columns":
-        monkeypatch.setattr(budgetline.model.linear, "gram_fits", lambda rows, plan: False)
+        monkeypatch.setattr(budgetline.fitting.linear, "gram_fits", lambda rows, plan: False)
     for seed in range(5):
         X, y, groups = near_copies(distance, [0.3, 0.0, 0.0], seed)
         for costs, last in (([0, 0, 1, 3, 2], [4, 3]), ([0, 0, 1, 2, 3], [3, 4])):
@@ -280,7 +280,7 @@ ROUTES = {
 @pytest.mark.parametrize("route", ROUTES)
 def test_unequal_weights_cost_no_digits(monkeypatch, route, exponent, kind):
     if route == "columns":
-        monkeypatch.setattr(budgetline.model.linear, "gram_fits", lambda rows, plan: False)
+        monkeypatch.setattr(budgetline.fitting.linear, "gram_fits", lambda rows, plan: False)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 3)) + 1
     y, weight = X @ [1.0, 2.0, 3.0] + rng.standard_normal(20), unequal(kind, exponent, rng, 20)

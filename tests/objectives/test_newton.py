@@ -150,7 +150,7 @@ def test_folds_side_by_side_give_the_same_scores_as_one_after_another(monkeypatc
     groups = {name: GROUPS[name] for name in list(GROUPS)[:5]}
     search = AnytimeClassifierCV(groups, rule="omp", alphas=[1e-3, 1e-1])
     together = search.fit(X, y).cv_scores_
-    monkeypatch.setattr("budgetline.model.training.SMALL", 0)
+    monkeypatch.setattr("budgetline.fitting.training.SMALL", 0)
     assert np.array_equal(search.fit(X, y).cv_scores_, together)
 
 

@@ -137,7 +137,7 @@ def test_wide_data_moments_and_folds_agree(rule, seed, monkeypatch):
     one = AnytimeRegressor(made, rule=rule, alpha=0.01).fit(X, Y, sample_weight=weight)
     moments = Moments.of(X, Y, sample_weight=weight)
     same = AnytimeRegressor(made, rule=rule, alpha=0.01).fit_moments(moments)
-    monkeypatch.setattr("budgetline.model.linear.gram_fits", lambda *_: False)
+    monkeypatch.setattr("budgetline.fitting.linear.gram_fits", lambda *_: False)
     for table in (X, sparse.csr_array(X)):
         other = AnytimeRegressor(made, rule=rule, alpha=0.01).fit(table, Y, sample_weight=weight)
         assert other.order_.tolist() == one.order_.tolist() == same.order_.tolist()
@@ -158,7 +158,7 @@ def test_static_scores_bundles_at_the_start():
 def test_dependent_columns_without_a_ridge(wide, monkeypatch):
     """Copies, sums of other columns, constants: nothing breaks, and what is there twice brings nothing twice."""
     if wide:
-        monkeypatch.setattr("budgetline.model.linear.gram_fits", lambda *_: False)
+        monkeypatch.setattr("budgetline.fitting.linear.gram_fits", lambda *_: False)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         base = rng.standard_normal((40, 5))

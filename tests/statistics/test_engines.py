@@ -9,8 +9,8 @@ from scipy import sparse
 
 from budgetline import FeatureGroups, open_source
 from budgetline.data.rows import Rows
-from budgetline.model.generalised import fit_generalised
-from budgetline.model.recipe import Recipe
+from budgetline.fitting.generalised import fit_generalised
+from budgetline.fitting.recipe import Recipe
 from budgetline.objectives.families import Logistic, Poisson, Softmax
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import ClassVar, Self
 
@@ -12,12 +12,14 @@ from sklearn.utils._param_validation import Interval
 
 from budgetline.baselines.lasso_stages import LassoFit, LassoSettings, fit_lasso, fit_wide_lasso
 from budgetline.encoding import Encoding
+from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeRegressor
 from budgetline.estimators.base import Constraints
+from budgetline.fitting.interactions import add_pairs
+from budgetline.fitting.linear import gram_fits
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
 from budgetline.groups import Layout
-from budgetline.model.linear import gram_fits
-from budgetline.model.recipe import Recipe
-from budgetline.model.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.moments import moments_of
 
@@ -155,10 +157,11 @@ class GroupLassoPath(AnytimeRegressor):
         self.tol = tol
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        training, recipe = self._paired(training, recipe)
-        assert isinstance(training, RowsTraining | MomentsTraining)
         settings = LassoSettings(self.n_lambdas, self.lambda_ratio, self._tol(), self.refit)
-        return super()._learn(LassoTraining(training, settings), recipe)
+        training, recipe = add_pairs(training, recipe)
+        found = training.gathered()
+        assert isinstance(found, RowsTraining | MomentsTraining)
+        return super()._learn(LassoTraining(found, settings), recipe)
 
     def _tol(self) -> float:
         return float(self.tol)  # type: ignore[arg-type]
@@ -173,6 +176,7 @@ class LassoTraining:
     family: Family = field(default_factory=SquaredError)
     classes: None = None
     small = False
+    in_memory = False
 
     @property
     def layout(self) -> Layout:
@@ -183,6 +187,14 @@ class LassoTraining:
     def target_shape(self) -> tuple[int, ...]:
         """Shape of one target."""
         return self.given.target_shape
+
+    def encoded(self, encoding: TableEncoding) -> LassoTraining:
+        """Return the data of another encoding."""
+        return replace(self, given=self.given.encoded(encoding))
+
+    def gathered(self) -> LassoTraining:
+        """Return the data: they are gathered already."""
+        return self
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Solve the path and fit the models of the prefixes of its order."""

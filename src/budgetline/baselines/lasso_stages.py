@@ -15,9 +15,9 @@ from budgetline.arrays import Float
 from budgetline.baselines.lasso_path import LassoPath, lasso_path
 from budgetline.baselines.wide_gram import WideGram
 from budgetline.data.rows import Rows
+from budgetline.fitting.linear import fit_moments, fit_rows
+from budgetline.fitting.recipe import Recipe
 from budgetline.groups.prices import Prices
-from budgetline.model.linear import fit_moments, fit_rows
-from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.objectives.gram import Gram
 from budgetline.sequencing.loop import Limits

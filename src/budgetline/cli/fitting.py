@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
@@ -32,7 +32,9 @@ from budgetline.data import Source
 from budgetline.data.sources import Chunk
 from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
-from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV
+from budgetline.estimators import AnytimeRegressorCV
+from budgetline.estimators.classifier import BaseClassifier
+from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.groups import FeatureGroups
@@ -43,8 +45,7 @@ from budgetline.persistence import save
 from budgetline.report import Report, make_report
 from budgetline.report.formatting import amount, count, number, share, with_error
 
-Estimator = AnytimeRegressor | AnytimeClassifier
-"""Those that choose alpha are subclasses."""
+Estimator = BaseRegressor | BaseClassifier
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""
@@ -63,6 +64,13 @@ class Given(NamedTuple):
     groups: FeatureGroups | None
     columns: list[str] | None
     encoding: Encoding | str | None
+
+    @property
+    def group_names(self) -> Sequence[str]:
+        """Names of the groups, or of the columns, if every column is a group."""
+        if self.groups is not None:
+            return self.groups.names
+        return self.columns or [str(d) for d in range(self.source.n_features)]
 
 
 def fit(
@@ -113,20 +121,13 @@ def fit(
     found = _given(files, features, others, (encoding, interactions or 0, keep_ids), stream, task, printer)
     _check_folds(cv, no_cv, shuffle, fold_by, found.table is None)
     chosen = _task(files, found, task, loss, target, printer)
-    classes, y = chosen == "classification", None if found.table is None else found.table.y
-    folds = cv if no_cv or cv is not None or y is None else usual_folds(y, classes=classes)
-    if folds is None and y is not None and not no_cv:
-        printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
-    if folds is not None and alpha == "auto":
-        raise Refused("--alpha auto chooses alpha without folds: give --no-cv, too")
-    n_groups = found.source.n_features if found.groups is None else len(found.groups)
-    estimator = unattended(
-        found.groups, n_groups, y, classes=classes, encoding=found.encoding, folds=folds, pairs=interactions,
-        all_groups=all_groups, alpha=alpha, correction=correction, rule=rule, loss=options.LOSS_NAMES.get(loss or ""),
-        max_groups=max_groups, max_cost=max_cost, schedule=schedule, start=_first(found, start),
-    )  # fmt: skip
-    if rule is None and estimator.rule == "score":
-        printer.note("learning by rule score: rule fr would refit every candidate at every step")
+    settings = {
+        "schedule": schedule, "max_cost": max_cost, "max_groups": max_groups, "all_groups": all_groups, "alpha": alpha,
+        "correction": correction, "rule": rule, "loss": options.LOSS_NAMES.get(loss or ""), "pairs": interactions,
+        "start": options.names_of(start, found.group_names) or None,
+    }  # fmt: skip
+    folds = None if no_cv else _number_of_folds(cv, found, chosen, alpha, printer)
+    estimator = _estimator(found, chosen, folds, settings, printer)
     model = _fitted(estimator, found, shuffle and folds is not None, printer)
     with writing(output):
         save(model, output)
@@ -181,9 +182,30 @@ def _task(
     return chosen
 
 
-def _first(found: Given, start: list[str] | None) -> list[str] | None:
-    """Return the groups that come first, None without any."""
-    return options.names_of(start, (found.columns or ()) if found.groups is None else found.groups.names) or None
+def _number_of_folds(
+    cv: int | None, found: Given, task: options.Task, alpha: float | str | None, printer: Printer
+) -> int | None:
+    """Return the number of folds that settings are chosen on, None without any."""
+    folds = cv
+    if cv is None and found.table is not None:
+        folds = usual_folds(found.table.y, classes=task == "classification")
+        if folds is None:
+            printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
+    if folds is not None and alpha == "auto":
+        raise Refused("--alpha auto chooses alpha without folds: give --no-cv, too")
+    return folds
+
+
+def _estimator(
+    found: Given, task: options.Task, folds: int | None, settings: Mapping[str, Any], printer: Printer
+) -> Estimator:
+    """Return the estimator, not fitted."""
+    y, n_groups = None if found.table is None else found.table.y, len(found.group_names)
+    given = {"classes": task == "classification", "encoding": found.encoding, "folds": folds, **settings}
+    estimator = unattended(found.groups, n_groups, y, **given)
+    if settings["rule"] is None and estimator.rule == "score":
+        printer.note("learning by rule score: rule fr would refit every candidate at every step")
+    return estimator
 
 
 def default_output(data: str) -> Path:
@@ -202,11 +224,13 @@ def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer
         kept: dict[str, Any] = {} if table.qid is None else {"groups": table.qid}
         located = nullcontext() if estimator.encoding is None else table.located()
         with refusing(), printer.waiting("learning"), located:
-            return estimator.fit(table.X, table.y, sample_weight=table.weight, **kept)
-    once = isinstance(estimator, AnytimeRegressor) and estimator.loss == "squared_error" and estimator.encoding is None
+            fitted: Estimator = estimator.fit(table.X, table.y, sample_weight=table.weight, **kept)
+        return fitted
+    once = isinstance(estimator, BaseRegressor) and estimator.loss == "squared_error" and estimator.encoding is None
     printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")
     with refusing():
-        return estimator.fit(found.source, progress=printer.progress)
+        streamed: Estimator = estimator.fit(found.source, progress=printer.progress)
+    return streamed
 
 
 def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.Task:

@@ -33,24 +33,19 @@ from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.files import PathName
+from budgetline.fitting import Recipe, fit_model
+from budgetline.fitting.training import Training
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
-from budgetline.groups.parsing import places_of, positions_of
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import cut, shown
-from budgetline.model.agreement import warn_if_rounded, warn_of_lost_columns
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.interactions import with_pairs
-from budgetline.model.linear import warn_from_moments
-from budgetline.model.recipe import Recipe
-from budgetline.model.ridge_choice import warn_if_overfitted
 from budgetline.model.staged import Available
-from budgetline.model.training import RowsTraining, SourceTraining, Training
 from budgetline.objectives.rules import RULES
 from budgetline.optimality import Certificate, NextGroups, certify
 from budgetline.optimality.next_groups import next_groups
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import SCHEDULES, Schedule, as_schedule
+from budgetline.sequencing.schedules import SCHEDULES, Schedule
 from budgetline.statistics.passes import ChunkSummary, Passes, not_empty, sum_over
 
 DEFAULT_ALPHA = 1e-5
@@ -60,7 +55,7 @@ Constraints: TypeAlias = dict[str, list[Any]]
 
 @dataclass(eq=False, repr=False)
 class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
-    """Checks settings and data, learns a model, and answers with it. The fields are the parameters."""
+    """Checks settings and data, learns a model, and predicts with it. The fields are the parameters."""
 
     feature_groups: object = None
     costs: object = None
@@ -72,8 +67,6 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     max_groups: int | None = None
     min_gain: float = 0.0
     start: Sequence[str] = ()
-    correction: float = 0.0
-    alpha: float | str | None = None
     encoding: str | Encoding | None = None
 
     model_: AnytimeModel = field(init=False)
@@ -88,8 +81,6 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         "max_groups": [Interval(Integral, 1, None, closed="left"), None],
         "min_gain": [Interval(Real, 0, 1, closed="both")],
         "start": ["array-like"],
-        "correction": [Interval(Real, 0, None, closed="left")],
-        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "encoding": [StrOptions({"linear", "spline"}), Encoding, None],
     }
     # Options for reading a source are not sample metadata.
@@ -174,57 +165,18 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         yield from (like(X, self.model_.respond(scores, method)) for scores in staged)
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        """Add pairs of columns, choose the ridge constant, fit, warn if digits cannot be trusted, keep the model."""
-        training, recipe, learned = self._chosen(training, recipe)
-        fitted, layout = training.fit(recipe), training.layout
-        learned |= {"alpha_": fitted.alpha} if recipe.auto else {}
-        if fitted.doubt and fitted.moments is not None:
-            warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.alpha)
-            warn_if_rounded(fitted.stages, fitted.alpha, layout.labels(layout.read))
-        warn_of_lost_columns(fitted.data, fitted.stages.scale, layout)
-        if fitted.moments is not None and fitted.stages.n_stages == len(layout.groups) and "alpha_" not in learned:
-            warn_if_overfitted(recipe, fitted.moments)
-        self._adopt(
-            AnytimeModel(
-                layout,
-                fitted.stages.embedded(layout.read, layout.n_features),
-                training.family,
-                training.target_shape,
-                fitted.alpha,
-                training.classes,
-                fitted.moments,
-                type(self).__name__,
-                self.get_params(deep=False),
-                {**learned, **fitted.learned},
-                recipe.encoding,
-                fitted.penalties,
-            )
-        )
+        """Learn a model and keep it, with the name and the parameters of this estimator."""
+        model = fit_model(training, recipe)
+        self._adopt(replace(model, estimator=type(self).__name__, settings=self.get_params(deep=False)))
         return self
 
-    def _chosen(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe, dict[str, object]]:
-        """Return data and recipe with pairs and a ridge constant, and the attributes learned when choosing them."""
-        training, recipe = self._paired(training, recipe)
-        return training, self._with_alpha(recipe), {}
+    def _chosen(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with alpha and correction, or with the search for them."""
+        raise NotImplementedError
 
     def _seeks_pairs(self, settings: Encoding) -> bool:
         """Return whether pairs of columns are looked for."""
         return settings.interactions > 0
-
-    def _paired(self, training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
-        """Look for pairs of columns, if the encoding asks for some, and return data and recipe with their products."""
-        settings = as_encoding(self.encoding)
-        if settings is None or not recipe.bins or not isinstance(training, RowsTraining | SourceTraining):
-            return training, recipe
-        encoding = with_pairs(training, self._with_alpha(recipe), settings.interactions)
-        return training.encoded(encoding), self._recipe(encoding.layout, encoding)
-
-    def _with_alpha(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with its ridge constant."""
-        given = getattr(self, "alpha", "auto")  # which a search does not have
-        if given == "auto" or (given is None and recipe.encoding is not None):
-            return replace(recipe, auto=True)
-        return recipe.with_alpha(DEFAULT_ALPHA if given is None else float(given))
 
     def _adopt(self, model: AnytimeModel) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
@@ -260,16 +212,20 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         return layout
 
     def _recipe(self, layout: Layout, encoding: TableEncoding | None = None) -> Recipe:
-        """Return what to sequence; the recipe numbers the columns that are read."""
-        groups = layout.groups
-        limits = Limits(self.max_cost, self.max_groups, self.min_gain)
-        schedule = as_schedule(self.schedule, groups.names, groups.prices)
-        start = positions_of("start", self.start, places_of(groups.names))
-        how = (self.rule, schedule, limits, self.cost_sensitive)
-        weights = None if encoding is None else encoding.weights
-        settings = (layout.position, groups.names, groups.prices, *how, 0.0, weights)
-        correction = float(getattr(self, "correction", 0.0))  # which a search does not have
-        return Recipe(*settings, encoding=encoding, correction=correction, start=start)
+        """Return what to learn; the recipe numbers the columns that are read."""
+        settings = as_encoding(self.encoding)
+        recipe = Recipe.of(
+            layout,
+            encoding,
+            rule=self.rule,
+            schedule=self.schedule,
+            limits=Limits(self.max_cost, self.max_groups, self.min_gain),
+            cost_sensitive=self.cost_sensitive,
+            alpha=0.0,
+            pairs=0 if settings is None else settings.interactions,
+            start=self.start,
+        )
+        return self._chosen(recipe)
 
     def _check(
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
@@ -398,3 +354,29 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.array_api_support = True
         return tags
+
+
+def refuse_groups(groups: object) -> None:
+    """Raise an error if labels of rows are given for a source."""
+    if groups is not None:
+        raise ValueError("groups are labels of rows in memory, and a source is read in chunks: leave groups out")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HasAlpha(AnytimeEstimator):
+    """An estimator that is given alpha and the correction, instead of choosing them on folds."""
+
+    correction: float = 0.0
+    alpha: float | str | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **AnytimeEstimator._parameter_constraints,
+        "correction": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    def _chosen(self, recipe: Recipe) -> Recipe:
+        recipe = replace(recipe, correction=float(self.correction))
+        if self.alpha == "auto" or (self.alpha is None and recipe.encoding is not None):
+            return replace(recipe, auto=True)
+        return replace(recipe, alpha=DEFAULT_ALPHA if self.alpha is None else float(self.alpha))

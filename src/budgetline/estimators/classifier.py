@@ -17,69 +17,21 @@ from budgetline.arrays import Array, Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.advice import advising
-from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.estimators.base import AnytimeEstimator, Constraints, HasAlpha, refuse_groups
 from budgetline.estimators.scores import ScoresAtBudget
+from budgetline.fitting import Recipe
+from budgetline.fitting.training import RowsTraining, SourceTraining
 from budgetline.inputs import MOST_CLASSES, check_labels
 from budgetline.messages import shown, some, warn
-from budgetline.model.recipe import Recipe
 from budgetline.model.staged import Available
-from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
 from budgetline.statistics.passes import ChunkLabels, Passes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
-    """Classification with feature groups that are computed one after another, best value for money first.
-
-    Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
-
-        min_W  mean log loss + alpha/2 ‖W‖²    on standardised X, with an intercept that is not penalised.
-
-    Parameters
-    ----------
-    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
-        As in :class:`AnytimeRegressor`.
-    rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
-        "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
-        (the paper's Algorithm 3), which is the fastest.
-    alpha : float, "auto" or None
-        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the likeliest
-        constant for the model of all groups, by the Laplace approximation of its likelihood. None is "auto" with an
-        encoding, else 1e-5.
-    min_gain : float
-        Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
-        the correction.
-    correction : float
-        Choose groups by the gain that can be expected on new rows: subtract this multiple of d/n for d parameters,
-        which is what noise alone would explain and cost (1 is AIC). 0 is the paper's choice by the training rows.
-    class_weight : dict, "balanced" or None
-    tol : float
-        Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
-        fitted.
-
-    Attributes
-    ----------
-    classes_ : array of shape (P,)
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
-        As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
-    alpha_ : float
-        The ridge constant that ``alpha="auto"`` has chosen.
-    n_passes_ : int
-        Number of passes over a source.
-
-    Examples
-    --------
-    >>> from budgetline import AnytimeClassifier
-    >>> from budgetline.datasets import load_heart
-    >>> heart = load_heart()
-    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
-    >>> model.sequence_.groups[:3]
-    ('cp', 'sex', 'age')
-    >>> model.predict_proba(heart.data[:2], budget=20).round(2).tolist()
-    [[0.53, 0.47], [0.08, 0.92]]
-    """
+class BaseClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # type: ignore[misc]
+    """What AnytimeClassifier and AnytimeClassifierCV share."""
 
     class_weight: Mapping[Any, float] | str | None = None
     tol: float = 1e-10
@@ -92,34 +44,18 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def fit(
-        self,
-        X: object,
-        y: object = None,
-        sample_weight: object = None,
-        *,
-        client: object = None,
-        progress: Progress = None,
+    def _fit(
+        self, X: object, y: object, sample_weight: object, client: object, progress: Progress, groups: object = None
     ) -> Self:
-        """Learn the sequence and the model of every prefix; arguments as in :meth:`AnytimeRegressor.fit`.
-
-        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. ``y`` are labels of any kind.
-
-        Examples
-        --------
-        >>> from budgetline import AnytimeClassifier, open_source
-        >>> from budgetline.datasets import load_heart
-        >>> heart = load_heart()
-        >>> model = AnytimeClassifier(heart.feature_groups, rule="score", alpha=1e-2)
-        >>> model.fit(open_source((heart.data, heart.target), chunk_rows=100)).sequence_.groups[:3]
-        ('cp', 'sex', 'age')
-        """
+        """Learn from a table or a source; ``groups`` are labels of rows that stay together in the folds of a search."""
         self._validate_params()
         source = self._source_of(X, y, sample_weight, client, None)
         with advising(self.encoding):
             if source is not None:
+                refuse_groups(groups)
                 return self._fit_source(Passes(source, client, progress))
-            return self._learn(*self._in_memory(X, y, sample_weight))
+            training, recipe = self._in_memory(X, y, sample_weight)
+            return self._learn(training, recipe.grouped(groups))
 
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
@@ -211,6 +147,88 @@ class AnytimeClassifier(ScoresAtBudget, ClassifierMixin, AnytimeEstimator):  # t
         if np.any(mass <= 0):
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return weight
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeClassifier(BaseClassifier, HasAlpha):
+    """Classification with feature groups that are computed one after another, best value for money first.
+
+    Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
+
+        min_W  mean log loss + alpha/2 ‖W‖²    on standardised X, with an intercept that is not penalised.
+
+    Parameters
+    ----------
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
+        As in :class:`AnytimeRegressor`.
+    rule : {"fr", "score", "omp", "no-whiten", "single", "static"}
+        "fr" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened gradient
+        (the paper's Algorithm 3), which is the fastest.
+    alpha : float, "auto" or None
+        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the likeliest
+        constant for the model of all groups, by the Laplace approximation of its likelihood. None is "auto" with an
+        encoding, else 1e-5.
+    min_gain : float
+        Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
+        the correction.
+    correction : float
+        Choose groups by the gain that can be expected on new rows: subtract this multiple of d/n for d parameters,
+        which is what noise alone would explain and cost (1 is AIC). 0 is the paper's choice by the training rows.
+    class_weight : dict, "balanced" or None
+    tol : float
+        Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
+        fitted.
+
+    Attributes
+    ----------
+    classes_ : array of shape (P,)
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
+        As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
+    alpha_ : float
+        The ridge constant that ``alpha="auto"`` has chosen.
+    n_passes_ : int
+        Number of passes over a source.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeClassifier
+    >>> from budgetline.datasets import load_heart
+    >>> heart = load_heart()
+    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
+    >>> model.sequence_.groups[:3]
+    ('cp', 'sex', 'age')
+    >>> model.predict_proba(heart.data[:2], budget=20).round(2).tolist()
+    [[0.53, 0.47], [0.08, 0.92]]
+    """
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **BaseClassifier._parameter_constraints,
+        **HasAlpha._parameter_constraints,
+    }
+
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        client: object = None,
+        progress: Progress = None,
+    ) -> Self:
+        """Learn the sequence and the model of every prefix; arguments as in :meth:`AnytimeRegressor.fit`.
+
+        A source is read in chunks, a few passes per stage, counted in ``n_passes_``. ``y`` are labels of any kind.
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeClassifier, open_source
+        >>> from budgetline.datasets import load_heart
+        >>> heart = load_heart()
+        >>> model = AnytimeClassifier(heart.feature_groups, rule="score", alpha=1e-2)
+        >>> model.fit(open_source((heart.data, heart.target), chunk_rows=100)).sequence_.groups[:3]
+        ('cp', 'sex', 'age')
+        """
+        return self._fit(X, y, sample_weight, client, progress)
 
 
 def warn_if_many(classes: Array) -> None:

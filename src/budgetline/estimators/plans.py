@@ -11,17 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.data.dask import is_dask
 from budgetline.data.sources import Source
 from budgetline.encoding.table import TableEncoding
+from budgetline.fitting.planned import with_stages
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.training import RowsTraining
 from budgetline.inputs import check_table
 from budgetline.messages import some
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.planned import with_stages
-from budgetline.model.recipe import Recipe
-from budgetline.model.training import RowsTraining
 from budgetline.optimality import Plan
 from budgetline.optimality.conditions import Conditions, Names
 from budgetline.optimality.planning import Refit, plans_of
 from budgetline.progress import Progress
-from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder
 
 
@@ -118,9 +117,8 @@ class MakesPlans:
             raise ValueError(f"y has other classes than the model, which knows {some(map(str, model.classes))}")
 
         def refitted(groups: tuple[str, ...]) -> AnytimeModel:
-            order = FixedOrder(FixedOrder(groups).positions(recipe.names, recipe.prices))
-            how = (recipe.rule, order, Limits(), recipe.cost_sensitive, model.alpha, recipe.weights)
-            fitted = training.fit(Recipe(recipe.columns, recipe.names, recipe.prices, *how))
+            exact = recipe.with_order(FixedOrder(groups), model.alpha)
+            fitted = training.fit(exact)
             stages = fitted.stages.embedded(model.layout.read, model.layout.n_features)
             return replace(with_stages(model, stages), moments=fitted.moments)
 

@@ -13,9 +13,9 @@ from sklearn.utils import shuffle
 
 from budgetline.arrays import Array, Positions
 from budgetline.encoding import Encoding
-from budgetline.estimators.classifier import AnytimeClassifier
+from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeRegressorCV
-from budgetline.estimators.regressor import AnytimeRegressor
+from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.groups import FeatureGroups
 
 FOLDS, MOST_PAIRS = 5, 20
@@ -42,7 +42,7 @@ def unattended(
     loss: str | None = None,
     max_groups: int | None = None,
     **others: Any,
-) -> AnytimeRegressor | AnytimeClassifier:
+) -> BaseRegressor | BaseClassifier:
     """Return an estimator, not fitted; what is None is chosen here, or on folds, or is the library's default.
 
     Parameters
@@ -79,9 +79,7 @@ def unattended(
     return estimator_for(groups, classes=classes, **settings)
 
 
-def estimator_for(
-    groups: FeatureGroups | None, *, classes: bool, **settings: Any
-) -> AnytimeRegressor | AnytimeClassifier:
+def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: Any) -> BaseRegressor | BaseClassifier:
     """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
     given = {name: value for name, value in settings.items() if value is not None}
     if classes:

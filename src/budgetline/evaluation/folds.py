@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
+from budgetline.evaluation.splits import grouped_folds, number_in
 from budgetline.messages import shown
-from budgetline.model.splits import grouped_folds, number_in
 
 
 def make_folds(

@@ -14,8 +14,8 @@ from budgetline.arrays import Positions
 from budgetline.devices import on_host
 from budgetline.evaluation.budget_curves import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
+from budgetline.evaluation.splits import number_in, splits_of
 from budgetline.inputs import check_weight, raise_missing
-from budgetline.model.splits import number_in, splits_of
 from budgetline.statistics.folds import Split
 
 

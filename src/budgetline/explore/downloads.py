@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
-from budgetline.explore.fits import estimator_of, fit
+from budgetline.explore.fits import Estimator, estimator_of, fit
 from budgetline.explore.lines import groups_yaml
 from budgetline.explore.session import SUFFIX, SessionRecord
 from budgetline.explore.table import Data, Sample
@@ -28,7 +27,7 @@ class Wanted:
     data: Data
     record: SessionRecord
 
-    def fitted(self) -> tuple[AnytimeRegressor | AnytimeClassifier, Sample]:
+    def fitted(self) -> tuple[Estimator, Sample]:
         """Fit the estimator to the data, as the library does; return both."""
         state = self.record.state
         if state.target is None or not state.groups:

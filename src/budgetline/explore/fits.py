@@ -8,12 +8,13 @@ chosen again on folds, and the held-out curves of ``budgetline report``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
+from budgetline.estimators.classifier import BaseClassifier
 from budgetline.estimators.cross_validation import unsearched
+from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import FOLDS, estimator_for, shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.evaluation.comparison import Samples
@@ -24,7 +25,7 @@ from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import watching
 
-Estimator = AnytimeRegressor | AnytimeClassifier
+Estimator = BaseRegressor | BaseClassifier
 Tell = Callable[[str, int, int], None]
 """Is told what is being done, how many steps are done, and of how many."""
 Check = Callable[[], None]
@@ -85,10 +86,11 @@ def with_settings_of(state: State, sample: Sample, before: Estimator) -> Estimat
 
 def fit(estimator: Estimator, sample: Sample) -> Estimator:
     """Fit an estimator as the command line does: folds are made of shuffled rows."""
-    if not hasattr(estimator, "cv"):
-        return estimator.fit(sample.X, sample.y)
-    rows = shuffled_rows(len(sample.y))
-    return estimator.fit(sample.X.take(rows), sample.y[rows])
+    if hasattr(estimator, "cv"):
+        rows = shuffled_rows(len(sample.y))
+        sample = Sample(sample.X.take(rows), sample.y[rows])
+    fitted: Estimator = estimator.fit(sample.X, sample.y)
+    return fitted
 
 
 def learn(
@@ -106,7 +108,7 @@ def learn(
     """
     sample = sample.of(state.used)
 
-    def telling(text: str) -> Any:
+    def telling(text: str) -> AbstractContextManager[None]:
         def listen(done: int, total: int) -> None:
             check()
             tell(text, done, total)

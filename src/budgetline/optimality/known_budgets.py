@@ -13,8 +13,8 @@ from budgetline.budgets import SLACK, check_number
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.evaluation.budget_curves import curve_of_sets
 from budgetline.evaluation.held_out import HeldOut
+from budgetline.fitting.planned import with_sets
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.planned import with_sets
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.gains import estimated_value
 from budgetline.optimality.plan import Plan

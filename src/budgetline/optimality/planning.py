@@ -21,9 +21,9 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import check_number
+from budgetline.fitting.planned import known_columns, planned_approximately, planned_from_gram
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.planned import known_columns, planned_approximately, planned_from_gram
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.objectives.gram import Gram
 from budgetline.optimality.conditions import Conditions

@@ -15,6 +15,7 @@ from budgetline.budgets import floats_of
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
+from budgetline.estimators.classifier import BaseClassifier
 from budgetline.groups import Layout
 from budgetline.groups.record import check_order
 from budgetline.messages import shown
@@ -184,7 +185,7 @@ def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
     P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
     if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
         raise ValueError(f"target_shape {shape} does not match {P} targets")
-    if issubclass(ESTIMATORS[record.estimator], AnytimeClassifier):
+    if issubclass(ESTIMATORS[record.estimator], BaseClassifier):
         if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not 2 <= labels.size == len(set(labels.tolist())):
             raise ValueError("classes is not an array of two or more different labels")
         if shape != (() if labels.size == 2 else (labels.size,)):

@@ -9,14 +9,14 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable, check_number
 from budgetline.data import Source
-from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, StagedEstimators
+from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
@@ -310,7 +310,7 @@ def other_orders(model: Staged, random_state: int) -> Orders:
         if not isinstance(order, AnytimeEstimator):
             return {}
         given = order.get_params(deep=False)
-        squares = not isinstance(order, AnytimeClassifier) and given.get("loss", "squared_error") == "squared_error"
+        squares = not is_classifier(order) and given.get("loss", "squared_error") == "squared_error"
     greedy = {"rule": given.get("rule", "fr"), "cost_sensitive": True, "schedule": "greedy"}
     fr, omp, score, static = ({**greedy, "rule": rule} for rule in ("fr", "omp", "score", "static"))
     found = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from budgetline.arrays import Float
+from budgetline.fitting.recipe import Recipe
 from budgetline.messages import warn
-from budgetline.model.recipe import Recipe
 from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.ridge import Spectrum, likeliest_alpha, rotated

@@ -18,25 +18,25 @@ from budgetline.data.rows import Rows
 from budgetline.encoding.design import DesignTable
 from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
+from budgetline.fitting.agreement import warn_if_apart
+from budgetline.fitting.generalised import fit_generalised
+from budgetline.fitting.linear import fit_moments, fit_rows, gram_fits
+from budgetline.fitting.penalties import with_penalties_of_engine, with_penalties_of_moments
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
+from budgetline.fitting.stage_losses import StageLosses, losses_on
 from budgetline.groups import Layout
 from budgetline.messages import shown
-from budgetline.model.agreement import warn_if_apart
-from budgetline.model.generalised import fit_generalised
-from budgetline.model.linear import fit_moments, fit_rows, gram_fits
-from budgetline.model.penalties import with_penalties_of_engine, with_penalties_of_moments
-from budgetline.model.recipe import Recipe
-from budgetline.model.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
-from budgetline.model.stage_losses import StageLosses, losses_on
 from budgetline.model.stages import StagedModel
 from budgetline.model.targets import codes_of
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.columns import standardised_columns
 from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.folds import Split, fold_moments
-from budgetline.statistics.moments import Moments
+from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over
 from budgetline.statistics.source_engine import SourceEngine
-from budgetline.statistics.sums import Statistic
+from budgetline.statistics.sums import Statistic, add_up
 
 SMALL = 1 << 26
 """Folds of tables of at most this many bytes are fitted side by side."""
@@ -90,6 +90,19 @@ class Training(Protocol):
         """Whether folds are better fitted side by side than one after another."""
         ...
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are in memory, so that folds can be encoded in other ways."""
+        ...
+
+    def encoded(self, encoding: TableEncoding) -> Training:
+        """Return the data with the design columns of another encoding, which has pairs of columns."""
+        ...
+
+    def gathered(self) -> Training:
+        """Return the moments, if the loss needs nothing else and the rows have not been reduced to them yet."""
+        ...
+
     def fit(self, recipe: Recipe) -> Fitted:
         """Learn the sequence and the model of every prefix."""
         ...
@@ -129,6 +142,7 @@ class RowsTraining:
     target_shape: tuple[int, ...]
     classes: Array | None = None
     fold: bool = False
+    in_memory = True
 
     @property
     def small(self) -> bool:
@@ -141,6 +155,10 @@ class RowsTraining:
         wider = replace(X, encoding=encoding) if isinstance(X, DesignTable) else encoding.with_products(X)
         rows = replace(self.rows, X=wider)
         return replace(self, rows=rows, layout=encoding.layout)
+
+    def gathered(self) -> Training:
+        """Return the rows: moments may not suffice."""
+        return self
 
     def fit(self, recipe: Recipe) -> Fitted:
         """Fit from the data, by moments where these suffice."""
@@ -223,6 +241,40 @@ class RowsTraining:
 
 
 @dataclass(frozen=True)
+class AddedRows(RowsTraining):
+    """Rows in memory that are added to earlier ones, of which only the moments are known.
+
+    Attributes
+    ----------
+    known : tuple of Moments, or None
+        Moments of the earlier rows; of folds, if there are several. None: there are none yet.
+    cv : object
+        How the rows are dealt to folds; None: they are not.
+    """
+
+    known: tuple[Moments, ...] | None = None
+    cv: object = None
+    in_memory = False
+
+    def gathered(self) -> MomentsTraining:
+        """Return the sums of the moments of earlier rows and of these."""
+        layout = self.layout
+        more = [
+            moments_of(part, self.target_shape, layout.names_read, single=False) if part.total_weight else None
+            for part in self._dealt()
+        ]
+        parts = [add_up(pair) for pair in zip(self.known or [None] * len(more), more, strict=True)]
+        return MomentsTraining(layout, no_empty_fold(parts))
+
+    def _dealt(self) -> list[Rows]:
+        """Return the rows as parts: one, or one per fold."""
+        if self.cv is None:
+            return [self.rows]
+        splits = check_cv(self.cv, self.rows.Y).split(np.zeros((self.rows.n_rows, 1)), self.rows.Y)
+        return [replace(self.rows, rows=held) for _, held in splits]
+
+
+@dataclass(frozen=True)
 class MomentsTraining:
     """Moments, which determine a model of squared error; of folds, if there are several.
 
@@ -244,11 +296,20 @@ class MomentsTraining:
     family: Family = field(default_factory=SquaredError)
     classes: None = None
     small = False
+    in_memory = False
 
     @property
     def target_shape(self) -> tuple[int, ...]:
         """Shape of one target."""
         return self.parts[0].target_shape
+
+    def encoded(self, encoding: TableEncoding) -> MomentsTraining:
+        """Raise an error: products of columns cannot be computed from moments."""
+        raise ValueError("moments do not determine pairs of columns: fit from rows, or from a source")
+
+    def gathered(self) -> MomentsTraining:
+        """Return the moments."""
+        return self
 
     @property
     def total(self) -> Moments:
@@ -281,7 +342,7 @@ class MomentsTraining:
 
 @dataclass(frozen=True)
 class SourceTraining:
-    """A source, read in several passes, for losses that moments do not determine.
+    """A source: read once for squared error, in several passes for losses that moments do not determine.
 
     Attributes
     ----------
@@ -293,6 +354,10 @@ class SourceTraining:
     classes : array, or None
     fold : (number of folds, fold), or None
         Learn from the rows that are not in this fold.
+    n_folds : int or None
+        Number of folds that moments are needed of.
+    checkpoint : path or None
+        A folder for the moments of partitions.
     """
 
     passes: Passes
@@ -302,7 +367,16 @@ class SourceTraining:
     target_shape: tuple[int, ...]
     classes: Array | None = None
     fold: tuple[int, int] | None = None
+    n_folds: int | None = None
+    checkpoint: PathName | None = None
     small = False
+    in_memory = False
+
+    def gathered(self) -> Training:
+        """Return the moments, of all rows or of folds, from one pass; losses other than squared error need all rows."""
+        if not isinstance(self.family, SquaredError):
+            return self
+        return source_moments(self.passes, self.layout, self.n_folds, self.checkpoint)
 
     def encoded(self, encoding: TableEncoding) -> SourceTraining:
         """Return the source of the design columns of another encoding of the same raw columns."""

@@ -11,10 +11,10 @@ from scipy.linalg import LinAlgWarning
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
+from budgetline.fitting.penalties import with_penalties_of_columns, with_penalties_of_moments
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.ridge_choice import with_alpha_of_columns, with_alpha_of_moments
 from budgetline.messages import warn
-from budgetline.model.penalties import with_penalties_of_columns, with_penalties_of_moments
-from budgetline.model.recipe import Recipe
-from budgetline.model.ridge_choice import with_alpha_of_columns, with_alpha_of_moments
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import LinearSubset
 from budgetline.objectives.accuracy import refine, triangle

@@ -12,10 +12,10 @@ from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk
 from budgetline.encoding.pairs import MOST_COLUMNS, Bins, CellSums, Screen
 from budgetline.encoding.table import TableEncoding
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.training import RowsTraining, SourceTraining, Training
 from budgetline.groups.prices import Prices
-from budgetline.model.recipe import Recipe
 from budgetline.model.stages import LinearModel
-from budgetline.model.training import RowsTraining, SourceTraining
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
@@ -26,7 +26,23 @@ ROWS = 8192
 """Rows whose cells are summed at once."""
 
 
-def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: int) -> TableEncoding:
+def add_pairs(training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
+    """Return data and recipe with as many pairs of columns as the recipe asks for.
+
+    A search that tries several numbers of pairs adds them itself, and only to rows in memory.
+    """
+    if not recipe.bins:
+        return training, recipe
+    if recipe.search is not None and recipe.search.interactions is not None:
+        if not training.in_memory:
+            raise ValueError("interactions can only be tried on rows in memory: set interactions=None")
+        return training, recipe
+    additive = recipe if recipe.search is None else replace(recipe, auto=True)
+    encoding = with_pairs(training, additive, recipe.pairs)
+    return training.encoded(encoding), recipe.over(encoding)
+
+
+def with_pairs(training: Training, recipe: Recipe, most: int) -> TableEncoding:
     """Fit the additive model of all groups, look for pairs in its residuals, and add them to the encoding."""
     encoding = recipe.encoding
     assert encoding is not None
@@ -37,6 +53,7 @@ def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: in
     cells = Cells(
         training.family, additive, training.classes, encoding.ends, which, tuple(recipe.bins[k] for k in which)
     )
+    assert isinstance(training, RowsTraining | SourceTraining)  # moments have no pairs
     sums = _over_rows(training.rows, cells) if isinstance(training, RowsTraining) else training.total(cells)
     sums = sums.in_rows(len(cells.bins))
     screen = Screen(cells.bins, sums, fitted.alpha, 1.0)

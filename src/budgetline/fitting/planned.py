@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
+from budgetline.fitting.linear import fit_gram, warn_from_moments
+from budgetline.fitting.recipe import Recipe
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.linear import fit_gram, warn_from_moments
-from budgetline.model.recipe import Recipe
 from budgetline.model.stages import LinearModel, StagedModel
 from budgetline.model.subsets import GeneralisedSubset
 from budgetline.objectives.gram import Gram

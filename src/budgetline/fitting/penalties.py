@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from budgetline.arrays import Float, Positions
-from budgetline.model.recipe import Recipe
-from budgetline.model.ridge_choice import MOST_SQUARED, check_size, spectrum_of
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.ridge_choice import MOST_SQUARED, check_size, spectrum_of
 from budgetline.objectives.families import Family
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.noise import effective_columns, noise_of_gram, noise_of_spectrum

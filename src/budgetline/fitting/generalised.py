@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
+from budgetline.fitting.recipe import Recipe
 from budgetline.messages import warn
 from budgetline.model.population import Population, cells_of, factor_of, within
-from budgetline.model.recipe import Recipe
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import GeneralisedSubset
 from budgetline.objectives.families import Family
