@@ -27,7 +27,7 @@ from budgetline import (
 from budgetline.data import rows
 from budgetline.encoding import design
 from budgetline.encoding.table import TableEncoding
-from budgetline.model import interactions, linear
+from budgetline.fitting import interactions, linear
 
 pytestmark = pytest.mark.quick_cases(5)
 

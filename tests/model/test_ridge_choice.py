@@ -17,7 +17,7 @@ from budgetline import (
 )
 from budgetline.data.rows import Rows
 from budgetline.datasets import load_heart
-from budgetline.model import ridge_choice
+from budgetline.fitting import ridge_choice
 from budgetline.objectives.families import Logistic, Poisson, Softmax, SquaredError
 from budgetline.objectives.newton import Fit
 from budgetline.objectives.ridge import GRID, STRIDE, Spectrum, laplace, likeliest_alpha, rotated, walk

@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
 from budgetline.data.parquet_files import ParquetPartition
-from budgetline.model import training
+from budgetline.fitting import training
 from budgetline.statistics import passes as streaming
 from budgetline.statistics.cluster import sum_with_dask
 from budgetline.statistics.passes import ChunkMoments, sum_over
