@@ -31,6 +31,8 @@ from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, held_out_of, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
+from budgetline.data.targets import check_values, fractions_in, is_text
+from budgetline.data.targets import task_of as asked_task
 from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
@@ -263,30 +265,20 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
 
     No more chunks are read than it takes to decide.
     """
-    seen: set[Any] = set()
     what = f"the target{'' if name is None else f' {shown(name)}'} holds"
-    for y in (chunk.y for chunk in chunks):
-        text = y.dtype.kind in "OUS" and all(isinstance(label, str) for label in y.tolist())
-        if y.dtype.kind not in "biuf" and not text:
-            kinds = " and ".join(sorted({type(value).__name__ for value in y[:1000].tolist()}))
-            kinds = "dates or times" if y.dtype.kind in "mM" else kinds
-            raise Refused(f"{what} {kinds}, neither numbers nor labels")
-        if wanted == "regression" and text:
-            raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
-        broken = y[y != np.floor(y)].tolist() if y.dtype.kind == "f" else []
-        if wanted == "classification" and broken:
-            raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
-        if wanted != "auto":
-            return wanted
-        seen |= set() if text else set(np.unique(y)[:3].tolist())
-        if broken or len(seen) > 2:
-            printer.note(f"regression: {what} numbers (else: --task classification)")
-            return "regression"
-        if text or y.dtype.kind == "b":
-            break
-    why = f"only {' and '.join(f'{label:g}' for label in sorted(seen))}" if seen else "text"
-    printer.note(f"classification: {what} {why} (else: --task regression)")
-    return "classification"
+    if wanted == "auto":
+        with refusing():
+            task, why = asked_task((chunk.y for chunk in chunks), what)
+        printer.note(f"{task}: {what} {why} (else: --task {'classification' if task == 'regression' else 'regression'})")
+        return "regression" if task == "regression" else "classification"
+    y = next(chunk.y for chunk in chunks)
+    with refusing():
+        check_values(y, what)
+    if wanted == "regression" and is_text(y):
+        raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
+    if wanted == "classification" and (broken := fractions_in(y)).size:
+        raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
+    return wanted
 
 
 def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], printer: Printer) -> None:

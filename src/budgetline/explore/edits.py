@@ -65,22 +65,24 @@ class SetTarget(Edit):
         """Return the state with this target; the one before becomes a group of its own."""
         if self.column == state.target:
             return state
-        chosen = () if self.column is None else (self.column,)
+        chosen, back = ((each,) if each is not None else () for each in (self.column, state.target))
         check_columns(state, chosen)
         groups, left_out = without(state, chosen)
-        groups = singles(() if state.target is None else (state.target,), groups)
+        groups = singles((column for column in back if column not in table.unhelpful), groups)
+        out = {*left_out, *(column for column in back if column in table.unhelpful)}
+        changes: dict[str, object] = {"left_out": tuple(c for c in state.columns if c in out), "target": self.column}
         if self.column is None:
-            return with_groups(state, groups, {"left_out": left_out, "target": None, "task": "", "loss": ""})
-        settings = settings_for(table.task_of(self.column), table.n_levels(self.column))
-        found = with_groups(state, groups, {"left_out": left_out, "target": self.column, **settings})
-        return changed_to(found, {"encoding": table.encoding_for(found.used)})
+            return with_groups(state, groups, {**changes, "task": "", "loss": ""})
+        target = table.target(self.column)
+        settings = settings_for(target.task, target.classes.size)
+        return with_groups(state, groups, {**changes, **settings, "encoding": "spline"})
 
 
-def settings_for(task: str, n_levels: int | None) -> dict[str, object]:
-    """Return the settings that follow from a task; ``n_levels`` are those of the target."""
+def settings_for(task: str, n_classes: int) -> dict[str, object]:
+    """Return the settings that follow from a task, and from the number of different values of the target."""
     if task == "regression":
         return {"task": task, "loss": "squared_error", "rule": "fr", "metric": "explained"}
-    metric = "roc_auc" if n_levels == 2 else "accuracy"
+    metric = "roc_auc" if n_classes == 2 else "accuracy"
     # fr refits every candidate, which takes too long for answers while a user waits
     return {"task": task, "loss": "log_loss", "rule": "score", "metric": metric}
 
@@ -131,10 +133,9 @@ class SetTask(Edit):
         """Return the state with this task, if the target allows it."""
         if state.target is None:
             raise ValueError("choose a target first")
-        table.check_task(state.target, self.task)
-        if self.task == state.task:
-            return state
-        return changed_to(state, settings_for(self.task, table.n_levels(state.target)))
+        target = table.target(state.target)
+        target.check_task(self.task)
+        return state if self.task == state.task else changed_to(state, settings_for(self.task, target.classes.size))
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class SetLoss(Edit):
         """Return the state with this loss, if the target allows it."""
         if state.target is None:
             raise ValueError("choose a target first")
-        table.check_loss(state.target, self.loss)
+        table.target(state.target).check_loss(self.loss)
         metric = state.metric if state.metric in METRICS.get(self.loss, ()) else "explained"
         rule = {"poisson": "score", "squared_error": "fr"}.get(self.loss, state.rule)
         return state if self.loss == state.loss else changed_to(state, {**self.given, "metric": metric, "rule": rule})

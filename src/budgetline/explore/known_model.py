@@ -45,7 +45,7 @@ def state_of_model(model: AnytimeModel, state: State, table: Table, target: str 
     state = SetTarget(target).apply(state, table)
     state = SetTask("regression" if model.classes is None else "classification").apply(state, table)
     encoding = _encoding(model)
-    table.check_loss(target, model.family.loss)
+    table.target(target).check_loss(model.family.loss)
     state = changed_to(
         state, {"encoding": encoding, "loss": model.family.loss if model.classes is None else "log_loss"}
     )

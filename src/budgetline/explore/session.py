@@ -13,7 +13,7 @@ from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit
 from budgetline.explore.group_edits import changed_by, edit_text, read_edit
 from budgetline.explore.state import Group, State
-from budgetline.explore.table import UNUSABLE, Data, Table
+from budgetline.explore.table import Data, Table
 from budgetline.files import KeptFile
 from budgetline.messages import shown
 
@@ -174,11 +174,10 @@ def read_session(content: str | bytes, where: str) -> SessionRecord:
 
 
 def opening_state(table: Table) -> State:
-    """Return the state of a new session: each column a group, those of no use left out."""
+    """Return the state of a new session: each column is a group, and columns that do not help are left out."""
     names = tuple(column.name for column in table.columns)
-    out = tuple(column.name for column in table.columns if column.kind in UNUSABLE)
-    groups = tuple(Group(name, (name,)) for name in names if name not in out)
-    return State(names, groups, left_out=out)
+    groups = tuple(Group(name, (name,)) for name in names if name not in table.unhelpful)
+    return State(names, groups, left_out=tuple(table.unhelpful))
 
 
 class Session:

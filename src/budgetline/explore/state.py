@@ -63,7 +63,7 @@ class State:
     left_out: tuple[str, ...] = ()
     shared: tuple[SharedCost, ...] = ()
     start: tuple[str, ...] = ()
-    encoding: str = "none"
+    encoding: str = "spline"
     alpha: Annotated[float | None, AtLeast(0)] = None
     rule: str = "fr"
     metric: str = "explained"
@@ -93,7 +93,7 @@ class State:
             if not text.strip():
                 raise ValueError("a name must not be empty")
         if self.groups:
-            _ = self.feature_groups
+            self._feature_groups(())  # raises an error for wrong prices, also those of always known groups
         names = set(self.names)
         for what, listed in (("always known", self.start), ("at hand", self.available), ("today's order", self.today)):
             if again := [name for name, times in Counter(listed).items() if times > 1]:
@@ -129,16 +129,21 @@ class State:
 
     @property
     def feature_groups(self) -> FeatureGroups:
-        """The groups as the library knows them; columns that are left out are dropped."""
-        if again := [name for name, times in Counter(each.name for each in self.shared).items() if times > 1]:
-            raise ValueError(f"there is a shared cost {shown(again[0])} already")
-        if again := [name for name, times in Counter(self.names).items() if times > 1]:
-            raise ValueError(f"there is a group {shown(again[0])} already")
+        """The groups as the library knows them; columns that are left out are dropped.
+
+        Always known groups are free, and so is a shared cost that one of them pays: it is paid already.
+        """
+        return self._feature_groups({*self.start})
+
+    def _feature_groups(self, free: Collection[str]) -> FeatureGroups:
+        for what, names in (("shared cost", [each.name for each in self.shared]), ("group", self.names)):
+            if again := [name for name, times in Counter(names).items() if times > 1]:
+                raise ValueError(f"there is a {what} {shown(again[0])} already")
         return FeatureGroups(
             {group.name: list(group.columns) for group in self.groups},
-            {group.name: group.cost for group in self.groups},
+            {group.name: 0.0 if group.name in free else group.cost for group in self.groups},
             remainder="drop",
-            shared={each.name: (each.cost, each.groups) for each in self.shared},
+            shared={s.name: (0.0 if any(g in free for g in s.groups) else s.cost, s.groups) for s in self.shared},
             requires={group.name: group.requires for group in self.groups if group.requires},
         )
 
