@@ -37,6 +37,7 @@ from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.evaluation import BudgetCurve, budget_curve
+from budgetline.files import model_path_for
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
 from budgetline.messages import name_of, shown, some
@@ -112,7 +113,7 @@ def fit(
     budgetline fit 'days/*.parquet' -t y --no-cv -o m.budgetline
     """
     printer, files = Printer(as_json, quiet), Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
-    output = default_output(data) if output is None else output
+    output = model_path_for(data) if output is None else output
     check_output(output, inputs=[*files.paths, groups])
     others = {"--target": target, "--weight": weight, "--fold-by": fold_by}
     features = features_of(files, groups, others, exclude)
@@ -200,12 +201,6 @@ def _limits(
         limits["rule"] = "score"
         printer.note("learning by rule score: rule fr would refit every candidate at every step")
     return limits
-
-
-def default_output(data: str) -> Path:
-    """Return the model file, in this folder, of data that a user has named: heart.budgetline for data/heart.csv.gz."""
-    name = Path(data).name
-    return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")
 
 
 def _usual_folds(y: Array, task: options.Task, printer: Printer) -> int | None:

@@ -2,113 +2,175 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from shlex import quote
 
-from budgetline.estimators.base import AnytimeEstimator
-from budgetline.explore.fits import FOLDS, estimator_of
+from budgetline.data.summary import TextSummary
+from budgetline.data.text_format import ROW_NAMES
+from budgetline.data.text_streams import UTF8
+from budgetline.explore.fits import FOLDS
 from budgetline.explore.results import todays_order
 from budgetline.explore.state import State
 from budgetline.explore.table import Data
+from budgetline.files import model_path_for
 
-GROUPS, MODEL = "groups.yaml", "model.budgetline"
-"""Names of the files in the lines."""
+GROUPS = "groups.yaml"
+"""Name of the groups file in the lines."""
+MOST_PAIRS, NOTHING = 20, 0.01
+"""Pairs of columns that the command line tries; a group that explains less than this share of a row is not bought."""
+PANDAS_MISSING = {"", "#N/A", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+"""Texts that pandas takes as missing by itself."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a search over folds has chosen; ``pairs`` is None if no pairs of columns were tried."""
+
+    alpha: float
+    correction: float
+    pairs: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        """What was chosen, in a few words."""
+        pairs = "" if self.pairs is None else f", {self.pairs or 'no'} pairs of columns"
+        return f"alpha {self.alpha:.4g}, correction {self.correction:g}{pairs}"
 
 
 def groups_yaml(state: State) -> str:
-    """Return the groups as the text of a file that the library reads."""
+    """Return the groups as the text of a file that the library reads; always known groups cost nothing there."""
     return state.feature_groups.to_yaml()
 
 
-def python_lines(state: State, data: Data) -> str:
+def needs_groups_file(state: State, data: Data) -> bool:
+    """Return whether the groups are others than those that the command line makes of the same columns."""
+    plain = all(g.columns == (g.name,) and g.cost == 1 and not g.requires for g in state.groups)
+    kept = [name for name in data.table.unhelpful if name in state.names]
+    return not plain or bool(state.shared or state.start or kept)
+
+
+# -- Python ----------------------------------------------------------------------------------------------------
+
+
+def python_lines(state: State, data: Data, chosen: Chosen | None = None) -> str:
     """Return Python that learns the order from the data, and computes the curve, the comparison and the plan."""
     assert state.target is not None
-    estimator, classes = estimator_of(state), state.task == "classification"
-    kind, splitter = type(estimator).__name__, "StratifiedKFold" if classes else "KFold"
-    settings = _settings(estimator)
-    reading = "".join(f", {name}={code(value)}" for name, value in _reading(data).items())
-    text = f"""\
-import narwhals as nw
-import numpy as np
-from sklearn.model_selection import {splitter}
-
-from budgetline import {kind}, FeatureGroups, FixedOrder, compare, cross_val_budget_curve, open_source, save
-
-groups = FeatureGroups.from_yaml({code(GROUPS)})
-source = open_source({code(data.place)}, {code(state.target)}{reading}).raw()
-chunks = [chunk for partition in source.partitions for chunk in partition.chunks(None)]
-table = nw.concat([chunk.X for chunk in chunks]).to_native()
-used = {{column for columns in groups.columns for column in columns}}
-X = table.select([name for name in table.column_names if name in used])
-y = np.concatenate([chunk.y for chunk in chunks])
-
-model = {kind}(groups{settings}).fit(X, y)
-print(model.sequence_)
-save(model, {code(MODEL)})
-
-folds = {splitter}({FOLDS}, shuffle=True, random_state=0)
-curve = cross_val_budget_curve(model, X, y, metric={code(state.metric)}, cv=folds)
-print(curve.to_dict())
-
-others = {{
-    "this order": {kind}(groups{settings}),
-    "cheapest first": {kind}(groups{settings}, schedule="cheapest"),
-    "costs ignored": {kind}(groups{settings}, cost_sensitive=False),
-"""
+    classes = state.task == "classification"
+    kind, splitter = "AnytimeClassifierCV" if classes else "AnytimeRegressorCV", "StratifiedKFold" if classes else "KFold"
+    target, written = data.target(state.target), needs_groups_file(state, data)
+    names = [kind, *(["FeatureGroups"] if written else []), *(["FixedOrder"] if state.today else [])]
+    names += ["compare", "cross_val_budget_curve", "save"]
+    lines = ["import numpy as np", "import pandas as pd", "from sklearn.base import clone"]
+    lines += [f"from sklearn.model_selection import {splitter}", "", f"from budgetline import {', '.join(names)}"]
+    lines += ["from budgetline.data.targets import as_numbers"] if target.form else []
+    lines += ["", f"df = {_reading(state, data)}"]
+    lines += [f"df = df.dropna(subset=[{code(state.target)}])"] if target.dropped else []
+    lines.append(f"X = df.drop(columns={code([state.target, *(c for c in state.left_out)])})")
+    y = f"df[{code(state.target)}]"
+    lines.append(f"y = pd.Series(as_numbers({y}.to_numpy(), {code(state.target)})[0])" if target.form else f"y = {y}")
+    lines += [f"groups = FeatureGroups.from_yaml({code(GROUPS)})"] if written else []
+    lines += ["", f"search = {kind}({', '.join(_settings(state, written, target.y.size))})"]
+    lines += ["rows = np.random.default_rng(0).permutation(len(X))  # folds are cut from the rows as they come"]
+    lines += [f"search.fit(X.iloc[rows], y.iloc[rows]){'' if chosen is None else f'  # chose {chosen.in_words}'}"]
+    lines += ["print(search.sequence_)", f"save(search, {code(str(model_path_for(data.place)))})", ""]
+    lines += [f"folds = {splitter}({FOLDS}, shuffle=True, random_state=0)"]
+    lines += ["model = search.chosen()  # learns with what the search chose"]
+    lines += [f"curve = cross_val_budget_curve(model, X, y, metric={code(state.metric)}, cv=folds)"]
+    lines += ["print(curve.to_dict())", "", "others = {", '    "this order": model,']
+    lines += ['    "cheapest first": clone(model).set_params(schedule="cheapest"),']
+    lines += ['    "costs ignored": clone(model).set_params(cost_sensitive=False),']
     if state.today:
         order = list(todays_order(state, state.feature_groups))
-        text += f'    "today\'s order": {kind}(groups{settings}, schedule=FixedOrder({code(order)})),\n'
-    text += f'}}\nprint(compare(others, X, y, metric={code(state.metric)}, cv=folds, reference="this order"))\n'
+        lines.append(f'    "today\'s order": clone(model).set_params(schedule=FixedOrder({code(order)})),')
+    lines += ["}", f"print(compare(others, X, y, metric={code(state.metric)}, cv=folds))"]
     if state.budget is not None:
         rows = "" if state.loss == "squared_error" else ", X=X, y=y"
-        text += f"\nprint(model.plan({code(state.budget)}{rows}))\n"
-    if state.available:
-        text += f"print(model.next_groups({code(list(state.available))}))\n"
-    return text
-
-
-def shell_lines(state: State, data: Data) -> str:
-    """Return commands that learn the order from the data, and compute the curve and the plan."""
-    assert state.target is not None
-    place, target = quote(data.place), quote(state.target)
-    reading = [f" --delimiter {quote(data.delimiter)}" if data.delimiter is not None else ""]
-    reading += [f" --na {quote(text)}" for text in data.na]
-    given = f"{place} -t {target}{''.join(reading)}"
-    options = [f"--task {state.task}", f"--rule {state.rule}", f"--encoding {state.encoding}", "--in-memory"]
-    options += ["--no-cv", "--all-groups"]
-    options += ["--loss poisson"] if state.loss == "poisson" else []
-    options += [] if state.alpha is None else [f"--alpha {code(state.alpha)}"]
-    options += [f"--start {quote(name)}" for name in state.start]
-    lines = [
-        f"budgetline fit {given} -g {GROUPS} {' '.join(options)} -o {MODEL}",
-        f"budgetline show {MODEL}",
-        f"budgetline curve {MODEL} {given} --cv {FOLDS} --metric {state.metric}",
-    ]
-    if state.budget is not None:
-        rows = "" if state.loss == "squared_error" else f" {given}"
-        lines.append(f"budgetline plan {MODEL}{rows} --budget {code(state.budget)}")
-        lines.append(f"budgetline predict {MODEL} {place}{''.join(reading)} --budget {code(state.budget)}")
-    if state.available:
-        lines.append(f"budgetline next {MODEL} {' '.join(f'--have {quote(name)}' for name in state.available)}")
+        lines += ["", f"print(search.plan({code(state.budget)}{rows}))"]
+    lines += [f"print(search.next_groups({code(list(state.available))}))"] if state.available else []
     return "\n".join(lines) + "\n"
 
 
-def _settings(estimator: AnytimeEstimator) -> str:
-    """Return the settings of an estimator that are not the default, as arguments."""
-    default = type(estimator)()
-    found = ""
-    for name in ("rule", "loss", "start", "alpha", "encoding"):
-        value = getattr(estimator, name, None)
-        if value != getattr(default, name, None) and value != []:
-            found += f", {name}={code(value)}"
-    return found
+def _settings(state: State, written: bool, rows: int) -> list[str]:
+    """Return the arguments of the estimator, those that are not its defaults."""
+    found = ["groups"] if written else []
+    if state.encoding != "none":
+        found += [f"encoding={code(state.encoding)}", f"interactions=(0, {MOST_PAIRS})"]
+    found += [] if state.rule == "fr" else [f"rule={code(state.rule)}"]
+    found += ['loss="poisson"'] if state.loss == "poisson" else []
+    found += [f"start={code(list(state.start))}"] if state.start else []
+    found += [] if state.alpha is None else [f"alphas=[{code(state.alpha)}]"]
+    found += ["max_groups=len(X)"] if len(state.groups) > rows else []
+    return [*found, f"min_gain={NOTHING:g} / len(X)", f"cv={FOLDS}"]
 
 
-def _reading(data: Data) -> dict[str, object]:
-    """Return what was said of the format of the files."""
-    found: dict[str, object] = {} if data.delimiter is None else {"delimiter": data.delimiter}
-    return found | ({"na": list(data.na)} if data.na else {})
+def _reading(state: State, data: Data) -> str:
+    """Return how pandas reads the files."""
+    (first, *more), kind = data.found
+    dates = [column.name for column in data.table.columns if column.kind == "date" and column.name in state.used]
+    text = data.table.text
+    options = "" if text is None else "".join(f", {name}={code(v)}" for name, v in _text_options(text, dates).items())
+    read = {"csv": "read_csv", "parquet": "read_parquet", "excel": "read_excel"}[kind]
+    if not more:
+        return f"pd.{read}({code(str(first))}{options})"
+    return f"pd.concat([pd.{read}(path{options}) for path in {code([str(path) for path in data.found[0]])}])"
+
+
+def _text_options(text: TextSummary, dates: list[str]) -> dict[str, object]:
+    """Return what pandas must be told about CSV files."""
+    missing = [each for each in text.missing if each not in PANDAS_MISSING]
+    found: dict[str, object] = {} if text.delimiter == "," else {"sep": text.delimiter}
+    found |= {} if text.decimal == "." else {"decimal": text.decimal}
+    found |= {"na_values": missing} if missing else {}
+    found |= {} if text.encoding == UTF8 else {"encoding": text.encoding}
+    found |= {"index_col": 0} if ROW_NAMES in text.left_out else {}
+    return found | ({"parse_dates": dates} if dates else {})
 
 
 def code(value: object) -> str:
     """Return a plain value as Python writes it."""
     return repr(value)
+
+
+# -- the command line ------------------------------------------------------------------------------------------
+
+
+def shell_lines(state: State, data: Data) -> str:
+    """Return commands that learn the order from the data, and compute the curve, the report and the plan.
+
+    Options that are the command line's own choice are left out.
+    """
+    assert state.target is not None
+    place, model, target = quote(data.place), quote(str(model_path_for(data.place))), data.target(state.target)
+    reading = [] if data.delimiter is None else [f"--delimiter {quote(data.delimiter)}"]
+    reading += [f"--na {quote(text)}" for text in data.na]
+    given = [place, f"-t {quote(state.target)}", *reading]
+    given += ["--drop-missing-target"] if target.dropped else []
+    options = _columns(state, data)
+    options += [f"--task {state.task}"] if state.task != target.task else []
+    options += ["--loss poisson"] if state.loss == "poisson" else []
+    options += [f"--encoding {state.encoding}"] if state.encoding != "spline" else []
+    options += [f"--rule {state.rule}"] if state.rule != "fr" else []
+    options += [f"--start {quote(name)}" for name in state.start]
+    options += [] if state.alpha is None else [f"--alpha {code(state.alpha)}"]
+    metric = [] if state.metric == "explained" else [f"--metric {state.metric}"]
+    lines = [
+        ["fit", *given, *options],
+        ["show", model],
+        ["curve", model, *given, f"--cv {FOLDS}", *metric],
+        ["report", model, *given, *metric],
+    ]
+    if state.budget is not None:
+        budget = f"--budget {code(state.budget)}"
+        lines.append(["plan", model, *([] if state.loss == "squared_error" else given), budget])
+        lines.append(["predict", model, place, *reading, budget])
+    if state.available:
+        lines.append(["next", model, *(f"--have {quote(name)}" for name in state.available)])
+    return "".join(f"budgetline {' '.join(line)}\n" for line in lines)
+
+
+def _columns(state: State, data: Data) -> list[str]:
+    """Return the options that name groups, or columns to leave out."""
+    if needs_groups_file(state, data):
+        return [f"-g {GROUPS}"]
+    others = [name for name in state.left_out if name not in data.table.unhelpful]
+    return [f"--exclude {quote(','.join(others))}"] if others else []

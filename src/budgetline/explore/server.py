@@ -16,7 +16,7 @@ from starlette.routing import Route
 from budgetline.explore.board import Board
 from budgetline.explore.downloads import KINDS, NotReady, Wanted, make_file
 from budgetline.explore.group_edits import read_edit
-from budgetline.explore.lines import GROUPS, groups_yaml, python_lines, shell_lines
+from budgetline.explore.lines import GROUPS, groups_yaml, needs_groups_file, python_lines, shell_lines
 from budgetline.explore.security import App
 from budgetline.explore.session import Session
 from budgetline.explore.snapshot import snapshot_of
@@ -117,7 +117,7 @@ class Explorer:
         if state.target is None or not state.groups:
             raise RequestError("not_ready", "choose a target first")
         with _refusing("refused"):
-            files = [{"name": GROUPS, "text": groups_yaml(state)}]
+            files = [{"name": GROUPS, "text": groups_yaml(state)}] if needs_groups_file(state, data) else []
             return {"python": python_lines(state, data), "shell": shell_lines(state, data), "files": files}
 
     async def download(self, request: Request) -> object:
