@@ -483,7 +483,7 @@ def test_the_lines_are_what_a_person_would_write(data):
     assert curve == f"budgetline curve people.budgetline {data.place} -t dose --drop-missing-target --cv 5"
 
 
-@pytest.mark.filterwarnings("ignore:.*is not UTF-8 text")
+@pytest.mark.filterwarnings("ignore:.*is not UTF-8 text", "ignore:.*the first column has no name")
 def test_the_lines_read_a_file_as_it_is_written(tmp_path):
     path = tmp_path / "t.csv"
     rows = [f"{k};{k % 7},5;{'?' if k % 9 == 0 else 'müde'};2020-01-{k % 28 + 1:02};{k % 4},90%" for k in range(60)]
