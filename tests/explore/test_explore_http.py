@@ -17,7 +17,7 @@ from explore_browser import served
 from budgetline import load
 from budgetline.cli import main
 from budgetline.explore.group_edits import changed_by, read_edit
-from budgetline.explore.lines import Chosen, python_lines, shell_lines
+from budgetline.explore.lines import SearchOutcome, python_lines, shell_lines
 from budgetline.explore.redirect import Redirect
 from budgetline.explore.security import MOST_BODY, TOKEN_HEADER
 from budgetline.explore.serving import Address, serve
@@ -465,7 +465,7 @@ def test_the_lines_compute_what_is_shown(page, tmp_path, target):
 def lines_of(place, *edits, **how):
     data = Data(str(place), **how)
     state = changed_by(opening_state(data.table), [read_edit(edit) for edit in edits], data.table)
-    return python_lines(state, data, Chosen(0.01, 1.0, 20)), shell_lines(state, data)
+    return python_lines(state, data, SearchOutcome(0.01, 1.0, 20)), shell_lines(state, data)
 
 
 def test_the_lines_are_what_a_person_would_write(data):

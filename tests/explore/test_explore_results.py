@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from budgetline import AnytimeRegressor, Encoding, FixedOrder, compare, cross_val_budget_curve
+from budgetline import AnytimeClassifierCV, AnytimeRegressor, Encoding, FixedOrder, compare, cross_val_budget_curve
 from budgetline.explore.fits import Setting, estimator_of, prepare
 from budgetline.explore.group_edits import changed_by, read_edit
 from budgetline.explore.known_model import state_of_model
@@ -153,10 +153,8 @@ def test_a_model_is_opened_as_it_was_learned(data, target):
     ("settings", "message"),
     [
         ({"max_cost": 3}, "max_cost=3"),
-        ({"correction": 1.0}, "correction=1.0"),
         ({"schedule": "doubling"}, "schedule='doubling'"),
         ({"encoding": Encoding("spline", knots=4)}, "plain encodings only"),
-        ({"encoding": Encoding("spline", interactions=2)}, "pairs of columns"),
     ],
 )
 def test_a_model_with_other_settings_is_refused_by_their_name(data, settings, message):
@@ -164,6 +162,14 @@ def test_a_model_with_other_settings_is_refused_by_their_name(data, settings, me
     model = AnytimeRegressor(**{"encoding": "spline", **settings}).fit(sample.X, sample.y)
     with pytest.raises(ValueError, match=message):
         state_of_model(model.model_, opening_state(data.table), data.table, "y")
+
+
+@pytest.mark.parametrize("settings", [{"encoding": "spline", "interactions": (0, 2)}, {"encoding": "linear"}])
+def test_a_model_that_was_searched_on_folds_is_searched_again(data, settings):
+    sample = data.read("ill")
+    search = AnytimeClassifierCV(**settings, rule="score", alphas=[0.01, 0.1], min_gain=1e-4).fit(sample.X, sample.y)
+    state = state_of_model(search.model_, opening_state(data.table), data.table, None)
+    assert (state.target, state.rule, state.encoding, state.alpha) == ("ill", "score", settings["encoding"], None)
 
 
 @pytest.mark.parametrize(("target", "shown"), [("ill", True), ("y", False)])

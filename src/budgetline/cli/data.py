@@ -23,7 +23,7 @@ from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead, row_names
 from budgetline.data.tabular import arrow, missing_in
-from budgetline.data.targets import as_numbers, too_many_classes
+from budgetline.data.target_column import as_numbers, too_many_classes
 from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups

@@ -31,8 +31,8 @@ from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, held_out_of, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
-from budgetline.data.targets import check_values, fractions_in, is_text
-from budgetline.data.targets import task_of as asked_task
+from budgetline.data.target_column import check_values, fractions_in, is_text
+from budgetline.data.target_column import task_of as asked_task
 from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -20,6 +19,11 @@ class Edit:
 
     about: ClassVar[str] = ""
     joins: ClassVar[bool] = False
+    kinds: ClassVar[dict[str, type[Edit]]] = {}
+    """All edits, by the kind that a page names: "set_target" for SetTarget."""
+
+    def __init_subclass__(cls) -> None:
+        Edit.kinds["".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")] = cls
 
     @property
     def label(self) -> str:
@@ -202,31 +206,27 @@ class SetBudget(Edit):
 
 
 @dataclass(frozen=True)
-class Listing(Edit):
-    """Set a list of groups: the field ``listed`` of the state."""
-
-    groups: tuple[str, ...]
-    listed: ClassVar[str] = ""
-
-    def apply(self, state: State, table: Table) -> State:
-        """Return the state with this list."""
-        return changed_to(state, {self.listed: self.groups})
-
-
-@dataclass(frozen=True)
-class SetStart(Listing):
+class SetStart(Edit):
     """Set the groups that are always known."""
 
+    groups: tuple[str, ...]
     about = "always known: {groups}"
-    listed = "start"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these groups always known."""
+        return changed_to(state, {"start": self.groups})
 
 
 @dataclass(frozen=True)
-class SetAvailable(Listing):
-    """Set the groups at hand."""
+class SetAvailable(Edit):
+    """Set the groups that are available already, to see what to buy next."""
 
-    about = "at hand: {groups}"
-    listed = "available"
+    groups: tuple[str, ...]
+    about = "available: {groups}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these groups available."""
+        return changed_to(state, {"available": self.groups})
 
 
 @dataclass(frozen=True)
@@ -268,22 +268,3 @@ def listed_names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
             bare = part.lstrip("0123456789").lstrip(".)").strip()
             found.append(bare if part not in known and bare in known else part)
     return tuple(found)
-
-
-TABLE_EDITS: Mapping[str, type[Edit]] = {
-    "set_target": SetTarget,
-    "leave_out": LeaveOut,
-    "take_in": TakeIn,
-    "set_task": SetTask,
-    "set_loss": SetLoss,
-    "set_encoding": SetEncoding,
-    "set_alpha": SetAlpha,
-    "set_rule": SetRule,
-    "set_metric": SetMetric,
-    "set_budget": SetBudget,
-    "set_start": SetStart,
-    "set_available": SetAvailable,
-    "set_today": SetToday,
-    "set_labels": SetLabels,
-}
-"""Edits of the table and of settings, by the kind that a page gives."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from budgetline.codec import plain_of, read_record
-from budgetline.explore.edits import TABLE_EDITS, Edit, check_columns
+from budgetline.explore.edits import Edit, check_columns
 from budgetline.explore.state import Group, SharedCost, State, unused_name, with_groups, without
 from budgetline.explore.table import Table
 from budgetline.groups import FeatureGroups
@@ -214,35 +213,19 @@ def adopted(state: State, found: FeatureGroups, table: Table) -> State:
     return with_groups(state, groups, changes)
 
 
-EDITS: Mapping[str, type[Edit]] = {
-    **TABLE_EDITS,
-    "rename_group": RenameGroup,
-    "merge_groups": MergeGroups,
-    "split_group": SplitGroup,
-    "move_columns": MoveColumns,
-    "new_group": NewGroup,
-    "set_costs": SetCosts,
-    "set_shared": SetShared,
-    "remove_shared": RemoveShared,
-    "set_requires": SetRequires,
-    "import_groups": ImportGroups,
-}
-"""All edits, by the kind that a page gives."""
-
-
 def read_edit(plain: object) -> Edit:
     """Return the edit that a page gives as JSON; a ValueError names what is wrong."""
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(plain, dict) or not isinstance(kind, str):
         raise ValueError(f"an edit must be a mapping with its kind, got {shown(plain)}")
-    if kind not in EDITS:
-        raise ValueError(f"there is no edit {shown(kind)}; known are {some(EDITS)}")
-    return read_record(EDITS[kind], {name: value for name, value in plain.items() if name != "kind"}, kind)
+    if kind not in Edit.kinds:
+        raise ValueError(f"there is no edit {shown(kind)}; known are {some(Edit.kinds)}")
+    return read_record(Edit.kinds[kind], {name: value for name, value in plain.items() if name != "kind"}, kind)
 
 
 def edit_text(edit: Edit) -> str:
     """Return an edit as the JSON that :func:`read_edit` reads."""
-    kind = next(name for name, cls in EDITS.items() if type(edit) is cls)
+    kind = next(name for name, cls in Edit.kinds.items() if type(edit) is cls)
     return json.dumps({"kind": kind, **plain_of(edit)}, allow_nan=False)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from budgetline.encoding import Encoding
 from budgetline.explore.edits import SetTarget, SetTask
 from budgetline.explore.group_edits import adopted
@@ -11,30 +13,22 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
 
-PLAIN = {
-    "schedule": "greedy",
-    "cost_sensitive": True,
-    "max_cost": None,
-    "max_groups": None,
-    "min_gain": 0.0,
-    "correction": 0.0,
-    "class_weight": None,
-    "tol": (None, 1e-10),
-}
-"""Settings that a session does not have, and the values, or the tuples of values, that it stands for."""
+PLAIN = {"schedule": ("greedy",), "cost_sensitive": (True,), "max_cost": (None,), "class_weight": (None,)}
+PLAIN |= {"tol": (None, 1e-10)}
+"""Settings that a session cannot change, and the values that it has; what folds decide is decided again."""
 
 
 def state_of_model(model: AnytimeModel, state: State, table: Table, target: str | None) -> State:
     """Return the state with the target, groups, prices and settings of a model.
 
-    ``target`` None is the one column of the table that the model does not know. A ValueError names what a session
-    does not have.
+    ``target`` None is the one useful column of the table that the model does not know. A ValueError names a setting
+    that a session cannot have.
     """
     names = model.source.names
     if names is None:
         raise ValueError("the model knows its columns by position: explore needs names")
     if target is None:
-        others = [column for column in state.columns if column not in names]
+        others = [column for column in state.columns if column not in (*names, *table.unhelpful)]
         if len(others) != 1:
             which = f": {some(others, 5)}" if others else ""
             raise ValueError(
@@ -54,21 +48,17 @@ def state_of_model(model: AnytimeModel, state: State, table: Table, target: str 
     known = FeatureGroups(members, groups.costs, remainder="drop", shared=groups.shared, requires=groups.requires)
     state = adopted(state, known, table)
     given = model.settings.get("alpha")
-    alpha = model.alpha if "alphas" in model.settings else given if isinstance(given, float | int) else None
+    alpha = given if isinstance(given, float | int) else None
     changes = {"rule": model.settings["rule"], "start": tuple(model.settings["start"]), "alpha": alpha}
     return changed_to(state, changes)
 
 
 def _check(model: AnytimeModel) -> None:
-    """Raise an error if the model has something that a session does not."""
+    """Raise an error if the model has a setting that a session cannot have."""
     if "rule" not in model.settings:
         raise ValueError(f"a {model.estimator} has no rule to learn its order by")
-    if model.encoding is not None and model.encoding.pairs:
-        raise ValueError("the model has pairs of columns (interactions), and explore has none")
-    found = {**model.settings, **{name[:-1]: value for name, value in model.learned.items() if name == "correction_"}}
-    for name, plain in PLAIN.items():
-        value = found.get(name, plain[0] if isinstance(plain, tuple) else plain)
-        if value not in (plain if isinstance(plain, tuple) else (plain,)):
+    for name, values in PLAIN.items():
+        if (value := model.settings.get(name, values[0])) not in values:
             raise ValueError(f"the model was learned with {name}={shown(value)}, which explore does not have")
     if model.family.loss not in ("squared_error", "poisson", "log_loss"):
         raise ValueError(f"the model has a loss of its own, {shown(model.family.loss)}")
@@ -77,7 +67,7 @@ def _check(model: AnytimeModel) -> None:
 def _encoding(model: AnytimeModel) -> str:
     given = model.settings.get("encoding")
     if isinstance(given, Encoding):
-        if given != Encoding(given.numbers) or given.numbers == "levels":
+        if replace(given, interactions=0) != Encoding(given.numbers) or given.numbers == "levels":
             raise ValueError(f"the model was learned with {shown(given)}, and explore has plain encodings only")
         return given.numbers
     return "none" if given is None else str(given)

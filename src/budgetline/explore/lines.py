@@ -23,7 +23,7 @@ PANDAS_MISSING = {"", "#N/A", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", 
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SearchOutcome:
     """What a search over folds has chosen; ``pairs`` is None if no pairs of columns were tried."""
 
     alpha: float
@@ -52,7 +52,7 @@ def needs_groups_file(state: State, data: Data) -> bool:
 # -- Python ----------------------------------------------------------------------------------------------------
 
 
-def python_lines(state: State, data: Data, chosen: Chosen | None = None) -> str:
+def python_lines(state: State, data: Data, chosen: SearchOutcome | None = None) -> str:
     """Return Python that learns the order from the data, and computes the curve, the comparison and the plan."""
     assert state.target is not None
     classes = state.task == "classification"
@@ -62,7 +62,7 @@ def python_lines(state: State, data: Data, chosen: Chosen | None = None) -> str:
     names += ["compare", "cross_val_budget_curve", "save"]
     lines = ["import numpy as np", "import pandas as pd", "from sklearn.base import clone"]
     lines += [f"from sklearn.model_selection import {splitter}", "", f"from budgetline import {', '.join(names)}"]
-    lines += ["from budgetline.data.targets import as_numbers"] if target.form else []
+    lines += ["from budgetline.data.target_column import as_numbers"] if target.form else []
     lines += ["", f"df = {_reading(state, data)}"]
     lines += [f"df = df.dropna(subset=[{code(state.target)}])"] if target.dropped else []
     lines.append(f"X = df.drop(columns={code([state.target, *(c for c in state.left_out)])})")

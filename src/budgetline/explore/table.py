@@ -18,7 +18,7 @@ from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Source, row_names
 from budgetline.data.summary import ColumnSummary, TextSummary, summarise
-from budgetline.data.targets import as_numbers, check_values, fractions_in, is_text, task_of, too_many_classes
+from budgetline.data.target_column import as_numbers, check_values, fractions_in, is_text, task_of, too_many_classes
 from budgetline.explore.state import TASKS
 from budgetline.inputs import MOST_CLASSES
 from budgetline.messages import shown, some

@@ -98,7 +98,7 @@ export function setUpGroups(session, complain) {
     const choose = el("input", { type: "checkbox", onchange: () => { chosen[choose.checked ? "add" : "delete"](key); renderTools(); row.classList.toggle("chosen", choose.checked); } });
     const name = el("input", { type: "text", class: "name-field", autocomplete: "off", spellcheck: "false" });
     const cost = el("input", { type: "number", class: "cost-field", min: 0, step: "any", inputmode: "decimal" });
-    const free = el("span", { class: "free" }, "free: always known");
+    const free = el("span", { class: "free" }, "free: ", el("br"), "always known");
     const known = el("input", { type: "checkbox", onchange: () => {
       const { name } = row.group, on = known.checked;
       session.edit(state => ({ kind: "set_start", groups: [...state.start.filter(g => g !== name), ...(on ? [name] : [])] }));
@@ -120,6 +120,7 @@ export function setUpGroups(session, complain) {
     row.choose.checked = chosen.has(group.columns[0]);
     row.choose.setAttribute("aria-label", `Select ${group.name}`);
     setField(row.name, group.name);
+    row.name.title = group.name;
     row.name.setAttribute("aria-label", `Name of group ${group.name}`);
     setField(row.cost, amount(group.cost));
     row.cost.setAttribute("aria-label", `Cost of ${group.name}`);

@@ -2,10 +2,10 @@
 
 import { amount } from "./charts.js";
 import { $, el, keep, setText } from "./dom.js";
-import { count, listed, some } from "./format.js";
+import { count, some } from "./format.js";
 
 const KINDS = { number: "number", integer: "whole number", boolean: "yes or no", date: "date", category: "category", text: "text", empty: "empty", other: "other" };
-const LONG = 12, MOST_CLASSES = 6;
+const LONG = 12, MOST_NAMED = 6;
 
 function kindText(column) {
   if (column.form) return "number in text";
@@ -25,12 +25,12 @@ function targetText(target, name) {
   if (target.dropped) found.push(`${count(target.dropped, "row")} without a value of ${name} ${target.dropped === 1 ? "is" : "are"} not used.`);
   if (target.form) found.push(`${name} is read as ${target.form}.`);
   if (target.positive !== null) found.push(`Probabilities are those of ${name} = ${target.positive} (the other class is ${target.classes[0]}).`);
-  else if (target.classes.length) found.push(`${count(target.classes.length, "class")}: ${some(target.classes, MOST_CLASSES)}.`);
+  else if (target.classes.length) found.push(`${count(target.classes.length, "class")}: ${some(target.classes, MOST_NAMED)}.`);
   return found.join(" ");
 }
 
 export function setUpTable(session) {
-  let chosen = null, wanted = "", drawn = "";
+  let chosen, wanted = "", drawn = "";
   $("columns-find").addEventListener("input", () => { wanted = $("columns-find").value.toLowerCase(); render(); });
 
   const unhelpful = () => session.state.left_out.filter(name => name in session.snapshot.table.unhelpful);
@@ -65,8 +65,8 @@ export function setUpTable(session) {
     setText($("table-lead"), target === null ? `${size} Choose the column to predict. The other columns are what you can pay for.`
       : `From ${count(used, "other column")} of ${table.name} (${count(table.rows, "row")}). ${targetText(session.snapshot.target, target)}`);
     const reasons = unhelpful(), chosenOut = state.left_out.filter(name => !reasons.includes(name));
-    setText($("left-out"), [reasons.length ? `Left out, because they tell nothing about new rows: ${listed(reasons.map(name => `${name} (${table.unhelpful[name]})`))}.` : "",
-      target !== null && chosenOut.length ? `Left out by you: ${some(chosenOut, 6)}.` : ""].filter(Boolean).join(" "));
+    setText($("left-out"), [reasons.length ? `Left out, because ${reasons.length === 1 ? "it tells" : "they tell"} nothing about new rows: ${some(reasons.map(name => `${name} (${table.unhelpful[name]})`), MOST_NAMED)}.` : "",
+      target !== null && chosenOut.length ? `Left out by you: ${some(chosenOut, MOST_NAMED)}.` : ""].filter(Boolean).join(" "));
     $("left-out").parentNode.hidden = !$("left-out").textContent;
     $("use-again").hidden = !usable().length;
     setText($("use-again"), usable().length === 1 ? "Use it anyway" : "Use them anyway");
@@ -74,6 +74,8 @@ export function setUpTable(session) {
     setText($("table-notes"), table.notes.map(note => `${note[0].toUpperCase()}${note.slice(1)}.`).join(" "));
     $("columns-find-box").hidden = table.columns.length <= LONG;
     if (chosen !== target) $("columns-box").open = target === null;
+    // The list of columns closes: begin at the top of what follows.
+    if (chosen === null && target !== null) scrollTo(0, 0);
     chosen = target;
     const key = JSON.stringify([target, state.left_out, wanted]);
     if (drawn === key) return;
