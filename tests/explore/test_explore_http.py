@@ -171,6 +171,27 @@ def test_a_classifier_is_judged_and_compared(page):
     assert page.settle(budget["revision"])["budget"]["searching"] is False
 
 
+def test_the_page_is_told_about_the_target(page):
+    classes = page.edit("set_target", column="ill")["target"]
+    assert classes == {"dropped": 0, "form": "", "classes": ["no", "yes"], "positive": "yes"}
+    number = page.edit("set_target", column="dose")["target"]
+    assert number == {"dropped": 10, "form": "", "classes": [], "positive": None}
+    assert page.edit("set_target", column=None)["target"] is None
+
+
+def test_always_known_groups_cost_nothing_in_order_curve_and_plan(page):
+    page.edit("set_target", column="y")
+    page.edit("set_costs", costs={"age": 3, "town": 2})
+    page.edit("set_start", groups=["age"])
+    snapshot = page.edit("set_budget", budget=2)
+    parts = page.settle(snapshot["revision"])
+    assert snapshot["total_cost"] == 5
+    assert parts["order"]["steps"][0] | {"group": "age", "cost": 0, "cumulative_cost": 0} == parts["order"]["steps"][0]
+    assert parts["order"]["curve"]["costs"][-1] == 5
+    assert {"age", "town"} <= set(parts["budget"]["plan"]["groups"])
+    assert parts["budget"]["plan"]["cost"] <= 2
+
+
 def test_many_quick_edits_end_in_the_last_state(page):
     page.edit("set_target", column="y")
     for k in range(100):
