@@ -99,7 +99,7 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "rename_group", "group": "age", "name": " "}, "must not be empty"),
         ({"kind": "rename_group", "group": "age", "name": "x" * 300}, "at most 200 characters"),
         ({"kind": "merge_groups", "groups": ["age"]}, "two groups or more"),
-        ({"kind": "split_group", "group": "age"}, "one column only"),
+        ({"kind": "split_group", "group": "age"}, "only one column"),
         ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
         ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
         ({"kind": "leave_out", "columns": ["z"]}, "no column 'z'"),
@@ -202,7 +202,10 @@ def test_the_task_is_that_of_the_command_line(tmp_path, capfd, values, task, for
     [
         ([f"c{k}" for k in range(60)], "the target 'y' holds more than 50 classes, such as 'c0', 'c1': if these are"),
         (["8.9%"] * 59 + ["much"], "the target 'y' is percent in most rows, and 'much' in line 61"),
-        ([f"2020-01-{k % 28 + 1:02}" for k in range(60)], "column 'y' holds dates or times, neither numbers nor labels"),
+        (
+            [f"2020-01-{k % 28 + 1:02}" for k in range(60)],
+            "column 'y' holds dates or times, neither numbers nor labels",
+        ),
         (["5"] * 60, "the same value in every row"),
         ([""] * 60, "it cannot be the target"),
     ],

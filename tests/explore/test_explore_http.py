@@ -496,7 +496,9 @@ def test_the_lines_are_what_a_person_would_write(data):
     assert "  # chose alpha 0.01, correction 1, 20 pairs of columns\n" in python
     assert shell.splitlines()[0] == f"budgetline fit {data.place} -t y"
     out = {"kind": "leave_out", "columns": ["age", "noise"]}
-    python, shell = lines_of(data.place, {"kind": "set_target", "column": "dose"}, out, {"kind": "set_alpha", "alpha": 2})
+    python, shell = lines_of(
+        data.place, {"kind": "set_target", "column": "dose"}, out, {"kind": "set_alpha", "alpha": 2}
+    )
     assert "df = df.dropna(subset=['dose'])\nX = df.drop(columns=['dose', 'age', 'noise'])" in python
     assert "alphas=[2.0]" in python
     fit, _, curve, *_ = shell.splitlines()
@@ -523,13 +525,25 @@ def test_the_lines_read_a_file_as_it_is_written(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_serves_a_session(data, tmp_path):
-    command = [sys.executable, "-m", "budgetline", "explore", data.place, "--no-open", "-t", "y"]
+    command = [
+        sys.executable,
+        "-m",
+        "budgetline",
+        "explore",
+        data.place,
+        "--no-open",
+        "-t",
+        "y",
+        "--exclude",
+        "noise,ill",
+    ]
     command += ["--session", str(tmp_path / "s.explore")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
         try:
             snapshot = ask(address, token, "/api/state")[1]
             assert snapshot["state"]["target"] == "y"
+            assert snapshot["state"]["left_out"] == ["noise", "ill"]
             assert not snapshot["can_undo"]  # what the command line says is where a session begins
             assert ask(address, token, "/api/edit", {"edit": {"kind": "set_budget", "budget": 2}})[0] == 200
             with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=PATIENCE) as client:

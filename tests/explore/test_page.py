@@ -271,7 +271,9 @@ def test_what_the_page_says_of_the_target_and_of_columns_that_do_not_help(visit,
         explorer.predict("ill")
         assert page.evaluate("scrollY") == 0
         lead = page.locator("#table-lead").text_content()
-        assert lead.startswith("From 6 other columns of ill.csv (240 rows). 5 rows without a value of ill are not used.")
+        assert lead.startswith(
+            "From 6 other columns of ill.csv (240 rows). 5 rows without a value of ill are not used."
+        )
         assert "Probabilities are those of ill = yes (the other class is no)." in lead
         out = page.locator("#left-out").text_content()
         assert "patient_id (240 different values in 240 rows), site (the same value in every row)" in out

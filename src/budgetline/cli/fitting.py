@@ -264,7 +264,9 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
     if wanted == "auto":
         with refusing():
             task, why = asked_task((chunk.y for chunk in chunks), what)
-        printer.note(f"{task}: {what} {why} (else: --task {'classification' if task == 'regression' else 'regression'})")
+        printer.note(
+            f"{task}: {what} {why} (else: --task {'classification' if task == 'regression' else 'regression'})"
+        )
         return "regression" if task == "regression" else "classification"
     y = next(chunk.y for chunk in chunks)
     with refusing():

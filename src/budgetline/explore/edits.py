@@ -1,4 +1,4 @@
-"""Edits of a session: small records that turn a state into the next one, or raise an error that names what is wrong."""
+"""Edits: small records that turn a state into the next one, or raise an error that names what is wrong."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from budgetline.messages import name_of, shown, some
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of the state; ``about`` is what it changes, in a few words, with the names of fields in braces.
+    """A change of the state; ``about`` describes it in a few words, with the names of fields in braces.
 
-    Edits of a kind that ``joins`` are undone together if they follow each other.
+    Consecutive edits of a kind that ``joins`` are undone together.
     """
 
     about: ClassVar[str] = ""
@@ -36,7 +36,7 @@ class Edit:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the changed state; a ValueError says what is wrong. By default fields of the same names are set."""
+        """Return the changed state, or raise a ValueError. By default, fields of the same names are set."""
         return changed_to(state, self.given)
 
 
@@ -60,13 +60,13 @@ def check_columns(state: State, columns: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class SetTarget(Edit):
-    """Choose the column to predict, None: none; task, loss, encoding, rule and metric follow from it."""
+    """Choose the column to predict, None: no column; task, loss, encoding, rule and metric follow from it."""
 
     column: str | None
     about = "target {column}"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state with this target; the one before becomes a group of its own."""
+        """Return the state with this target; the previous target becomes a group of its own."""
         if self.column == state.target:
             return state
         chosen, back = ((each,) if each is not None else () for each in (self.column, state.target))
@@ -87,19 +87,19 @@ def settings_for(task: str, n_classes: int) -> dict[str, object]:
     if task == "regression":
         return {"task": task, "loss": "squared_error", "rule": "fr", "metric": "explained"}
     metric = "roc_auc" if n_classes == 2 else "accuracy"
-    # fr refits every candidate, which takes too long for answers while a user waits
+    # fr refits every candidate, which takes too long while a user waits
     return {"task": task, "loss": "log_loss", "rule": "score", "metric": metric}
 
 
 @dataclass(frozen=True)
 class LeaveOut(Edit):
-    """Use columns no more."""
+    """Leave columns out."""
 
     columns: tuple[str, ...]
     about = "leave out {columns}"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state without the columns; groups that have none left vanish."""
+        """Return the state without the columns; groups that become empty are removed."""
         check_columns(state, self.columns)
         groups, rest = without(state, self.columns)
         out = {*rest, *self.columns}
@@ -108,7 +108,7 @@ class LeaveOut(Edit):
 
 @dataclass(frozen=True)
 class TakeIn(Edit):
-    """Use columns again that were left out."""
+    """Use left out columns again."""
 
     columns: tuple[str, ...]
     about = "take in {columns}"
@@ -128,7 +128,7 @@ class TakeIn(Edit):
 
 @dataclass(frozen=True)
 class SetTask(Edit):
-    """Learn numbers or classes; loss, rule and metric follow."""
+    """Predict numbers or classes; loss, rule and metric follow."""
 
     task: str
     about = "task {task}"
@@ -161,7 +161,7 @@ class SetLoss(Edit):
 
 @dataclass(frozen=True)
 class SetEncoding(Edit):
-    """Choose what columns become."""
+    """Choose how columns are encoded."""
 
     encoding: str
     about = "encoding {encoding}"
@@ -198,7 +198,7 @@ class SetMetric(Edit):
 
 @dataclass(frozen=True)
 class SetBudget(Edit):
-    """Set the budget; None is none."""
+    """Set the budget, None: no budget."""
 
     budget: float | None
     about = "budget {budget}"
@@ -231,7 +231,7 @@ class SetAvailable(Edit):
 
 @dataclass(frozen=True)
 class SetToday(Edit):
-    """Set the order in use today, from a list or from text: a name per line, or names with commas between them."""
+    """Set the order in use today, as a list, or as text with names on lines or between commas."""
 
     groups: tuple[str, ...] | None = None
     text: str | None = None
@@ -240,7 +240,7 @@ class SetToday(Edit):
     def apply(self, state: State, table: Table) -> State:
         """Return the state with this order."""
         if (self.groups is None) == (self.text is None):
-            raise ValueError("give one of groups and text")
+            raise ValueError("set one of groups and text")
         listed = listed_names(self.text or "", state.names) if self.groups is None else self.groups
         return changed_to(state, {"today": listed})
 
@@ -260,7 +260,7 @@ class SetLabels(Edit):
 
 
 def listed_names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of a pasted list; a name that is known may itself hold commas, and lines may be numbered."""
+    """Return the names in a pasted list; known names may contain commas, and lines may be numbered."""
     found = list[str]()
     for line in filter(None, map(str.strip, text.splitlines())):
         parts = [line] if line in known else [part.strip() for part in line.split(",")]

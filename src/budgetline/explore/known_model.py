@@ -13,8 +13,13 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
 
-PLAIN = {"schedule": ("greedy",), "cost_sensitive": (True,), "max_cost": (None,), "class_weight": (None,)}
-PLAIN |= {"tol": (None, 1e-10)}
+PLAIN: dict[str, tuple[object, ...]] = {
+    "schedule": ("greedy",),
+    "cost_sensitive": (True,),
+    "max_cost": (None,),
+    "class_weight": (None,),
+    "tol": (None, 1e-10),
+}
 """Settings that a session cannot change, and the values that it has; what folds decide is decided again."""
 
 

@@ -18,6 +18,11 @@ GROUPS = "groups.yaml"
 """Name of the groups file in the lines."""
 MOST_PAIRS, NOTHING = 20, 0.01
 """Pairs of columns that the command line tries; a group that explains less than this share of a row is not bought."""
+ESTIMATORS = {
+    "regression": ("AnytimeRegressorCV", "KFold"),
+    "classification": ("AnytimeClassifierCV", "StratifiedKFold"),
+}
+"""Estimator and folds, by task."""
 PANDAS_MISSING = {"", "#N/A", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """Texts that pandas takes as missing by itself."""
 
@@ -53,41 +58,62 @@ def needs_groups_file(state: State, data: Data) -> bool:
 
 
 def python_lines(state: State, data: Data, chosen: SearchOutcome | None = None) -> str:
-    """Return Python that learns the order from the data, and computes the curve, the comparison and the plan."""
+    """Return Python that learns the order from the data, and computes the curve, the comparison and the plan.
+
+    ``chosen`` is what the search chose, for a comment.
+    """
     assert state.target is not None
-    classes = state.task == "classification"
-    kind, splitter = "AnytimeClassifierCV" if classes else "AnytimeRegressorCV", "StratifiedKFold" if classes else "KFold"
+    kind, splitter = ESTIMATORS[state.task]
     target, written = data.target(state.target), needs_groups_file(state, data)
-    names = [kind, *(["FeatureGroups"] if written else []), *(["FixedOrder"] if state.today else [])]
+    names = [kind, "FeatureGroups" if written else "", "FixedOrder" if state.today else ""]
     names += ["compare", "cross_val_budget_curve", "save"]
-    lines = ["import numpy as np", "import pandas as pd", "from sklearn.base import clone"]
-    lines += [f"from sklearn.model_selection import {splitter}", "", f"from budgetline import {', '.join(names)}"]
-    lines += ["from budgetline.data.target_column import as_numbers"] if target.form else []
-    lines += ["", f"df = {_reading(state, data)}"]
-    lines += [f"df = df.dropna(subset=[{code(state.target)}])"] if target.dropped else []
-    lines.append(f"X = df.drop(columns={code([state.target, *(c for c in state.left_out)])})")
-    y = f"df[{code(state.target)}]"
-    lines.append(f"y = pd.Series(as_numbers({y}.to_numpy(), {code(state.target)})[0])" if target.form else f"y = {y}")
-    lines += [f"groups = FeatureGroups.from_yaml({code(GROUPS)})"] if written else []
-    lines += ["", f"search = {kind}({', '.join(_settings(state, written, target.y.size))})"]
-    lines += ["rows = np.random.default_rng(0).permutation(len(X))  # folds are cut from the rows as they come"]
-    lines += [f"search.fit(X.iloc[rows], y.iloc[rows]){'' if chosen is None else f'  # chose {chosen.in_words}'}"]
-    lines += ["print(search.sequence_)", f"save(search, {code(str(model_path_for(data.place)))})", ""]
-    lines += [f"folds = {splitter}({FOLDS}, shuffle=True, random_state=0)"]
-    lines += ["model = search.chosen()  # learns with what the search chose"]
-    lines += [f"curve = cross_val_budget_curve(model, X, y, metric={code(state.metric)}, cv=folds)"]
-    lines += ["print(curve.to_dict())", "", "others = {", '    "this order": model,']
-    lines += ['    "cheapest first": clone(model).set_params(schedule="cheapest"),']
-    lines += ['    "costs ignored": clone(model).set_params(cost_sensitive=False),']
-    if state.today:
-        order = list(todays_order(state, state.feature_groups))
-        lines.append(f'    "today\'s order": clone(model).set_params(schedule=FixedOrder({code(order)})),')
-    lines += ["}", f"print(compare(others, X, y, metric={code(state.metric)}, cv=folds))"]
-    if state.budget is not None:
-        rows = "" if state.loss == "squared_error" else ", X=X, y=y"
-        lines += ["", f"print(search.plan({code(state.budget)}{rows}))"]
-    lines += [f"print(search.next_groups({code(list(state.available))}))"] if state.available else []
-    return "\n".join(lines) + "\n"
+    y, metric = f"df[{code(state.target)}]", code(state.metric)
+    order = list(todays_order(state, state.feature_groups))
+    rows = "" if state.loss == "squared_error" else ", X=X, y=y"
+    lines = [
+        "import numpy as np",
+        "import pandas as pd",
+        "from sklearn.base import clone",
+        f"from sklearn.model_selection import {splitter}",
+        "",
+        f"from budgetline import {', '.join(filter(None, names))}",
+        "from budgetline.data.target_column import as_numbers" if target.form else None,
+        "",
+        f"df = {_reading(state, data)}",
+        f"df = df.dropna(subset=[{code(state.target)}])" if target.dropped else None,
+        _features(state),
+        f"y = pd.Series(as_numbers({y}.to_numpy(), {code(state.target)})[0])" if target.form else f"y = {y}",
+        f"groups = FeatureGroups.from_yaml({code(GROUPS)})" if written else None,
+        "",
+        f"search = {kind}({', '.join(_settings(state, written, target.y.size))})",
+        "rows = np.random.default_rng(0).permutation(len(X))  # folds are cut from the rows as they come",
+        f"search.fit(X.iloc[rows], y.iloc[rows]){'' if chosen is None else f'  # chose {chosen.in_words}'}",
+        "print(search.sequence_)",
+        f"save(search, {code(str(model_path_for(data.place)))})",
+        "",
+        f"folds = {splitter}({FOLDS}, shuffle=True, random_state=0)",
+        "model = search.chosen()  # learns with what the search chose",
+        f"curve = cross_val_budget_curve(model, X, y, metric={metric}, cv=folds)",
+        "print(curve.to_dict())",
+        "",
+        "others = {",
+        '    "this order": model,',
+        '    "cheapest first": clone(model).set_params(schedule="cheapest"),',
+        '    "costs ignored": clone(model).set_params(cost_sensitive=False),',
+        f'    "today\'s order": clone(model).set_params(schedule=FixedOrder({code(order)})),' if state.today else None,
+        "}",
+        f"print(compare(others, X, y, metric={metric}, cv=folds))",
+        None if state.budget is None else f"print(search.plan({code(state.budget)}{rows}))",
+        f"print(search.next_groups({code(list(state.available))}))" if state.available else None,
+    ]
+    return "".join(f"{line}\n" for line in lines if line is not None)
+
+
+def _features(state: State) -> str:
+    """Return the line that takes the columns to learn from."""
+    if len(state.left_out) < len(state.used):
+        return f"X = df.drop(columns={code([state.target, *state.left_out])})"
+    return f"X = df[{code(list(state.used))}]"
 
 
 def _settings(state: State, written: bool, rows: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a page is told of a session: the table, the state, and what can be done with it."""
+"""The session as JSON for its page: the table, the state, and the choices."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ NO_COLUMNS = np.empty(0, dtype=np.intp)
 class Target:
     """A column as the target: its values ``y`` (n,) in the rows that have one, and the task that they ask for.
 
-    Other rows are ``dropped``. ``form`` says how text is written that stands for numbers, "" if it does not.
+    ``dropped`` counts the other rows. ``form`` describes numbers that are written as text, such as "8.90%", or is "".
     """
 
     name: str
@@ -186,7 +186,7 @@ class Data:
         return found
 
     def _source(self, target: str) -> Source:
-        """Return all rows that have a target, with the columns beside it as they are."""
+        """Return all rows that have a target, and all other columns as they are."""
         names = [column.name for column in self.table.columns if column.name != target and column.kind != "other"]
         paths, kind = self.found
         mark, na = self.delimiter, self.na or None
@@ -194,7 +194,7 @@ class Data:
         return source.dropping().raw()
 
     def read(self, target: str) -> Sample:
-        """Read all rows that have a target, the columns beside it as they are."""
+        """Read all rows that have a target, and all other columns as they are."""
         partitions = self._source(target).partitions
         tables = [chunk.X for partition in partitions for chunk in partition.chunks(None) if chunk.n_rows]
         return Sample(nw.concat(tables).to_native(), self.target(target).y)
