@@ -329,3 +329,9 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def model_path_for(data: str) -> Path:
+    """Return the model file, in this folder, of data that a user has named: heart.budgetline for data/heart.csv.gz."""
+    name = Path(data).name
+    return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")

@@ -1,14 +1,17 @@
 """Edits turn one valid state into another, or name what is wrong; undo and redo are exact."""
 
 import errno
+import json
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetline import FeatureGroups
+from budgetline.cli import main
 from budgetline.explore.group_edits import changed_by, read_edit
 from budgetline.explore.session import History, opening_state, read_session, start_session
 from budgetline.explore.table import Data
@@ -96,12 +99,12 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "rename_group", "group": "age", "name": " "}, "must not be empty"),
         ({"kind": "rename_group", "group": "age", "name": "x" * 300}, "at most 200 characters"),
         ({"kind": "merge_groups", "groups": ["age"]}, "two groups or more"),
-        ({"kind": "split_group", "group": "age"}, "one column only"),
+        ({"kind": "split_group", "group": "age"}, "only one column"),
         ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
         ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
         ({"kind": "leave_out", "columns": ["z"]}, "no column 'z'"),
         ({"kind": "take_in", "columns": ["age"]}, "'age' is not left out"),
-        ({"kind": "set_encoding", "encoding": "none"}, "column 'dose' lacks"),
+        ({"kind": "set_encoding", "encoding": "none"}, "column 'dose' has 10 missing values: leave it out"),
         ({"kind": "set_encoding", "encoding": "magic"}, "encoding must be one of"),
         ({"kind": "set_task", "task": "classification"}, "not whole"),
         ({"kind": "set_loss", "loss": "poisson"}, "a count cannot be negative"),
@@ -109,7 +112,6 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "set_rule", "rule": "luck"}, "rule must be one of"),
         ({"kind": "set_alpha", "alpha": -1}, "alpha"),
         ({"kind": "set_budget", "budget": 1, "extra": 2}, "extra is not a field"),
-        ({"kind": "set_target", "column": "dose"}, "'dose' lacks"),
         ({"kind": "set_today", "text": "age, age"}, "listed twice"),
         ({"kind": "set_available", "groups": ["nobody"]}, "no group 'nobody'"),
         ({"kind": "import_groups", "yaml": "groups: ["}, "not valid YAML"),
@@ -122,6 +124,97 @@ def test_errors_name_what_is_wrong(state, data, edit, message):
     first = edited(state, data, target())
     with pytest.raises((ValueError, TypeError), match=message):
         edited(first, data, edit)
+
+
+def test_always_known_groups_are_free_and_keep_their_prices(state, data):
+    prices = {"kind": "set_costs", "costs": {"age": 2, "dose": 3, "town": 4}}
+    shared = {"kind": "set_shared", "name": "visit", "cost": 5, "groups": ["age", "noise"]}
+    other = {"kind": "set_shared", "name": "lab", "cost": 7, "groups": ["dose", "town"]}
+    before = edited(state, data, target(), prices, shared, other)
+    known = edited(before, data, {"kind": "set_start", "groups": ["age"]})
+    costs = dict(zip(known.feature_groups.names, known.feature_groups.costs.tolist(), strict=True))
+    assert costs == {"age": 0, "dose": 3, "noise": 1, "town": 4, "ill": 1}
+    assert known.feature_groups.cost_of(["age", "noise"]) == 1  # the visit is paid already
+    assert known.feature_groups.cost_of(["dose"]) == 10
+    assert known.group("age").cost == 2
+    assert edited(known, data, {"kind": "set_start", "groups": []}).feature_groups.cost_of(["age", "noise"]) == 8
+    with pytest.raises(ValueError, match="'age' must be finite and not negative"):
+        edited(known, data, {"kind": "set_costs", "costs": {"age": -1}})
+
+
+def table_of(path, columns):
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Data(str(path))
+
+
+def test_columns_that_do_not_help_are_left_out_as_on_the_command_line(tmp_path, capfd):
+    n = 60
+    columns = {"PassengerId": range(1, n + 1), "same": ["x"] * n, "a": [k % 7 for k in range(n)]}
+    columns |= {"empty": [""] * n, "partly": ["" if k % 2 else "x" for k in range(n)], "y": [k % 5 for k in range(n)]}
+    data = table_of(tmp_path / "t.csv", columns)
+    state = opening_state(data.table)
+    assert state.left_out == ("PassengerId", "same", "empty")
+    assert data.table.unhelpful["same"] == "the same value in every row"
+    assert main(["fit", data.place, "-t", "y", "--no-cv", "-o", str(tmp_path / "m.budgetline")]) == 0
+    assert f"PassengerId ({data.table.unhelpful['PassengerId']}); --keep-ids" in capfd.readouterr().err
+    back = edited(state, data, {"kind": "take_in", "columns": ["same"]})
+    assert back.left_out == ("PassengerId", "empty")
+    switched = edited(state, data, target("PassengerId"), target("y"))
+    assert switched.left_out == ("PassengerId", "same", "empty")
+    assert edited(state, data, target("y")).encoding == "spline"  # also where all columns are numbers
+
+
+def test_rows_without_a_target_are_dropped(state, data):
+    found = edited(state, data, target("dose"))
+    assert found.task == "regression"
+    assert data.target("dose").dropped == 10
+    sample = data.read("dose")
+    assert len(sample.y) == len(sample.X) == 150
+    assert np.isfinite(sample.y).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "form"),
+    [
+        ([f"{k % 9}.90%" for k in range(60)], "regression", "percent, such as '0.90%' = 0.9"),
+        (["36 months" if k % 3 else "60 months" for k in range(60)], "classification", "duration in months"),
+        ([f"{k % 2}.0" for k in range(60)], "classification", ""),
+        ([f"c{k % 9}" for k in range(100)], "classification", ""),
+        (["true" if k % 3 else "false" for k in range(60)], "classification", ""),
+        ([k % 3 for k in range(60)], "regression", ""),
+    ],
+)
+def test_the_task_is_that_of_the_command_line(tmp_path, capfd, values, task, form):
+    data = table_of(tmp_path / "t.csv", {"a": [k % 7 for k in range(len(values))], "y": values})
+    assert edited(opening_state(data.table), data, target()).task == task
+    assert data.target("y").form.startswith(form)
+    assert bool(data.target("y").form) == bool(form)
+    assert main(["fit", data.place, "-t", "y", "--no-cv", "--json", "-o", str(tmp_path / "m.budgetline")]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["estimator"] == ("AnytimeRegressor" if task == "regression" else "AnytimeClassifier")
+    if task == "classification":
+        assert told["classes"] == data.target("y").classes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([f"c{k}" for k in range(60)], "the target 'y' holds more than 50 classes, such as 'c0', 'c1': if these are"),
+        (["8.9%"] * 59 + ["much"], "the target 'y' is percent in most rows, and 'much' in line 61"),
+        (
+            [f"2020-01-{k % 28 + 1:02}" for k in range(60)],
+            "column 'y' holds dates or times, neither numbers nor labels",
+        ),
+        (["5"] * 60, "the same value in every row"),
+        ([""] * 60, "it cannot be the target"),
+    ],
+)
+def test_a_column_that_cannot_be_the_target_says_why(tmp_path, values, message):
+    values[1] = "1.1%" if values[0] == "8.9%" else values[1]
+    data = table_of(tmp_path / "t.csv", {"a": [k % 7 for k in range(len(values))], "y": values})
+    with pytest.raises(ValueError, match=message):
+        edited(opening_state(data.table), data, target())
 
 
 NAMES = ["age", "dose", "noise", "town", "y", "ill", "g", "h"]

@@ -16,10 +16,12 @@ from explore_browser import served
 
 from budgetline import load
 from budgetline.cli import main
+from budgetline.explore.group_edits import changed_by, read_edit
+from budgetline.explore.lines import python_lines, shell_lines
 from budgetline.explore.redirect import Redirect
 from budgetline.explore.security import MOST_BODY, TOKEN_HEADER
 from budgetline.explore.serving import Address, serve
-from budgetline.explore.session import start_session
+from budgetline.explore.session import opening_state, start_session
 from budgetline.explore.table import Data
 
 pytestmark = pytest.mark.quick_cases(10)
@@ -167,6 +169,27 @@ def test_a_classifier_is_judged_and_compared(page):
     assert parts["compare"]["error"] is None
     budget = page.edit("set_budget", budget=2)
     assert page.settle(budget["revision"])["budget"]["searching"] is False
+
+
+def test_the_page_is_told_about_the_target(page):
+    classes = page.edit("set_target", column="ill")["target"]
+    assert classes == {"dropped": 0, "form": "", "classes": ["no", "yes"], "positive": "yes"}
+    number = page.edit("set_target", column="dose")["target"]
+    assert number == {"dropped": 10, "form": "", "classes": [], "positive": None}
+    assert page.edit("set_target", column=None)["target"] is None
+
+
+def test_always_known_groups_cost_nothing_in_order_curve_and_plan(page):
+    page.edit("set_target", column="y")
+    page.edit("set_costs", costs={"age": 3, "town": 2})
+    page.edit("set_start", groups=["age"])
+    snapshot = page.edit("set_budget", budget=2)
+    parts = page.settle(snapshot["revision"])
+    assert snapshot["total_cost"] == 5
+    assert parts["order"]["steps"][0] | {"group": "age", "cost": 0, "cumulative_cost": 0} == parts["order"]["steps"][0]
+    assert parts["order"]["curve"]["costs"][-1] == 5
+    assert {"age", "town"} <= set(parts["budget"]["plan"]["groups"])
+    assert parts["budget"]["plan"]["cost"] <= 2
 
 
 def test_many_quick_edits_end_in_the_last_state(page):
@@ -399,50 +422,127 @@ def test_many_connections_do_not_break_the_real_server(data):
         assert ask(address, token, "/api/state")[1]["state"]["target"] == "y"
 
 
+PRICED = [
+    {"kind": "merge_groups", "groups": ["age", "noise"], "name": "a, b's"},
+    {"kind": "set_shared", "name": "visit", "cost": 2, "groups": ["a, b's", "town"]},
+    {"kind": "set_start", "groups": ["dose"]},
+    {"kind": "set_today", "groups": ["town"]},
+]
+SPLINE = "encoding='spline', interactions=(0, 20)"
+
+
+def shown_lines(page, target, edits):
+    """Return the results and the lines of a session with a target, some edits and a budget."""
+    for edit in ({"kind": "set_target", "column": target}, *edits):
+        page.ask("/api/edit", {"edit": edit})
+    parts = page.settle(page.edit("set_budget", budget=2)["revision"])
+    return parts, page.ask("/api/lines")
+
+
+def run_lines(lines, folder):
+    """Run the lines of Python and of the shell; return the order and the curve of each, and the plan of the shell."""
+    for file in lines["files"]:
+        (folder / file["name"]).write_text(file["text"], encoding="utf-8")
+    asked = "\nimport json\nprint(json.dumps([search.sequence_.groups, curve.values.tolist(), curve.costs.tolist()]))\n"
+    command = [sys.executable, "-W", "error", "-c", lines["python"] + asked]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    python = json.loads(run.stdout.splitlines()[-1])
+    (folder / "people.budgetline").unlink()
+    first, _, third, _, fifth, _ = lines["shell"].splitlines()
+    found = []
+    for line in (first, third, fifth):
+        command = f"{sys.executable} -m {line} --json"
+        run = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        found.append(json.loads(run.stdout))
+    order = list(load(folder / "people.budgetline").sequence_.groups)
+    return python, [order, found[1]["value"], found[1]["cost"]], found[2]["plans"][0]["groups"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edits", [[], PRICED], ids=["plain", "priced"])
+@pytest.mark.parametrize("target", ["y", "ill"])
+def test_the_lines_of_python_and_of_the_shell_agree(page, tmp_path, target, edits):
+    _, lines = shown_lines(page, target, edits)
+    (order, values, costs), (same, others, spent), _ = run_lines(lines, tmp_path)
+    assert order == same
+    assert costs == spent
+    np.testing.assert_allclose(values, others, atol=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["y", "ill"])
-def test_the_lines_compute_what_is_shown(page, data, tmp_path, target):
-    page.edit("set_target", column=target)
-    page.edit("merge_groups", groups=["age", "noise"], name="a, b's")
-    page.edit("set_shared", name="visit", cost=2, groups=["a, b's", "town"])
-    page.edit("set_start", groups=["dose"])
-    page.edit("set_today", groups=["town"])
-    snapshot = page.edit("set_budget", budget=4)
-    parts = page.settle(snapshot["revision"])
-    lines = page.ask("/api/lines")
-    for file in lines["files"]:
-        (tmp_path / file["name"]).write_text(file["text"], encoding="utf-8")
-    asked = "\nimport json\nprint(json.dumps([model.sequence_.groups, curve.values.tolist(), curve.costs.tolist()]))\n"
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", lines["python"] + asked], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    groups, values, costs = json.loads(run.stdout.splitlines()[-1])
-    assert groups == [step["group"] for step in parts["order"]["steps"]]
+def test_the_lines_compute_what_is_shown(page, tmp_path, target):
+    parts, lines = shown_lines(page, target, PRICED)
+    (order, values, costs), _, plan = run_lines(lines, tmp_path)
+    assert order == [step["group"] for step in parts["order"]["steps"]]
     assert costs == parts["order"]["curve"]["costs"]
     np.testing.assert_allclose(values, parts["order"]["curve"]["values"], atol=1e-9)
-    (tmp_path / "model.budgetline").unlink()
-    first, _, third, fourth, _ = lines["shell"].splitlines()
-    found = {}
-    for line in (first, third, fourth):
-        command = f"{sys.executable} -m {line} --json"
-        run = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=os.environ)
-        assert run.returncode == 0, run.stderr
-        found[line] = json.loads(run.stdout)
-    assert list(load(tmp_path / "model.budgetline").sequence_.groups) == groups
-    np.testing.assert_allclose(found[third]["value"], values, atol=1e-9)
-    assert set(found[fourth]["plans"][0]["groups"]) == set(parts["budget"]["plan"]["groups"])
+    assert set(plan) == set(parts["budget"]["plan"]["groups"])
+
+
+def lines_of(place, *edits, **how):
+    data = Data(str(place), **how)
+    state = changed_by(opening_state(data.table), [read_edit(edit) for edit in edits], data.table)
+    return python_lines(state, data), shell_lines(state, data)
+
+
+def test_the_lines_are_what_a_person_would_write(data):
+    python, shell = lines_of(data.place, {"kind": "set_target", "column": "y"})
+    assert f"df = pd.read_csv({data.place!r})\nX = df.drop(columns=['y'])\ny = df['y']\n" in python
+    assert f"search = AnytimeRegressorCV({SPLINE}, min_gain=0.01 / len(X), cv=5)\n" in python
+    assert "search.fit(*shuffle(X, y, random_state=0))\n" in python
+    assert shell.splitlines()[0] == f"budgetline fit {data.place} -t y"
+    out = {"kind": "leave_out", "columns": ["age", "noise"]}
+    python, shell = lines_of(
+        data.place, {"kind": "set_target", "column": "dose"}, out, {"kind": "set_alpha", "alpha": 2}
+    )
+    assert "df = df.dropna(subset=['dose'])\nX = df.drop(columns=['dose', 'age', 'noise'])" in python
+    assert "alphas=[2.0]" in python
+    fit, _, curve, *_ = shell.splitlines()
+    assert fit == f"budgetline fit {data.place} -t dose --drop-missing-target --exclude age,noise --alpha 2.0"
+    assert curve == f"budgetline curve people.budgetline {data.place} -t dose --drop-missing-target --cv 5"
+
+
+@pytest.mark.filterwarnings("ignore:.*is not UTF-8 text", "ignore:.*the first column has no name")
+def test_the_lines_read_a_file_as_it_is_written(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{k};{k % 7},5;{'?' if k % 9 == 0 else 'müde'};2020-01-{k % 28 + 1:02};{k % 4},90%" for k in range(60)]
+    path.write_bytes("\n".join([";a;b;day;y", *rows]).encode("latin-1"))
+    python, _ = lines_of(path, {"kind": "set_target", "column": "y"})
+    how = "sep=';', decimal=',', na_values=['?'], encoding='cp1252', index_col=0, parse_dates=['day']"
+    assert f"df = pd.read_csv({str(path)!r}, {how})" in python
+    assert "y = pd.Series(as_numbers(df['y'].to_numpy(), 'y')[0])" in python
+    read = {}
+    exec(python[: python.index("search = ")], read)
+    assert read["X"].columns.tolist() == ["a", "b", "day"]
+    assert read["X"]["a"].iloc[1] == 1.5
+    assert read["y"].tolist()[:3] == [0.9, 1.9, 2.9]
+    assert read["X"]["b"].isna().sum() == 7
 
 
 @pytest.mark.slow
 def test_the_command_serves_a_session(data, tmp_path):
-    command = [sys.executable, "-m", "budgetline", "explore", data.place, "--no-open", "-t", "y"]
+    command = [
+        sys.executable,
+        "-m",
+        "budgetline",
+        "explore",
+        data.place,
+        "--no-open",
+        "-t",
+        "y",
+        "--exclude",
+        "noise,ill",
+    ]
     command += ["--session", str(tmp_path / "s.explore")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
         try:
             snapshot = ask(address, token, "/api/state")[1]
             assert snapshot["state"]["target"] == "y"
+            assert snapshot["state"]["left_out"] == ["noise", "ill"]
             assert not snapshot["can_undo"]  # what the command line says is where a session begins
             assert ask(address, token, "/api/edit", {"edit": {"kind": "set_budget", "budget": 2}})[0] == 200
             with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=PATIENCE) as client:

@@ -5,7 +5,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from budgetline import AnytimeRegressor, Encoding, FixedOrder, compare, cross_val_budget_curve, load, make_report
+from budgetline import (
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    Encoding,
+    FixedOrder,
+    compare,
+    cross_val_budget_curve,
+    load,
+    make_report,
+)
 from budgetline.cli import main
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.explore.fits import estimator_of, fit, learn
@@ -224,3 +233,11 @@ def test_the_command_line_and_the_report_say_the_same(data, table_path, tmp_path
     assert shown["curve"]["costs"] == report.main_curve.costs
     np.testing.assert_allclose(shown["curve"]["values"], report.main_curve.values, atol=1e-9)
     assert shown["headline"] == report.headline
+
+
+@pytest.mark.parametrize("settings", [{"encoding": "spline", "interactions": (0, 2)}, {"encoding": "linear"}])
+def test_a_model_that_was_searched_on_folds_is_searched_again(data, settings):
+    sample = data.read("ill")
+    search = AnytimeClassifierCV(**settings, rule="score", alphas=[0.01, 0.1], min_gain=1e-4).fit(sample.X, sample.y)
+    state = state_of_model(search.model_, opening_state(data.table), data.table, None)
+    assert (state.target, state.rule, state.encoding, state.alpha) == ("ill", "score", settings["encoding"], None)

@@ -261,6 +261,59 @@ def test_split_shared_costs_needs_and_what_is_always_known(session):
 
 
 @pytest.mark.slow
+def test_what_the_page_says_of_the_target_and_of_columns_that_do_not_help(visit, tmp_path):
+    frame = small_table().assign(patient_id=np.arange(240) + 1, site="Ulm")
+    frame["ill"] = np.where(frame["y"] > 0, "yes", "no")
+    frame.loc[:4, "ill"] = None
+    frame.to_csv(tmp_path / "ill.csv", index=False)
+    with visit(tmp_path, "ill.csv") as explorer:
+        page = explorer.page
+        explorer.predict("ill")
+        assert page.evaluate("scrollY") == 0
+        lead = page.locator("#table-lead").text_content()
+        assert lead.startswith(
+            "From 6 other columns of ill.csv (240 rows). 5 rows without a value of ill are not used."
+        )
+        assert "Probabilities are those of ill = yes (the other class is no)." in lead
+        out = page.locator("#left-out").text_content()
+        assert "patient_id (240 different values in 240 rows), site (the same value in every row)" in out
+        assert "patient_id" not in explorer.groups()
+        explorer.settled("effects")
+        assert all("up means class yes" in text for text in page.locator("#effects figcaption").all_text_contents())
+        explorer.button("Use them anyway").click()
+        explorer.settled()
+        assert {"patient_id", "site"} <= set(explorer.groups())
+        assert page.locator("#left-out").is_hidden()
+        steps = page.evaluate(
+            """[...document.querySelectorAll("main h1, main h2")].filter(node => node.checkVisibility())
+                .map(node => [getComputedStyle(node, "::before").content, node.textContent])"""
+        )
+        assert [text for _, text in steps] == [
+            "Predict ill", "Groups and prices", "Order and curve", "Budget", "Compare", "Take away"
+        ]  # fmt: skip
+        assert all("step" in content for content, _ in steps)
+
+
+@pytest.mark.slow
+def test_always_known_groups_are_free_on_the_page(session):
+    page = session.page
+    session.price("pulse", 5)
+    session.settled()
+    session.field("pulse is always known").check()
+    session.settled("order", "lines")
+    row = page.locator("#group-rows tr[data-group=pulse]")
+    assert row.locator(".free").text_content() == "free: always known"
+    assert row.locator(".cost-field").is_hidden()
+    assert page.locator("#steps tr[data-group=pulse] td").nth(2).text_content() == "free"
+    assert float(page.locator("#budget-slider").get_attribute("max")) == 4
+    assert "columns: [pulse]\n    cost: 0\n" in page.locator("#line-files").text_content()
+    session.field("pulse is always known").uncheck()
+    session.settled()
+    assert row.locator(".cost-field").input_value() == "5"
+    assert float(page.locator("#budget-slider").get_attribute("max")) == 9
+
+
+@pytest.mark.slow
 def test_errors_name_the_thing_and_change_nothing(session):
     page = session.page
     session.expected.append("422")  # the browser notes every answer of 400 and above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,9 +21,9 @@ from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source, open_source
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
-from budgetline.data.sources import Chunk, ahead
+from budgetline.data.sources import Chunk, ahead, row_names
 from budgetline.data.tabular import arrow, missing_in
-from budgetline.encoding.written import numbers_in
+from budgetline.data.target_column import as_numbers, too_many_classes
 from budgetline.estimators.advice import advising
 from budgetline.files import target_of, write_atomically
 from budgetline.groups import FeatureGroups
@@ -244,7 +244,7 @@ class Files:
         weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
         queries = [chunk.qid for chunk in chunks if chunk.qid is not None]
         weight, qid = (np.concatenate(parts) if parts else None for parts in (weights, queries))
-        return Chunk(X, y, weight, qid, self.place, _row_names(chunks))
+        return Chunk(X, y, weight, qid, self.place, row_names(chunks))
 
 
 def _joined(tables: list[Table], names: Sequence[str] | None) -> Table:
@@ -254,18 +254,6 @@ def _joined(tables: list[Table], names: Sequence[str] | None) -> Table:
     if isinstance(tables[0], nw.DataFrame):
         return nw.concat(tables).to_native()
     return NamedArray(np.concatenate(tables), tuple(names))
-
-
-def _row_names(chunks: list[Chunk]) -> Callable[[int], str]:
-    """Return the function that names a row of several chunks as its own chunk does."""
-    starts = np.cumsum([0, *(chunk.n_rows for chunk in chunks)])
-
-    def row_name(row: int) -> str:
-        k = int(np.searchsorted(starts, row, side="right")) - 1
-        own, name = row - int(starts[k]), chunks[k].row_name
-        return f"row {row}" if name is None else name(own)
-
-    return row_name
 
 
 def memory_left() -> int:
@@ -281,17 +269,12 @@ def memory_left() -> int:
 
 def with_numbers(table: Chunk, target: Name, printer: Printer) -> Chunk:
     """Return rows whose target is text that stands for numbers, such as "8.90%", with these numbers."""
-    if table.y.dtype.kind not in "OUS" or not all(isinstance(label, str) for label in table.y.tolist()):
+    try:
+        y, form = as_numbers(table.y, target, table.row_name)
+    except ValueError as error:
+        raise Refused(f"{error} and give --drop-missing-target") from error
+    if form is None:
         return table
-    found = numbers_in(table.y.tolist())
-    if found is None:
-        return table
-    y, form = found
-    if np.isnan(y).any():
-        row = int(np.argmax(np.isnan(y)))
-        where = f"row {row}" if table.row_name is None else table.row_name(row)
-        what = f"the target {shown(target)} is {form.name} in most rows, and {shown(table.y[row])} in {where}"
-        raise Refused(f"{what}: correct it, or leave it empty and give --drop-missing-target")
     printer.note(f"the target is read as {form.name}, such as {shown(table.y[0])} = {y[0]:g}")
     return replace(table, y=y)
 
@@ -302,9 +285,8 @@ def check_classes(chunks: Iterable[Chunk], target: Name) -> None:
     for chunk in chunks:
         found.update(chunk.y.tolist())
         if len(found) > MOST_CLASSES:
-            what = f"the target{'' if target is None else f' {shown(target)}'} holds more than {MOST_CLASSES} classes"
-            advice = "if these are numbers, write them like 1234.5; --task classification learns all of them, slowly"
-            raise Refused(f"{what}, such as {some(chunk.y[:2].tolist())}: {advice}")
+            advice = "--task classification learns all of them, slowly"
+            raise Refused(f"{too_many_classes(target, chunk.y[:2].tolist())}; {advice}")
 
 
 # -- groups ----------------------------------------------------------------------------------------------------

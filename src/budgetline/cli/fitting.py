@@ -30,6 +30,8 @@ from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, held_out_of, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
+from budgetline.data.target_column import check_values, fractions_in, is_text
+from budgetline.data.target_column import task_of as asked_task
 from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeRegressorCV
@@ -37,6 +39,7 @@ from budgetline.estimators.classifier import BaseClassifier
 from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
+from budgetline.files import model_path_for
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
 from budgetline.messages import name_of, shown, some
@@ -114,7 +117,7 @@ def fit(
     budgetline fit 'days/*.parquet' -t y --no-cv -o m.budgetline
     """
     printer, files = Printer(as_json, quiet), Files(data, file_format, zero_based, delimiter, na, drop_missing_target)
-    output = default_output(data) if output is None else output
+    output = model_path_for(data) if output is None else output
     check_output(output, inputs=[*files.paths, groups])
     others = {"--target": target, "--weight": weight, "--fold-by": fold_by}
     features = features_of(files, groups, others, exclude)
@@ -208,12 +211,6 @@ def _estimator(
     return estimator
 
 
-def default_output(data: str) -> Path:
-    """Return the model file, in this folder, of data that a user has named: heart.budgetline for data/heart.csv.gz."""
-    name = Path(data).name
-    return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")
-
-
 def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
     table = found.table
@@ -238,30 +235,22 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
 
     No more chunks are read than it takes to decide.
     """
-    seen: set[Any] = set()
     what = f"the target{'' if name is None else f' {shown(name)}'} holds"
-    for y in (chunk.y for chunk in chunks):
-        text = y.dtype.kind in "OUS" and all(isinstance(label, str) for label in y.tolist())
-        if y.dtype.kind not in "biuf" and not text:
-            kinds = " and ".join(sorted({type(value).__name__ for value in y[:1000].tolist()}))
-            kinds = "dates or times" if y.dtype.kind in "mM" else kinds
-            raise Refused(f"{what} {kinds}, neither numbers nor labels")
-        if wanted == "regression" and text:
-            raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
-        broken = y[y != np.floor(y)].tolist() if y.dtype.kind == "f" else []
-        if wanted == "classification" and broken:
-            raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
-        if wanted != "auto":
-            return wanted
-        seen |= set() if text else set(np.unique(y)[:3].tolist())
-        if broken or len(seen) > 2:
-            printer.note(f"regression: {what} numbers (else: --task classification)")
-            return "regression"
-        if text or y.dtype.kind == "b":
-            break
-    why = f"only {' and '.join(f'{label:g}' for label in sorted(seen))}" if seen else "text"
-    printer.note(f"classification: {what} {why} (else: --task regression)")
-    return "classification"
+    if wanted == "auto":
+        with refusing():
+            task, why = asked_task((chunk.y for chunk in chunks), what)
+        printer.note(
+            f"{task}: {what} {why} (else: --task {'classification' if task == 'regression' else 'regression'})"
+        )
+        return "regression" if task == "regression" else "classification"
+    y = next(chunk.y for chunk in chunks)
+    with refusing():
+        check_values(y, what)
+    if wanted == "regression" and is_text(y):
+        raise Refused(f"{what} text, such as {shown(y[0])}, and a regression needs numbers: --task classification")
+    if wanted == "classification" and (broken := fractions_in(y)).size:
+        raise Refused(f"{what} numbers such as {broken[0]:g}, not labels of classes: --task regression")
+    return wanted
 
 
 def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], printer: Printer) -> None:

@@ -101,6 +101,18 @@ class Chunk:
         return Chunk(X, self.y[rows], weight, qid, self.where, named, device=self.device)
 
 
+def row_names(chunks: list[Chunk]) -> Callable[[int], str]:
+    """Return the function that names a row of several chunks as its own chunk does."""
+    starts = np.cumsum([0, *(chunk.n_rows for chunk in chunks)])
+
+    def row_name(row: int) -> str:
+        k = int(np.searchsorted(starts, row, side="right")) - 1
+        own, name = row - int(starts[k]), chunks[k].row_name
+        return f"row {row}" if name is None else name(own)
+
+    return row_name
+
+
 def check_lengths(n_rows: int, **parts: ArrayLike | None) -> None:
     """Raise an error that names the part whose length is not the number of rows of X."""
     for name, part in parts.items():

@@ -1,4 +1,4 @@
-"""The board: where results are put as they are found, and where requests wait for newer ones."""
+"""The board: workers put results there, and requests wait for newer ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from threading import Lock
 
 PARTS = ("order", "budget", "next", "effects", "compare")
 LONGEST_WAIT = 30.0
-"""Seconds that a request may wait for news."""
+"""Longest wait of a request, in seconds."""
 
 
 class Board:
-    """Parts of the results, each with the serial number of its last change; written by two threads, read by requests.
+    """Parts of the results, each with the serial number of its last change. Thread-safe.
 
-    A part has a key, all that it depends on: it is right for every state of this key, also for a later one. Parts are
-    kept as JSON text, so that answers are put together quickly.
+    A part has a key: everything that it depends on. It stays valid for every later state with the same key. Parts are
+    kept as JSON text, so that responses are put together quickly.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Board:
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def begin(self, revision: int, keys: Mapping[str, object]) -> None:
-        """Say that another state is being worked on, whose parts have these keys."""
+        """Start a new revision, whose parts have these keys."""
         with self._lock:
             self._serial += 1
             self._revision, self._computing, self._progress = revision, True, None
@@ -39,12 +39,12 @@ class Board:
         self._ring()
 
     def has(self, name: str, key: object) -> bool:
-        """Return whether the part that is there has a key."""
+        """Return whether the present part has a key."""
         with self._lock:
             return self._keys.get(name) == key
 
     def put(self, name: str, revision: int, key: object, part: Mapping[str, object]) -> None:
-        """Put a part of the results of a revision, if there is no newer one; key None: it is for this one only."""
+        """Put a part, unless a newer revision has started; a part with the key None is for this revision only."""
         with self._lock:
             if revision < self._revision:
                 return
@@ -55,7 +55,7 @@ class Board:
         self._ring()
 
     def tell(self, revision: int, text: str, done: int, total: int) -> None:
-        """Say how far the work on a revision has come."""
+        """Set the progress of a revision."""
         with self._lock:
             if revision < self._revision:
                 return
@@ -64,7 +64,7 @@ class Board:
         self._ring()
 
     def end(self, revision: int) -> None:
-        """Say that all work on a revision is done."""
+        """End a revision."""
         with self._lock:
             if revision < self._revision:
                 return
@@ -88,7 +88,7 @@ class Board:
         return f'{head[:-1]}, "parts": {{{parts}}}}}'
 
     async def wait(self, after: int, seconds: float) -> str:
-        """Return what is newer than a serial number, as soon as there is anything, or when the time is over."""
+        """Return what is newer than a serial number, as soon as there is anything or the time is over."""
         event = asyncio.Event()
         mine = (asyncio.get_running_loop(), event)
         with self._lock:

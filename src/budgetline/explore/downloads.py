@@ -1,4 +1,4 @@
-"""Files to take away: the model, the report, the groups, ONNX, the session, a plan."""
+"""Files to download: the model, the report, the groups, ONNX, the session, a plan."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from budgetline.report import make_report
 
 
 class NotReady(ValueError):
-    """Something is asked for that the state does not have yet."""
+    """The state lacks something that a file needs."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A session at the time when a file was asked for."""
+    """A session at the time of a request."""
 
     data: Data
     record: SessionRecord
 
     def fitted(self) -> tuple[Estimator, Sample]:
-        """Fit the estimator to the data, as the library does; return both."""
+        """Fit the estimator to the data; return both."""
         state = self.record.state
         if state.target is None or not state.groups:
             raise NotReady("choose a target first" if state.target is None else "there is no group to learn from")
@@ -78,7 +78,7 @@ def _session(wanted: Wanted) -> bytes:
 
 
 def _written(write: Callable[[Path], None]) -> bytes:
-    """Return what a function writes to a file."""
+    """Return the bytes that a function writes to a file."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         write(path)
@@ -93,11 +93,11 @@ KINDS: Mapping[str, tuple[str, str, Callable[[Wanted], bytes]]] = {
     "onnx": (".onnx", "application/octet-stream", _onnx),
     "session": (SUFFIX, "application/json", _session),
 }
-"""Files that can be taken away: suffix, type, and how they are made."""
+"""Files to download: suffix, content type, and the function that makes them."""
 
 
 def make_file(what: str, wanted: Wanted) -> tuple[str, str, bytes]:
-    """Return name, type and content of a file; warnings of the library are for other readers."""
+    """Return name, type and content of a file, without warnings."""
     suffix, kind, make = KINDS[what]
     with hold_warnings():
         return wanted.name(suffix), kind, make(wanted)

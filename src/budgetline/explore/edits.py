@@ -1,8 +1,7 @@
-"""Edits of a session: small records that turn a state into the next one, or raise an error that names what is wrong."""
+"""Edits: small records that turn a state into the next one, or raise an error that names what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -13,13 +12,18 @@ from budgetline.messages import name_of, shown, some
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of the state; ``about`` is what it changes, in a few words, with the names of fields in braces.
+    """A change of the state; ``about`` describes it in a few words, with the names of fields in braces.
 
-    Edits of a kind that ``joins`` are undone together if they follow each other.
+    Consecutive edits of a kind that ``joins`` are undone together.
     """
 
     about: ClassVar[str] = ""
     joins: ClassVar[bool] = False
+    kinds: ClassVar[dict[str, type[Edit]]] = {}
+    """All edits, by the kind that a page names: "set_target" for SetTarget."""
+
+    def __init_subclass__(cls) -> None:
+        Edit.kinds["".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")] = cls
 
     @property
     def label(self) -> str:
@@ -32,7 +36,7 @@ class Edit:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the changed state; a ValueError says what is wrong. By default fields of the same names are set."""
+        """Return the changed state, or raise a ValueError. By default, fields of the same names are set."""
         return changed_to(state, self.given)
 
 
@@ -56,43 +60,45 @@ def check_columns(state: State, columns: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class SetTarget(Edit):
-    """Choose the column to predict, None: none; task, loss, encoding, rule and metric follow from it."""
+    """Choose the column to predict, None: no column; task, loss, encoding, rule and metric follow from it."""
 
     column: str | None
     about = "target {column}"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state with this target; the one before becomes a group of its own."""
+        """Return the state with this target; the previous target becomes a group of its own."""
         if self.column == state.target:
             return state
-        chosen = () if self.column is None else (self.column,)
+        chosen, back = ((each,) if each is not None else () for each in (self.column, state.target))
         check_columns(state, chosen)
         groups, left_out = without(state, chosen)
-        groups = singles(() if state.target is None else (state.target,), groups)
+        groups = singles((column for column in back if column not in table.unhelpful), groups)
+        out = {*left_out, *(column for column in back if column in table.unhelpful)}
+        changes: dict[str, object] = {"left_out": tuple(c for c in state.columns if c in out), "target": self.column}
         if self.column is None:
-            return with_groups(state, groups, {"left_out": left_out, "target": None, "task": "", "loss": ""})
-        settings = settings_for(table.task_of(self.column), table.n_levels(self.column))
-        found = with_groups(state, groups, {"left_out": left_out, "target": self.column, **settings})
-        return changed_to(found, {"encoding": table.encoding_for(found.used)})
+            return with_groups(state, groups, {**changes, "task": "", "loss": ""})
+        target = table.target(self.column)
+        settings = settings_for(target.task, target.classes.size)
+        return with_groups(state, groups, {**changes, **settings, "encoding": "spline"})
 
 
-def settings_for(task: str, n_levels: int | None) -> dict[str, object]:
-    """Return the settings that follow from a task; ``n_levels`` are those of the target."""
+def settings_for(task: str, n_classes: int) -> dict[str, object]:
+    """Return the settings that follow from a task, and from the number of different values of the target."""
     if task == "regression":
         return {"task": task, "loss": "squared_error", "rule": "fr", "metric": "explained"}
-    metric = "roc_auc" if n_levels == 2 else "accuracy"
+    metric = "roc_auc" if n_classes == 2 else "accuracy"
     return {"task": task, "loss": "log_loss", "rule": "fr", "metric": metric}
 
 
 @dataclass(frozen=True)
 class LeaveOut(Edit):
-    """Use columns no more."""
+    """Leave columns out."""
 
     columns: tuple[str, ...]
     about = "leave out {columns}"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state without the columns; groups that have none left vanish."""
+        """Return the state without the columns; groups that become empty are removed."""
         check_columns(state, self.columns)
         groups, rest = without(state, self.columns)
         out = {*rest, *self.columns}
@@ -101,7 +107,7 @@ class LeaveOut(Edit):
 
 @dataclass(frozen=True)
 class TakeIn(Edit):
-    """Use columns again that were left out."""
+    """Use left out columns again."""
 
     columns: tuple[str, ...]
     about = "take in {columns}"
@@ -121,7 +127,7 @@ class TakeIn(Edit):
 
 @dataclass(frozen=True)
 class SetTask(Edit):
-    """Learn numbers or classes; loss, rule and metric follow."""
+    """Predict numbers or classes; loss, rule and metric follow."""
 
     task: str
     about = "task {task}"
@@ -130,10 +136,9 @@ class SetTask(Edit):
         """Return the state with this task, if the target allows it."""
         if state.target is None:
             raise ValueError("choose a target first")
-        table.check_task(state.target, self.task)
-        if self.task == state.task:
-            return state
-        return changed_to(state, settings_for(self.task, table.n_levels(state.target)))
+        target = table.target(state.target)
+        target.check_task(self.task)
+        return state if self.task == state.task else changed_to(state, settings_for(self.task, target.classes.size))
 
 
 @dataclass(frozen=True)
@@ -147,14 +152,14 @@ class SetLoss(Edit):
         """Return the state with this loss, if the target allows it."""
         if state.target is None:
             raise ValueError("choose a target first")
-        table.check_loss(state.target, self.loss)
+        table.target(state.target).check_loss(self.loss)
         metric = state.metric if state.metric in METRICS.get(self.loss, ()) else "explained"
         return state if self.loss == state.loss else changed_to(state, {**self.given, "metric": metric})
 
 
 @dataclass(frozen=True)
 class SetEncoding(Edit):
-    """Choose what columns become."""
+    """Choose how columns are encoded."""
 
     encoding: str
     about = "encoding {encoding}"
@@ -191,7 +196,7 @@ class SetMetric(Edit):
 
 @dataclass(frozen=True)
 class SetBudget(Edit):
-    """Set the budget; None is none."""
+    """Set the budget, None: no budget."""
 
     budget: float | None
     about = "budget {budget}"
@@ -199,36 +204,32 @@ class SetBudget(Edit):
 
 
 @dataclass(frozen=True)
-class Listing(Edit):
-    """Set a list of groups: the field ``listed`` of the state."""
-
-    groups: tuple[str, ...]
-    listed: ClassVar[str] = ""
-
-    def apply(self, state: State, table: Table) -> State:
-        """Return the state with this list."""
-        return changed_to(state, {self.listed: self.groups})
-
-
-@dataclass(frozen=True)
-class SetStart(Listing):
+class SetStart(Edit):
     """Set the groups that are always known."""
 
+    groups: tuple[str, ...]
     about = "always known: {groups}"
-    listed = "start"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these groups always known."""
+        return changed_to(state, {"start": self.groups})
 
 
 @dataclass(frozen=True)
-class SetAvailable(Listing):
-    """Set the groups at hand."""
+class SetAvailable(Edit):
+    """Set the groups that are available already, to see what to buy next."""
 
-    about = "at hand: {groups}"
-    listed = "available"
+    groups: tuple[str, ...]
+    about = "available: {groups}"
+
+    def apply(self, state: State, table: Table) -> State:
+        """Return the state with these groups available."""
+        return changed_to(state, {"available": self.groups})
 
 
 @dataclass(frozen=True)
 class SetToday(Edit):
-    """Set the order in use today, from a list or from text: a name per line, or names with commas between them."""
+    """Set the order in use today, as a list, or as text with names on lines or between commas."""
 
     groups: tuple[str, ...] | None = None
     text: str | None = None
@@ -237,7 +238,7 @@ class SetToday(Edit):
     def apply(self, state: State, table: Table) -> State:
         """Return the state with this order."""
         if (self.groups is None) == (self.text is None):
-            raise ValueError("give one of groups and text")
+            raise ValueError("set one of groups and text")
         listed = listed_names(self.text or "", state.names) if self.groups is None else self.groups
         return changed_to(state, {"today": listed})
 
@@ -257,7 +258,7 @@ class SetLabels(Edit):
 
 
 def listed_names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of a pasted list; a name that is known may itself hold commas, and lines may be numbered."""
+    """Return the names in a pasted list; known names may contain commas, and lines may be numbered."""
     found = list[str]()
     for line in filter(None, map(str.strip, text.splitlines())):
         parts = [line] if line in known else [part.strip() for part in line.split(",")]
@@ -265,22 +266,3 @@ def listed_names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
             bare = part.lstrip("0123456789").lstrip(".)").strip()
             found.append(bare if part not in known and bare in known else part)
     return tuple(found)
-
-
-TABLE_EDITS: Mapping[str, type[Edit]] = {
-    "set_target": SetTarget,
-    "leave_out": LeaveOut,
-    "take_in": TakeIn,
-    "set_task": SetTask,
-    "set_loss": SetLoss,
-    "set_encoding": SetEncoding,
-    "set_alpha": SetAlpha,
-    "set_rule": SetRule,
-    "set_metric": SetMetric,
-    "set_budget": SetBudget,
-    "set_start": SetStart,
-    "set_available": SetAvailable,
-    "set_today": SetToday,
-    "set_labels": SetLabels,
-}
-"""Edits of the table and of settings, by the kind that a page gives."""

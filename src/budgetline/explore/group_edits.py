@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from budgetline.codec import plain_of, read_record
-from budgetline.explore.edits import TABLE_EDITS, Edit, check_columns
+from budgetline.explore.edits import Edit, check_columns
 from budgetline.explore.state import Group, SharedCost, State, unused_name, with_groups, without
 from budgetline.explore.table import Table
 from budgetline.groups import FeatureGroups
@@ -17,14 +16,14 @@ from budgetline.messages import shown, some
 
 @dataclass(frozen=True)
 class RenameGroup(Edit):
-    """Give a group another name."""
+    """Rename a group."""
 
     group: str
     name: str
     about = "rename {group}"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state in which the group has its new name wherever it is mentioned."""
+        """Return the state with the new name wherever the group is named."""
         old, name = state.group(self.group), self.name.strip()
         groups = (replace(each, name=name) if each is old else each for each in state.groups)
         return with_groups(state, groups, renamed={self.group: (name,)})
@@ -32,7 +31,7 @@ class RenameGroup(Edit):
 
 @dataclass(frozen=True)
 class MergeGroups(Edit):
-    """Make one group of several: it costs what they cost together, and stands where the first one stood."""
+    """Merge groups into one, in the place of the first, at the sum of their costs."""
 
     groups: tuple[str, ...]
     name: str | None = None
@@ -42,7 +41,7 @@ class MergeGroups(Edit):
         """Return the state with the merged group."""
         merged = [state.group(name) for name in dict.fromkeys(self.groups)]
         if len(merged) < 2:
-            raise ValueError("give two groups or more to merge")
+            raise ValueError("select two groups or more to merge")
         name, gone = (self.name or merged[0].name).strip(), [group.name for group in merged]
         columns = tuple(column for group in merged for column in group.columns)
         requires = dict.fromkeys(needed for group in merged for needed in group.requires if needed not in gone)
@@ -55,7 +54,7 @@ class MergeGroups(Edit):
 
 @dataclass(frozen=True)
 class SplitGroup(Edit):
-    """Make every column of a group a group of its own, at an equal part of the cost."""
+    """Split a group into its columns, at equal parts of its cost."""
 
     group: str
     about = "split {group}"
@@ -64,7 +63,7 @@ class SplitGroup(Edit):
         """Return the state with the parts in place of the group."""
         old = state.group(self.group)
         if len(old.columns) < 2:
-            raise ValueError(f"group {shown(self.group)} has one column only")
+            raise ValueError(f"group {shown(self.group)} has only one column")
         taken, parts = set(state.names) - {old.name}, list[Group]()
         for column in old.columns:
             parts.append(Group(unused_name(column, taken), (column,), old.cost / len(old.columns), old.requires))
@@ -76,14 +75,14 @@ class SplitGroup(Edit):
 
 @dataclass(frozen=True)
 class MoveColumns(Edit):
-    """Put columns, from other groups or left out, into a group."""
+    """Move columns, used or left out, into a group."""
 
     columns: tuple[str, ...]
     group: str
     about = "move {columns} to {group}"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state with the columns at the end of the group; groups that have none left vanish."""
+        """Return the state with the columns at the end of the group; groups that become empty are removed."""
         home = state.group(self.group)
         check_columns(state, self.columns)
         new = tuple(column for column in dict.fromkeys(self.columns) if column not in home.columns)
@@ -95,7 +94,7 @@ class MoveColumns(Edit):
 
 @dataclass(frozen=True)
 class NewGroup(Edit):
-    """Make a group of columns, from other groups or left out."""
+    """Make a group of columns, used or left out."""
 
     columns: tuple[str, ...]
     name: str | None = None
@@ -112,13 +111,13 @@ class NewGroup(Edit):
         rest, left_out = without(state, columns)
         names = {group.name for group in rest if group.columns}
         name = unused_name(columns[0], names) if self.name is None else self.name.strip()
-        kept = (group for group in rest if group.columns)  # so that the name of one that vanishes is free
+        kept = (group for group in rest if group.columns)  # so that the names of removed groups are free
         return with_groups(state, (*kept, Group(name, columns, self.cost)), {"left_out": left_out})
 
 
 @dataclass(frozen=True)
 class SetCosts(Edit):
-    """Set own costs of groups."""
+    """Set the costs of groups, without shared costs."""
 
     costs: dict[str, float]
     about = "cost of {costs}"
@@ -133,7 +132,7 @@ class SetCosts(Edit):
 
 @dataclass(frozen=True)
 class SetShared(Edit):
-    """Add a cost that groups share, or change one; ``old`` is its name so far, if that changes."""
+    """Add a shared cost, or change it; ``old`` is its previous name, if that changes."""
 
     name: str
     cost: float
@@ -153,7 +152,7 @@ class SetShared(Edit):
 
 @dataclass(frozen=True)
 class RemoveShared(Edit):
-    """Remove a cost that groups share."""
+    """Remove a shared cost."""
 
     name: str
     about = "remove shared cost {name}"
@@ -167,7 +166,7 @@ class RemoveShared(Edit):
 
 @dataclass(frozen=True)
 class SetRequires(Edit):
-    """Say which groups must be bought before a group."""
+    """Set the groups that must be bought before a group."""
 
     group: str
     requires: tuple[str, ...]
@@ -182,18 +181,18 @@ class SetRequires(Edit):
 
 @dataclass(frozen=True)
 class ImportGroups(Edit):
-    """Take groups and prices from the YAML that the library reads."""
+    """Import groups and prices from the YAML of a groups file."""
 
     yaml: str
     about = "import groups"
 
     def apply(self, state: State, table: Table) -> State:
-        """Return the state with these groups; columns that the file drops are left out."""
+        """Return the state with these groups; other columns are left out."""
         return adopted(state, FeatureGroups(**read_groups(self.yaml.encode("utf-8", errors="replace"))), table)
 
 
 def adopted(state: State, found: FeatureGroups, table: Table) -> State:
-    """Return the state with given groups; columns in no group are left out, or an error if the groups ask for that."""
+    """Return the state with these groups; columns in no group are left out, or are an error if the groups say so."""
     names = tuple(column for column in state.columns if column != state.target)
     if state.target is not None:
         for group, columns in zip(found.names, found.columns, strict=True):
@@ -214,35 +213,19 @@ def adopted(state: State, found: FeatureGroups, table: Table) -> State:
     return with_groups(state, groups, changes)
 
 
-EDITS: Mapping[str, type[Edit]] = {
-    **TABLE_EDITS,
-    "rename_group": RenameGroup,
-    "merge_groups": MergeGroups,
-    "split_group": SplitGroup,
-    "move_columns": MoveColumns,
-    "new_group": NewGroup,
-    "set_costs": SetCosts,
-    "set_shared": SetShared,
-    "remove_shared": RemoveShared,
-    "set_requires": SetRequires,
-    "import_groups": ImportGroups,
-}
-"""All edits, by the kind that a page gives."""
-
-
 def read_edit(plain: object) -> Edit:
-    """Return the edit that a page gives as JSON; a ValueError names what is wrong."""
+    """Read an edit from JSON; a ValueError names what is wrong."""
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(plain, dict) or not isinstance(kind, str):
         raise ValueError(f"an edit must be a mapping with its kind, got {shown(plain)}")
-    if kind not in EDITS:
-        raise ValueError(f"there is no edit {shown(kind)}; known are {some(EDITS)}")
-    return read_record(EDITS[kind], {name: value for name, value in plain.items() if name != "kind"}, kind)
+    if kind not in Edit.kinds:
+        raise ValueError(f"there is no edit {shown(kind)}; known are {some(Edit.kinds)}")
+    return read_record(Edit.kinds[kind], {name: value for name, value in plain.items() if name != "kind"}, kind)
 
 
 def edit_text(edit: Edit) -> str:
     """Return an edit as the JSON that :func:`read_edit` reads."""
-    kind = next(name for name, cls in EDITS.items() if type(edit) is cls)
+    kind = next(name for name, cls in Edit.kinds.items() if type(edit) is cls)
     return json.dumps({"kind": kind, **plain_of(edit)}, allow_nan=False)
 
 

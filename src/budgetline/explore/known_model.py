@@ -16,27 +16,27 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
 
-PLAIN = {
-    "schedule": "greedy",
-    "cost_sensitive": True,
-    "max_cost": None,
-    "class_weight": None,
+PLAIN: dict[str, tuple[object, ...]] = {
+    "schedule": ("greedy",),
+    "cost_sensitive": (True,),
+    "max_cost": (None,),
+    "class_weight": (None,),
     "tol": (None, 1e-10),
 }
-"""Settings that a session does not have, and the values, or the tuples of values, that it stands for."""
+"""Settings that a session cannot change, and the values that it has; what folds decide is decided again."""
 
 
 def state_of_model(model: AnytimeModel, state: State, table: Table, target: str | None) -> State:
     """Return the state with the target, groups, prices and settings of a model.
 
-    ``target`` None is the one column of the table that the model does not know. A ValueError names what a session
-    does not have.
+    ``target`` None is the one useful column of the table that the model does not know. A ValueError names a setting
+    that a session cannot have.
     """
     names = model.source.names
     if names is None:
         raise ValueError("the model knows its columns by position: explore needs names")
     if target is None:
-        others = [column for column in state.columns if column not in names]
+        others = [column for column in state.columns if column not in (*names, *table.unhelpful)]
         if len(others) != 1:
             which = f": {some(others, 5)}" if others else ""
             raise ValueError(
@@ -47,7 +47,7 @@ def state_of_model(model: AnytimeModel, state: State, table: Table, target: str 
     state = SetTarget(target).apply(state, table)
     state = SetTask("regression" if model.classes is None else "classification").apply(state, table)
     encoding = _encoding(model)
-    table.check_loss(target, model.family.loss)
+    table.target(target).check_loss(model.family.loss)
     state = changed_to(
         state, {"encoding": encoding, "loss": model.family.loss if model.classes is None else "log_loss"}
     )
@@ -62,12 +62,11 @@ def state_of_model(model: AnytimeModel, state: State, table: Table, target: str 
 
 
 def _check(model: AnytimeModel) -> None:
-    """Raise an error if the model has something that a session does not."""
+    """Raise an error if the model has a setting that a session cannot have."""
     if "rule" not in model.settings:
         raise ValueError(f"a {model.estimator} has no rule to learn its order by")
-    for name, plain in PLAIN.items():
-        value = model.settings.get(name, plain[0] if isinstance(plain, tuple) else plain)
-        if value not in (plain if isinstance(plain, tuple) else (plain,)):
+    for name, values in PLAIN.items():
+        if (value := model.settings.get(name, values[0])) not in values:
             raise ValueError(f"the model was learned with {name}={shown(value)}, which explore does not have")
     if model.family.loss not in ("squared_error", "poisson", "log_loss"):
         raise ValueError(f"the model has a loss of its own, {shown(model.family.loss)}")

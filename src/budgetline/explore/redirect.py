@@ -1,4 +1,4 @@
-"""Opening a browser without a token on its command line, which every local user can read."""
+"""Opening a browser without the token on its command line, which every local user can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = """<!doctype html>
 
 
 class Redirect:
-    """A page on this machine that leads to an address; only its owner can read it. Remove it after use."""
+    """A private file that leads the browser to an address. Remove it after use."""
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None

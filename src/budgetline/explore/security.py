@@ -1,4 +1,4 @@
-"""Who may ask: every request must name this host, come from this page, carry the token, and be small."""
+"""Security: every request must name this host, come from this page, carry the token, and be small."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TOKEN_HEADER = b"x-budgetline-token"
 MOST_BODY = 2 << 20
 """Bytes of the body of a request."""
 MOST_REQUESTS = 64
-"""Requests that are answered at a time; further ones are refused. Connections without a request wait for nothing."""
+"""Requests that are served at a time; others are refused."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""Names of this machine for itself: no name that another machine's page could be reached by."""
+"""Names of this machine for itself; no other machine can be reached by them."""
 HEADERS = (
     (
         b"content-security-policy",
@@ -35,7 +35,7 @@ App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """An ASGI application around another, which only sees requests that may be answered.
+    """An ASGI application that forwards only allowed requests to another.
 
     Parameters
     ----------
@@ -56,18 +56,18 @@ class Guard:
         self.in_work = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Forward a request, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":  # there are no web sockets
             raise RuntimeError(f"requests of type {scope['type']} are not served")
         refused = self._refusal(scope)
-        if refused is None and not _needs_token(scope):  # files of the page: whatever a body holds, it is not read
+        if refused is None and not _needs_token(scope):  # files of the page; a body is not read
             await self.app(scope, receive, _with_headers(send))
             return
         if refused is None and self.in_work >= MOST_REQUESTS:
-            refused = 503, "busy", "too many requests at a time: try again"
+            refused = 503, "busy", "too many requests at once: try again"
         if refused is not None:
             await _answer(send, *refused)
             return
@@ -79,7 +79,7 @@ class Guard:
             self.in_work -= 1
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Read the body of a request, and let the application answer it."""
+        """Read the body of a request, and forward it."""
         body = await _body(receive)
         if body is None:
             await _answer(send, 413, "too_large", f"a request may have at most {MOST_BODY >> 20} MB")
@@ -97,7 +97,7 @@ class Guard:
             headers[name] = value
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self.allows(host):
-            return 421, "host", "this server answers only to its own address"
+            return 421, "host", "this server accepts only its own address"
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
             return 403, "origin", "requests of other sites are refused"
@@ -123,18 +123,18 @@ class Guard:
 
 
 def _opens(scope: Message, headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a link to the page is followed, such as that of a file on this machine; it reads no answer."""
+    """Return whether a request opens the page from a link, for example in a file on this machine."""
     kind = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
     return scope["method"] == "GET" and scope["path"] == "/" and kind == (b"navigate", b"document")
 
 
 def _needs_token(scope: Message) -> bool:
-    """Return whether a request is about the session, and not for a file of the page."""
+    """Return whether a request is about the session, not for a file of the page."""
     return str(scope["path"]).startswith("/api")
 
 
 def _with_headers(send: Send) -> Send:
-    """Return a function that sends an answer with our headers."""
+    """Return a function that sends a response with the security headers."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -162,7 +162,7 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a function that gives a body that has been read already, then what follows it."""
+    """Return a function that receives a body that was already read, then further messages."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

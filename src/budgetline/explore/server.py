@@ -1,4 +1,4 @@
-"""The server: from requests to edits, results and files. It needs Starlette, and is imported only to be run."""
+"""The server: from requests to edits, results and files. It needs Starlette, so it is imported late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.routing import Route
 from budgetline.explore.board import Board
 from budgetline.explore.downloads import KINDS, NotReady, Wanted, make_file
 from budgetline.explore.group_edits import read_edit
-from budgetline.explore.lines import GROUPS, groups_yaml, python_lines, shell_lines
+from budgetline.explore.lines import GROUPS, groups_yaml, needs_groups_file, python_lines, shell_lines
 from budgetline.explore.security import App
 from budgetline.explore.session import Session
 from budgetline.explore.snapshot import snapshot_of
@@ -29,11 +29,11 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Of the files of the page."""
+"""Content types of the files of the page."""
 SHARED = ("charts.js", "charts.css")
-"""Files of the page that are those of the report."""
+"""Files that the page shares with the report."""
 MOST_EDITS = 1000
-"""Edits that are made together."""
+"""Number of edits in one request."""
 STATUS = {
     "malformed": 400,
     "refused": 422,
@@ -45,7 +45,7 @@ STATUS = {
 
 
 class RequestError(Exception):
-    """A request that cannot be answered, with a code for the page and a sentence for the user."""
+    """A refused request, with a code for the page and a sentence for the user."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,14 +53,14 @@ class RequestError(Exception):
 
 
 class Explorer:
-    """All that the requests of one session share. Changes are made one after another, outside the event loop."""
+    """What the requests of one session share. Changes are made one at a time, outside the event loop."""
 
     def __init__(self, session: Session, worker: Worker, board: Board, stop: Callable[[], None]) -> None:
         self.session, self.worker, self.board, self.stop = session, worker, board, stop
         self.order, self.making = asyncio.Lock(), asyncio.Lock()
 
     async def state(self, request: Request) -> object:
-        """Return the state, and all that is known of the table."""
+        """Return the state and the table."""
         async with self.order:
             return snapshot_of(self.session)
 
@@ -69,7 +69,7 @@ class Explorer:
         body = await _content(request)
         listed = body.get("edits", [body.get("edit")])
         if ("edits" in body) == ("edit" in body) or not isinstance(listed, list) or not 0 < len(listed) <= MOST_EDITS:
-            raise RequestError("malformed", f"give one edit, or a list of at most {MOST_EDITS} edits")
+            raise RequestError("malformed", f"send one edit, or a list of at most {MOST_EDITS} edits")
         _known(body, "edit", "edits")
         with _refusing("malformed"):
             edits = [read_edit(each) for each in listed]
@@ -117,7 +117,7 @@ class Explorer:
         if state.target is None or not state.groups:
             raise RequestError("not_ready", "choose a target first")
         with _refusing("refused"):
-            files = [{"name": GROUPS, "text": groups_yaml(state)}]
+            files = [{"name": GROUPS, "text": groups_yaml(state)}] if needs_groups_file(state, data) else []
             return {"python": python_lines(state, data), "shell": shell_lines(state, data), "files": files}
 
     async def download(self, request: Request) -> object:
@@ -141,7 +141,7 @@ class Explorer:
 
 
 class _refusing:
-    """Turn the library's errors into answers."""
+    """Turn errors of the library into refused requests."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -208,7 +208,7 @@ def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
 
 
 async def _page(request: Request) -> Response:
-    """Return a file of the page, by its name among those that are there: no path is made of what a request says."""
+    """Return a file of the page. Its name is looked up in a list, so that no request can name a path."""
     name = str(request.path_params.get("name", "index.html"))
     report = files("budgetline.report")
     folder = (files("budgetline.explore") / "static").iterdir()
@@ -223,7 +223,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 
 async def _no_method(request: Request, error: Exception) -> Response:
-    return _failed("method", "this is asked in another way")
+    return _failed("method", "method not allowed")
 
 
 async def _bug(request: Request, error: Exception) -> Response:
@@ -231,7 +231,7 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 
 def make_app(session: Session, stop: Callable[[], None]) -> tuple[App, Worker]:
-    """Return the application of a session, which answers whoever asks, and the worker that computes for it."""
+    """Return the application of a session, without access control, and its worker."""
     board = Board()
     worker = Worker(session.data, board)
     explorer = Explorer(session, worker, board, stop)

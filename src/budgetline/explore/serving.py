@@ -16,19 +16,19 @@ from budgetline.explore.session import Session
 from budgetline.messages import shown
 
 SWITCH_SECONDS = 1e-3
-"""How long a thread that computes may keep requests waiting, each time."""
+"""Longest time that a computing thread keeps requests waiting."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen; port 0 is any free one."""
+    """Where to listen; port 0 is any free port."""
 
     host: str = "127.0.0.1"
     port: int = 0
 
     @classmethod
     def checked(cls, host: str, port: int, consent: bool = False) -> Address:
-        """Return an address; one that other machines can reach is an error without consent."""
+        """Return an address; it is an error without consent if other machines can reach it."""
         try:
             known = ip_address("127.0.0.1" if host == "localhost" else host)
         except ValueError:
@@ -47,16 +47,16 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The address as part of a URL; for all addresses of this machine, the one that it has for itself."""
+        """The address as part of a URL; the loopback address if it stands for all addresses."""
         known = ip_address(self.host)
         if known.is_unspecified:
             return "127.0.0.1" if known.version == 4 else "[::1]"
         return self.host if known.version == 4 else f"[{self.host}]"
 
     def allows(self, host: str, port: int) -> bool:
-        """Return whether a header Host is of this server.
+        """Return whether a header Host names this server.
 
-        If it listens on all addresses, any address will do: what DNS can make point here are names.
+        If it listens on all addresses, any address is allowed, but no name: DNS can make names point here.
         """
         name, _, number = host.rpartition(":")
         if number != str(port):
@@ -88,7 +88,7 @@ def serve(
             listening.bind((address.host, address.port))
         except OSError as error:
             raise ValueError(f"cannot listen on {address.host}, port {address.port}: {error.strerror}") from error
-        listening.listen(1024)  # whoever is told the address may connect at once
+        listening.listen(1024)  # clients may connect as soon as they know the address
         interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:

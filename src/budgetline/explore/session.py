@@ -1,4 +1,4 @@
-"""A session: the history of a state, saved after every change, for one table."""
+"""A session: the history of a state of one table, saved after every change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit
 from budgetline.explore.group_edits import changed_by, edit_text, read_edit
 from budgetline.explore.state import Group, State
-from budgetline.explore.table import UNUSABLE, Data, Table
+from budgetline.explore.table import Data, Table
 from budgetline.files import KeptFile
 from budgetline.messages import shown
 
@@ -21,7 +21,7 @@ SCHEMA = 1
 """Version of session files; others are refused."""
 KIND = "budgetline explore session"
 MOST_STEPS = 200
-"""Steps that can be undone."""
+"""Number of steps that can be undone."""
 MOST_BYTES = 1 << 25
 """Largest size of a session file."""
 SUFFIX = ".explore"
@@ -35,9 +35,9 @@ CHANGED = (
 
 @dataclass(frozen=True)
 class Step:
-    """A state that can be gone back to, or forward to, and what was changed between it and its neighbour.
+    """A state before or after the present one, and the change between it and the next.
 
-    ``edits`` are what was changed, as JSON; there are none if it was no edit, such as another session.
+    ``edits`` are the change as JSON. They are empty if a whole session was opened instead.
     """
 
     label: str
@@ -48,9 +48,9 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """The present state, the states before it and those that were undone, the nearest last; and a revision number.
+    """The present state, the states before it, the states that were undone (each nearest last), and a revision number.
 
-    Every change, undoing included, makes a new revision.
+    Every change, including undo, increases the revision.
     """
 
     state: State
@@ -59,9 +59,9 @@ class History:
     future: tuple[Step, ...] = ()
 
     def after(self, state: State, label: str, joins: bool = False, edits: tuple[str, ...] = ()) -> History:
-        """Return the history with another present state; itself if nothing changes.
+        """Return the history with another present state, or itself if nothing changes.
 
-        A step that joins the one before, of the same kind, takes its place.
+        A step that joins replaces the previous step if that is of the same kind.
         """
         if state == self.state:
             return self
@@ -73,14 +73,14 @@ class History:
         return History(state, self.revision + 1, past)
 
     def undone(self) -> History:
-        """Return the history with the state before as the present one."""
+        """Return the history one step back."""
         if not self.past:
             raise ValueError("there is nothing to undo")
         *past, last = self.past
         return History(last.state, self.revision + 1, tuple(past), (*self.future, replace(last, state=self.state)))
 
     def redone(self) -> History:
-        """Return the history with the state that was undone last as the present one."""
+        """Return the history one step forward."""
         if not self.future:
             raise ValueError("there is nothing to redo")
         *future, last = self.future
@@ -89,10 +89,10 @@ class History:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """What a session file holds: the data, by their place and digest, how they are read, the state, and its history.
+    """The content of a session file: place and digest of the data, how they are read, the state and its history.
 
-    The history is kept as edits, which are short: those that led from the state ``base`` to the present one, and those
-    that were undone, the next one first. A step may be of several edits.
+    The history is kept as edits, which are short: steps from the state ``base`` to the present one, and steps that were
+    undone, the next one first. A step may consist of several edits.
     """
 
     place: str
@@ -112,7 +112,7 @@ class SessionRecord:
 
     @classmethod
     def of(cls, data: Data, history: History) -> SessionRecord:
-        """Return the record of a history; it begins after the last step that was no edit."""
+        """Return the record of a history, from the last step that was no edit."""
         done = list(takewhile(lambda step: step.edits, reversed(history.past)))[::-1]
         undone = takewhile(lambda step: step.edits, reversed(history.future))
         return cls(
@@ -128,7 +128,7 @@ class SessionRecord:
         )
 
     def history(self, table: Table) -> History:
-        """Return the history; if its edits do not lead to the state that was saved, the state alone."""
+        """Return the history, or only the saved state if the edits do not lead to it."""
         found = History(self.state) if self.base is None else _replayed(History(self.base), self.done, table)
         later = _replayed(replace(found, past=()), self.undone, table)
         if found.state != self.state or len(later.past) < len(self.undone):
@@ -143,7 +143,7 @@ class SessionRecord:
 
 
 def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: Table) -> History:
-    """Return a history after steps, as far as they are possible."""
+    """Return a history after steps, up to the first that fails."""
     with suppress(ValueError, TypeError, RecursionError):
         for texts in steps:
             edits = [read_edit(json.loads(text)) for text in texts]
@@ -165,7 +165,7 @@ def read_session(content: str | bytes, where: str) -> SessionRecord:
             raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
         plain = json.loads(content)
         if not isinstance(plain, Mapping) or plain.get("kind") != KIND:
-            raise ValueError("it does not say that it is one")
+            raise ValueError("it is not marked as one")
         if plain.get("schema") != SCHEMA:
             raise ValueError(f"its schema is {shown(plain.get('schema'))}, this version of budgetline reads {SCHEMA}")
         return read_record(SessionRecord, {key: value for key, value in plain.items() if key not in ("kind", "schema")})
@@ -174,17 +174,16 @@ def read_session(content: str | bytes, where: str) -> SessionRecord:
 
 
 def opening_state(table: Table) -> State:
-    """Return the state of a new session: each column a group, those of no use left out."""
+    """Return the state of a new session: each column is a group, and columns that do not help are left out."""
     names = tuple(column.name for column in table.columns)
-    out = tuple(column.name for column in table.columns if column.kind in UNUSABLE)
-    groups = tuple(Group(name, (name,)) for name in names if name not in out)
-    return State(names, groups, left_out=out)
+    groups = tuple(Group(name, (name,)) for name in names if name not in table.unhelpful)
+    return State(names, groups, left_out=tuple(table.unhelpful))
 
 
 class Session:
-    """One table, the history of its state, and the file that keeps it. Not for several threads at once.
+    """One table, the history of its state, and the session file. Not thread-safe.
 
-    ``problem`` says why the last change is not saved, and what to do; it is empty otherwise.
+    ``problem`` says why the last change is not saved, and what to do; it is empty if all is saved.
     """
 
     def __init__(self, data: Data, file: KeptFile | None, history: History) -> None:
@@ -193,7 +192,7 @@ class Session:
 
     @property
     def path(self) -> Path | None:
-        """Where the session is kept."""
+        """The session file."""
         return None if self.file is None else self.file.path
 
     @property
@@ -212,7 +211,7 @@ class Session:
         return SessionRecord.of(self.data, self.history)
 
     def change(self, history: History) -> None:
-        """Take another history, and save its state."""
+        """Set another history, and save it."""
         if history is not self.history:
             self.history = history
             self.save()
@@ -222,14 +221,14 @@ class Session:
         self.change(stepped(self.history, edits, self.table))
 
     def open(self, content: str) -> None:
-        """Take the state of a session file, of the same data."""
+        """Set the state to that of a session file of the same data."""
         found = read_session(content, "the file")
         if found.digest != self.data.digest:
-            raise ValueError(f"the session is of other data than {self.data.name}")
+            raise ValueError(f"this is a session of other data than {self.data.name}")
         self.change(self.history.after(found.state, "open a session"))
 
     def save(self) -> None:
-        """Write the session file; one that cannot be written is not fatal, and the page says so."""
+        """Write the session file; if that fails, the session continues and the page says so."""
         if self.file is None:
             return
         self.saved, self.problem = False, ""
@@ -248,7 +247,7 @@ class Session:
 
 
 def start_session(data: Data, path: Path | None, *, new: bool = False) -> Session:
-    """Return the session of a file, or a new one; the file must be of these data, and open nowhere else."""
+    """Continue the session of a file, or start one; the file must be of these data, and open nowhere else."""
     opening = History(opening_state(data.table))
     if path is None:
         return Session(data, None, opening)

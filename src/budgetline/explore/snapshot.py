@@ -1,4 +1,4 @@
-"""What a page is told of a session: the table, the state, and what can be done with it."""
+"""The session as JSON for its page: the table, the state, and the choices."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from budgetline.explore.session import Session
 from budgetline.explore.state import ENCODINGS, LOSSES, METRICS, TASKS
+from budgetline.explore.table import Target
 from budgetline.objectives.rules import RULES
 
 
@@ -30,10 +31,11 @@ def snapshot_of(session: Session) -> dict[str, object]:
         "table": {
             "name": table.name,
             "rows": table.rows,
-            "format": table.notes[0] if table.notes else "",
-            "notes": table.notes[1:],
+            "notes": [] if table.text is None else table.text.in_words,
             "columns": columns,
+            "unhelpful": table.unhelpful,
         },
+        "target": None if state.target is None else _target(table.target(state.target), state.task),
         "state": plain,
         "total_cost": state.feature_groups.prices.total if state.groups else 0.0,
         "choices": {
@@ -44,6 +46,13 @@ def snapshot_of(session: Session) -> dict[str, object]:
             "loss": LOSSES if state.task == "regression" else ("log_loss",) if state.task else (),
         },
     }
+
+
+def _target(target: Target, task: str) -> dict[str, object]:
+    """Return what to say of the target; ``positive`` is the class, of two, that probabilities are of."""
+    classes = [str(label) for label in target.classes.tolist()] if task == "classification" else []
+    positive = classes[1] if len(classes) == 2 else None
+    return {"dropped": target.dropped, "form": target.form, "classes": classes, "positive": positive}
 
 
 def _plain(value: object) -> object:

@@ -1,4 +1,4 @@
-"""The state of a session: what a user has chosen, as one plain, immutable record that the library's checks accept."""
+"""The state of a session: what a user has chosen, as one immutable record that has passed the library's checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Group:
-    """What is bought together: a name, columns, its own cost, and the groups that must be bought before it."""
+    """Columns that are bought together: their name, their cost, and the groups that must be bought before them."""
 
     name: str
     columns: tuple[str, ...]
@@ -39,7 +39,7 @@ class Group:
 
 @dataclass(frozen=True)
 class SharedCost:
-    """A cost that is paid once, by the first of the groups that share it."""
+    """A cost that the first of the groups that share it pays, once."""
 
     name: str
     cost: Annotated[float, AtLeast(0)]
@@ -51,8 +51,8 @@ class State:
     """Everything that a user has chosen about one table.
 
     Every column is the target, left out, or in exactly one group. Without a target, ``task`` and ``loss`` are empty.
-    ``alpha`` None leaves the ridge constant to the library. ``start`` are groups that are always known; ``available``
-    those at hand when asking what to buy next; ``today`` is the order in use now.
+    ``alpha`` None leaves the ridge constant to the library. Groups in ``start`` are always known, and free. Groups in
+    ``available`` are known when the user asks what to buy next. ``today`` is the order in use now.
     """
 
     columns: tuple[str, ...]
@@ -63,7 +63,7 @@ class State:
     left_out: tuple[str, ...] = ()
     shared: tuple[SharedCost, ...] = ()
     start: tuple[str, ...] = ()
-    encoding: str = "none"
+    encoding: str = "spline"
     alpha: Annotated[float | None, AtLeast(0)] = None
     rule: str = "fr"
     metric: str = "explained"
@@ -93,16 +93,20 @@ class State:
             if not text.strip():
                 raise ValueError("a name must not be empty")
         if self.groups:
-            _ = self.feature_groups
+            self._feature_groups(())  # raises an error for wrong prices, also those of always known groups
         names = set(self.names)
-        for what, listed in (("always known", self.start), ("at hand", self.available), ("today's order", self.today)):
+        for what, listed in (
+            ("always known", self.start),
+            ("available", self.available),
+            ("today's order", self.today),
+        ):
             if again := [name for name, times in Counter(listed).items() if times > 1]:
                 raise ValueError(f"{what}: group {shown(again[0])} is listed twice")
             if unknown := [name for name in listed if name not in names]:
                 raise ValueError(f"{what}: there is no group {shown(unknown[0])}")
 
     def _check_choices(self) -> None:
-        """Check what is one of a few words, or a number."""
+        """Raise an error for an unknown word or a wrong number."""
         if self.target is None:
             if self.task or self.loss:
                 raise ValueError("there is no task and no loss without a target")
@@ -123,22 +127,27 @@ class State:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The columns that are in groups, in the order of the table."""
+        """Columns in groups, in the order of the table."""
         inside = {column for group in self.groups for column in group.columns}
         return tuple(column for column in self.columns if column in inside)
 
     @property
     def feature_groups(self) -> FeatureGroups:
-        """The groups as the library knows them; columns that are left out are dropped."""
-        if again := [name for name, times in Counter(each.name for each in self.shared).items() if times > 1]:
-            raise ValueError(f"there is a shared cost {shown(again[0])} already")
-        if again := [name for name, times in Counter(self.names).items() if times > 1]:
-            raise ValueError(f"there is a group {shown(again[0])} already")
+        """The groups as the library knows them; columns that are left out are dropped.
+
+        Always known groups are free, and so is a shared cost that one of them pays: it is paid already.
+        """
+        return self._feature_groups({*self.start})
+
+    def _feature_groups(self, free: Collection[str]) -> FeatureGroups:
+        for what, names in (("shared cost", [each.name for each in self.shared]), ("group", self.names)):
+            if again := [name for name, times in Counter(names).items() if times > 1]:
+                raise ValueError(f"there is a {what} {shown(again[0])} already")
         return FeatureGroups(
             {group.name: list(group.columns) for group in self.groups},
-            {group.name: group.cost for group in self.groups},
+            {group.name: 0.0 if group.name in free else group.cost for group in self.groups},
             remainder="drop",
-            shared={each.name: (each.cost, each.groups) for each in self.shared},
+            shared={s.name: (0.0 if any(g in free for g in s.groups) else s.cost, s.groups) for s in self.shared},
             requires={group.name: group.requires for group in self.groups if group.requires},
         )
 
@@ -151,13 +160,13 @@ class State:
 
 
 def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """Return the groups and the columns that are left out, less some columns; groups may have none left."""
+    """Return the groups and the left out columns without some columns; groups may become empty."""
     groups = (replace(each, columns=tuple(c for c in each.columns if c not in columns)) for each in state.groups)
     return tuple(groups), tuple(column for column in state.left_out if column not in columns)
 
 
 def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the groups, and after them one for each of the columns."""
+    """Return the groups, followed by a group for each of the columns."""
     found = list(groups)
     for column in columns:
         found.append(Group(unused_name(column, {each.name for each in found if each.columns}), (column,)))
@@ -170,9 +179,9 @@ def with_groups(
     changes: Mapping[str, object] = MappingProxyType({}),
     renamed: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> State:
-    """Return the state with other groups, and other changes, by field; groups without columns vanish.
+    """Return the state with other groups and other changes, by field; groups without columns are removed.
 
-    ``renamed`` says what became of groups, in all places that name them: one or several others.
+    ``renamed`` maps a group to its new names, and is applied wherever groups are named.
     """
     kept = [group for group in groups if group.columns]
     names = {group.name for group in kept}
@@ -195,7 +204,7 @@ def with_groups(
 
 
 def changed_to(state: State, changes: Mapping[str, object]) -> State:
-    """Return the state with other fields, by name, as an edit gives them."""
+    """Return the state with other values of some fields, by name."""
     found = {each.name: changes.get(each.name, getattr(state, each.name)) for each in fields(state)}
     return State(**found)  # type: ignore[arg-type]
 

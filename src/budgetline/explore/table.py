@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -16,8 +16,11 @@ from budgetline.arrays import Array
 from budgetline.data import open_source
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
-from budgetline.data.summary import ColumnSummary, summarise
+from budgetline.data.sources import Source, row_names
+from budgetline.data.summary import ColumnSummary, TextSummary, summarise
+from budgetline.data.target_column import as_numbers, check_values, fractions_in, is_text, task_of, too_many_classes
 from budgetline.explore.state import TASKS
+from budgetline.inputs import MOST_CLASSES
 from budgetline.messages import shown, some
 
 if TYPE_CHECKING:
@@ -25,67 +28,65 @@ if TYPE_CHECKING:
 
 NUMBERS = ("number", "integer", "boolean")
 """Kinds of columns that can be used as they are."""
-MOST_CLASSES = 50
-"""Classes of a target."""
-UNUSABLE = ("other", "empty")
-"""Kinds of columns that are left out at first: of no use, or of no known one."""
+NO_COLUMNS = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A column as the target: its values ``y`` (n,) in the rows that have one, and the task that they ask for.
+
+    ``dropped`` counts the other rows. ``form`` describes numbers that are written as text, such as "8.90%", or is "".
+    """
+
+    name: str
+    y: Array
+    task: str
+    dropped: int
+    form: str
+
+    @cached_property
+    def classes(self) -> Array:
+        """The different values, ascending."""
+        return np.unique(self.y)
+
+    def check_task(self, task: str) -> None:
+        """Raise an error if the values do not allow a task."""
+        if task not in TASKS:
+            raise ValueError(f"task must be one of {some(TASKS)}, got {shown(task)}")
+        if task == "regression" and is_text(self.y):
+            raise ValueError(f"column {shown(self.name)} holds text: predict it as a class, not as a number")
+        if task == "classification" and fractions_in(self.y).size:
+            raise ValueError(f"column {shown(self.name)} holds numbers that are not whole: predict it as a number")
+        if task == "classification" and self.classes.size > MOST_CLASSES:
+            raise ValueError(too_many_classes(self.name, self.y[:2].tolist()))
+        if self.classes.size < 2:
+            raise ValueError(f"column {shown(self.name)} has the same value in every row: there is nothing to learn")
+
+    def check_loss(self, loss: str) -> None:
+        """Raise an error if the values do not allow a loss."""
+        if loss == "poisson" and not is_text(self.y) and self.classes[0] < 0:
+            raise ValueError(f"column {shown(self.name)} holds {self.classes[0]:g}, and a count cannot be negative")
 
 
 @dataclass(frozen=True)
 class Table:
-    """What was understood of a table; ``columns`` are as :class:`ColumnSummary` counts them."""
+    """The columns of a table, as :class:`ColumnSummary` counts them, and how its files are written, if they are text.
+
+    ``unhelpful`` are columns that are left out at first, each with the reason in words. ``target`` returns a column as
+    the target, or raises an error that says why it cannot be one.
+    """
 
     name: str
     rows: int
     columns: tuple[ColumnSummary, ...]
-    notes: tuple[str, ...] = ()
+    text: TextSummary | None
+    unhelpful: dict[str, str]
+    target: Callable[[str], Target]
 
     @cached_property
     def by_name(self) -> dict[str, ColumnSummary]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
-
-    def n_levels(self, column: str) -> int | None:
-        """Return the number of different values of a column, None: very many."""
-        return self.by_name[column].levels
-
-    def task_of(self, target: str) -> str:
-        """Return what a target asks for: text, flags and two whole numbers are classes, other numbers are numbers."""
-        found = self.by_name[target]
-        if found.missing:
-            raise ValueError(f"column {shown(target)} lacks {found.missing:,} values: a target needs all of them")
-        if found.kind in ("date", *UNUSABLE):
-            raise ValueError(f"column {shown(target)} holds neither numbers nor labels: it cannot be the target")
-        few = found.kind == "integer" and found.levels is not None and found.levels <= 2
-        task = "regression" if found.kind in ("number", "integer") and not few else "classification"
-        self.check_task(target, task)
-        return task
-
-    def check_task(self, target: str, task: str) -> None:
-        """Raise an error if a target does not allow a task."""
-        found = self.by_name[target]
-        if task not in TASKS:
-            raise ValueError(f"task must be one of {some(TASKS)}, got {shown(task)}")
-        if task == "regression" and found.kind in ("text", "category"):
-            raise ValueError(f"column {shown(target)} holds text: predict it as a class, not as a number")
-        if task == "classification" and found.kind == "number":
-            raise ValueError(f"column {shown(target)} holds numbers that are not whole: predict it as a number")
-        if task == "classification" and (found.levels is None or found.levels > MOST_CLASSES):
-            raise ValueError(
-                f"column {shown(target)} has {found.levels or 'very many'} values, and {MOST_CLASSES} is the most"
-            )
-        if found.levels is not None and found.levels < 2:
-            raise ValueError(f"column {shown(target)} has the same value in every row: there is nothing to learn")
-
-    def check_loss(self, target: str, loss: str) -> None:
-        """Raise an error if a target does not allow a loss."""
-        low = self.by_name[target].low
-        if loss == "poisson" and isinstance(low, int | float) and low < 0:
-            raise ValueError(f"column {shown(target)} holds {low:g}, and a count cannot be negative")
-
-    def encoding_for(self, columns: Iterable[str]) -> str:
-        """Return "none" if the columns are numbers in all rows, else "spline"."""
-        return "none" if all(self._plain(column) for column in columns) else "spline"
 
     def check_encoding(self, encoding: str, columns: Iterable[str]) -> None:
         """Raise an error if columns cannot be used with an encoding."""
@@ -93,20 +94,23 @@ class Table:
             found = self.by_name[name]
             if found.kind == "other":
                 raise ValueError(f"column {shown(name)} is of a kind that cannot be used")
-            if encoding == "none" and not self._plain(name):
-                why = f"lacks {found.missing:,} values" if found.missing else f"holds {found.kind}, not numbers"
-                raise ValueError(
-                    f"column {shown(name)} {why}: leave it out, or use columns as curves (encoding spline)"
-                )
+            if encoding == "none" and (found.kind not in NUMBERS or found.missing):
+                why = f"has {found.missing:,} missing values" if found.missing else f"holds {found.kind}, not numbers"
+                raise ValueError(f"column {shown(name)} {why}: leave it out, or use numbers as curves (spline)")
 
-    def _plain(self, column: str) -> bool:
-        found = self.by_name[column]
-        return found.kind in NUMBERS and not found.missing
+
+def _unhelpful(column: ColumnSummary, identifiers: dict[str, str]) -> str:
+    """Return why a column is left out at first; empty: it is used."""
+    if column.kind in ("empty", "other"):
+        return "no values" if column.kind == "empty" else "of a kind that cannot be used"
+    if column.levels == 1 and not column.missing:
+        return "the same value in every row"
+    return identifiers.get(column.name, "")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """All rows: the columns of a table, as an Arrow table, and the target (n,)."""
+    """The rows that have a target: the columns of a table, as an Arrow table, and the target (n,)."""
 
     X: pa.Table
     y: Array
@@ -155,15 +159,46 @@ class Data:
         found = summarise(RawFiles.of(paths, kind, self.delimiter, self.na or None))
         if not found.rows:
             raise ValueError(f"{self.place} holds no rows")
-        return Table(self.name, found.rows, found.columns, () if found.text is None else tuple(found.text.in_words))
+        reasons = {column.name: _unhelpful(column, found.identifiers) for column in found.columns}
+        unhelpful = {name: reason for name, reason in reasons.items() if reason}
+        return Table(self.name, found.rows, found.columns, found.text, unhelpful, self.target)
 
-    def read(self, target: str) -> Sample:
-        """Read all rows, the columns beside the target as they are."""
+    @cached_property
+    def _targets(self) -> dict[str, Target]:
+        return {}
+
+    def target(self, name: str) -> Target:
+        """Read a column as the target, as the command line does with ``--drop-missing-target``."""
+        if name not in self._targets:
+            self._targets[name] = self._read_target(name)
+        return self._targets[name]
+
+    def _read_target(self, name: str) -> Target:
+        what = f"column {shown(name)}"
+        if self.table.by_name[name].kind in ("empty", "other"):
+            raise ValueError(f"{what} holds neither numbers nor labels: it cannot be the target")
+        source = self._source(name)
+        chunks = [c for partition in source.partitions for c in partition.chunks(NO_COLUMNS) if c.n_rows]
+        if not chunks:
+            raise ValueError(f"{what} has no values: it cannot be the target")
+        text = np.concatenate([chunk.y for chunk in chunks])
+        check_values(text, f"{what} holds")
+        y, form = as_numbers(text, name, row_names(chunks))
+        form_in_words = "" if form is None else f"{form.name}, such as {shown(text[0])} = {y[0]:g}"
+        found = Target(name, y, task_of([y], f"{what} holds")[0], self.table.rows - len(y), form_in_words)
+        found.check_task(found.task)
+        return found
+
+    def _source(self, target: str) -> Source:
+        """Return all rows that have a target, and all other columns as they are."""
         names = [column.name for column in self.table.columns if column.name != target and column.kind != "other"]
         paths, kind = self.found
         mark, na = self.delimiter, self.na or None
-        source = open_source([*paths], target, features=names, file_format=kind, delimiter=mark, na=na).raw()
-        chunks = [chunk for partition in source.partitions for chunk in partition.chunks(None) if chunk.n_rows]
-        return Sample(
-            nw.concat([chunk.X for chunk in chunks]).to_native(), np.concatenate([chunk.y for chunk in chunks])
-        )
+        source = open_source([*paths], target, features=names, file_format=kind, delimiter=mark, na=na)
+        return source.dropping().raw()
+
+    def read(self, target: str) -> Sample:
+        """Read all rows that have a target, and all other columns as they are."""
+        partitions = self._source(target).partitions
+        tables = [chunk.X for partition in partitions for chunk in partition.chunks(None) if chunk.n_rows]
+        return Sample(nw.concat(tables).to_native(), self.target(target).y)

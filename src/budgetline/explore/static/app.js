@@ -23,7 +23,7 @@ function quiet() {
 }
 
 const session = new Session(render, error => (error.code === "token" ? lock() : complain(error.message)));
-const LOST = "The connection to budgetline is lost. Is it still running? The page goes on by itself as soon as it answers.";
+const LOST = "The connection to budgetline is lost. Is it still running? The page continues by itself when it answers again.";
 const UNSAVED = "budgetline has stopped. The last changes were not saved, unless you have downloaded the session.";
 const sections = [];
 let drawn = null;
@@ -61,11 +61,13 @@ function renderBar() {
   late($("working"), computing && !lost, on => { $("working").hidden = !on; renderProgress(); });
   renderProgress();
 }
+// A text that counts by itself, such as "fold 2 of 5", needs no other count.
+const stepText = ({ text, done, total }) => (total > 1 && !/ of \d/.test(text) ? `${text}, step ${done + 1} of ${total}` : text);
 function renderProgress() {
   const { progress } = session, bar = $("progress");
   if ($("working").hidden) return;
   if (progress) { bar.max = progress.total || 1; bar.value = progress.done; } else bar.removeAttribute("value");
-  setText($("progress-text"), progress?.text ?? "Computing");
+  setText($("progress-text"), progress ? stepText(progress) : "Computing");
 }
 function lock() {
   for (const id of ["table", "workplace", "budget", "compare", "take"]) $(id).hidden = true;

@@ -1,4 +1,4 @@
-// Section 4: what a budget buys, the plan for it, what comes next, and what each group does.
+// Step 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
 import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
 import { SLACK, amount, change, difference, lastWithin, number } from "./charts.js";
@@ -108,8 +108,8 @@ export function setUpBudget(session) {
     else if (!plan) setText($("plan-what"), "Looking for the best groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
-      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between known rows.`
-        : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between known rows; the first groups of the order explain ${share(gain)}.`);
+      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between training rows.`
+        : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between training rows; the first groups of the order explain ${share(gain)}.`);
     }
     if (plan) chips($("plan-groups"), plan.groups, name => (prefix.includes(name) ? "" : "added"));
     else $("plan-groups").replaceChildren();
@@ -129,15 +129,18 @@ export function setUpBudget(session) {
   }
   function renderNext() {
     const part = session.part("next"), result = $("next-result");
-    keep($("available"), session.state.groups.map(group => group.name), name => name, makePick, (node, name) => { node.input.checked = session.state.available.includes(name); });
+    keep($("available"), session.state.groups.map(group => group.name), name => name, makePick, (node, name) => {
+      node.input.disabled = session.state.start.includes(name);
+      node.input.checked = node.input.disabled || session.state.available.includes(name);
+    });
     dim(result, !session.fresh("next"));
     result.dataset.fresh = String(session.fresh("next"));
     result.hidden = !part;
     if (!part) return;
-    const best = part.rows[0], along = row => (row.along.length ? ` (with ${row.along.join(", ")})` : "");
-    setText($("next-best"), part.error ?? (best ? `Next: ${best.group}${along(best)}, for ${amount(best.cost)}` : "You have everything that helps."));
+    const most = Math.max(...part.rows.map(row => row.gain)), best = part.rows[0], along = row => (row.along.length ? ` (with ${row.along.join(", ")})` : "");
+    setText($("next-best"), part.error ?? (best ? `Next: ${best.group}${along(best)}, for ${amount(best.cost)}` : "Nothing else helps: you have all useful groups."));
     $("next-rows").closest(".scroll").hidden = !part.rows.length;
-    $("next-rows").replaceChildren(...part.rows.map(row => el("tr", {}, el("th", { scope: "row" }, `${row.group}${along(row)}`), el("td", { class: "num" }, amount(row.cost)), el("td", { class: "num" }, number(row.gain, "general")))));
+    $("next-rows").replaceChildren(...part.rows.map(row => el("tr", {}, el("th", { scope: "row" }, `${row.group}${along(row)}`), el("td", { class: "num" }, amount(row.cost)), el("td", { class: "num" }, share(row.gain / most)))));
   }
   // The server draws them, as it does for the report, with all names escaped.
   function effectPicture({ caption, picture }) {

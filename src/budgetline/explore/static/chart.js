@@ -63,9 +63,9 @@ export function markBudget({ x, y, box, area, now, mark, main }, budget) {
 export function curveLegend(place, order) {
   const held = order.curve !== null, folds = order.measure.folds;
   legend(place, [
-    ["main", held ? `new rows (mean of ${folds} parts)` : "training data"],
+    ["main", held ? `held-out rows (mean of ${folds} folds)` : "training rows"],
     ...(held && order.curve.errors?.length ? [["band", "uncertainty (± one standard error)"]] : []),
-    ...(held && order.training ? [["training", "training data"]] : []),
+    ...(held && order.training ? [["training", "training rows"]] : []),
   ]);
 }
 export const describeValue = (order, budget) => {

@@ -1,4 +1,4 @@
-// Section 5: this order next to simpler ones and to today's.
+// Step 5: this order next to simpler ones and to today's.
 
 import { onResize, widthOf } from "./chart.js";
 import { bounds, canvas, costScale, curveAxes, drawSteps, legend, scaleOf, withError } from "./charts.js";

@@ -1,4 +1,4 @@
-// Section 3: the order, what moved, the curve, and how it is computed.
+// Step 3: the order, what moved, the curve, and how it is computed.
 
 import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
 import { $, dim, el, onCommit, setField, setText } from "./dom.js";
@@ -9,7 +9,7 @@ const WORDS = {
   none: "as they are (none)", linear: "numbers as lines (linear)", spline: "numbers as curves (spline)",
   fr: "gain per cost, exact (fr)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "plain correlation (no-whiten)",
   single: "the best column (single)", static: "each group on its own (static)",
-  roc_auc: "telling classes apart (ROC AUC)", accuracy: "right answers (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
+  roc_auc: "telling classes apart (ROC AUC)", accuracy: "correct classes (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
 const SETTINGS = [["task", "What is predicted"], ["loss", "The number is"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
 
@@ -21,7 +21,7 @@ function settingFields(session, complain) {
   const alpha = el("input", { id: "set-alpha", type: "number", min: 0, step: "any", placeholder: "chosen", "aria-describedby": "alpha-help" });
   onCommit(alpha, text => {
     const value = text === "" ? null : Number(text);
-    if (!alpha.validity.valid || value < 0) { complain("The caution (alpha) must be a number, 0 or more, or empty.", alpha); return false; }
+    if (!alpha.validity.valid || value < 0) { complain("The ridge constant (alpha) must be a number, 0 or more, or empty.", alpha); return false; }
     session.edit({ kind: "set_alpha", alpha: value });
     return true;
   });
@@ -29,7 +29,7 @@ function settingFields(session, complain) {
   onCommit(unit, text => (session.edit({ kind: "set_labels", unit: text }), true));
   onCommit(title, text => (session.edit({ kind: "set_labels", title: text }), true));
   $("settings").append(...selects.map(each => each.field),
-    el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Caution against chance (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "More makes effects smaller. Empty: chosen for you.")),
+    el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Ridge constant (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "A larger value makes effects smaller. Empty: chosen for you.")),
     el("p", { class: "field" }, el("label", { for: "set-unit" }, "Costs are in"), unit), el("p", { class: "field" }, el("label", { for: "set-title" }, "Title of the report"), title));
   return () => {
     const { state, choices } = session.snapshot;
@@ -68,10 +68,10 @@ export function setUpOrder(session, complain, setBudget) {
     const { measure } = order;
     if (measure) setText($("value-head"), measure.label);
     $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, step.group), el("td", { class: "moved" }, movedMark(step)),
-      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
+      el("td", { class: "num" }, session.state.start.includes(step.group) ? "free" : amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
     if (!isJudged(order)) return;
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
-    setText($("order-how"), `The quality is that on rows from which nothing was learned: each of ${measure.folds} parts of the table (${measure.folds_made}) is left out once.${never}`);
+    setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that did not see it.${never}`);
     $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));
     $("order-notes").hidden = !order.warnings.length;
     curveLegend($("order-legend"), order);

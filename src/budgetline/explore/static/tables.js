@@ -1,25 +1,41 @@
-// Section 1: what was understood of the file; the target, and what to leave out.
+// Step 1: the columns of the table, the target, and columns to leave out.
 
 import { amount } from "./charts.js";
 import { $, el, keep, setText } from "./dom.js";
 import { count, some } from "./format.js";
 
 const KINDS = { number: "number", integer: "whole number", boolean: "yes or no", date: "date", category: "category", text: "text", empty: "empty", other: "other" };
-const LONG = 12;
+const LONG = 12, MOST_NAMED = 6;
 
 function kindText(column) {
+  if (column.form) return "number in text";
   const kind = KINDS[column.kind] ?? column.kind;
   return ["category", "text", "boolean"].includes(column.kind) && column.levels !== null ? `${kind}, ${count(column.levels, "value")}` : kind;
 }
 function valuesText(column) {
+  if (column.form) return column.form;
   const end = x => (typeof x === "number" ? amount(x) : x);
   if (column.low !== null && column.high !== null) return `${end(column.low)} to ${end(column.high)}`;
   return column.examples.join(", ");
 }
 
+// What to know about the target: rows without it, how it is read, its classes.
+function targetText(target, name) {
+  const found = [];
+  if (target.dropped) found.push(`${count(target.dropped, "row")} without a value of ${name} ${target.dropped === 1 ? "is" : "are"} not used.`);
+  if (target.form) found.push(`${name} is read as ${target.form}.`);
+  if (target.positive !== null) found.push(`Probabilities are those of ${name} = ${target.positive} (the other class is ${target.classes[0]}).`);
+  else if (target.classes.length) found.push(`${count(target.classes.length, "class")}: ${some(target.classes, MOST_NAMED)}.`);
+  return found.join(" ");
+}
+
 export function setUpTable(session) {
-  let chosen = null, wanted = "", drawn = "";
+  let chosen, wanted = "", drawn = "";
   $("columns-find").addEventListener("input", () => { wanted = $("columns-find").value.toLowerCase(); render(); });
+
+  const unhelpful = () => session.state.left_out.filter(name => name in session.snapshot.table.unhelpful);
+  $("use-again").addEventListener("click", () => session.edit(() => ({ kind: "take_in", columns: usable() })));
+  const usable = () => unhelpful().filter(name => session.snapshot.table.columns.find(column => column.name === name).kind !== "other");
 
   function makeRow(column) {
     const use = el("input", { type: "checkbox", "aria-label": `Use ${column.name}`, onchange: () => session.edit({ kind: use.checked ? "take_in" : "leave_out", columns: [column.name] }) });
@@ -46,13 +62,20 @@ export function setUpTable(session) {
     setText($("table-title"), target === null ? "What do you want to predict?" : `Predict ${target}`);
     const size = `${table.name} has ${count(table.rows, "row")} and ${count(table.columns.length, "column")}.`;
     const used = table.columns.length - 1 - state.left_out.length;
-    const out = state.left_out.length ? ` Left out: ${some(state.left_out, 6)}.` : "";
-    setText($("table-lead"), target === null ? `${size} Choose the column that you want to know; the others are what you can pay for.`
-      : `From ${count(used, "other column")} of ${table.name} (${count(table.rows, "row")}).${out}`);
+    setText($("table-lead"), target === null ? `${size} Choose the column to predict. The other columns are what you can pay for.`
+      : `From ${count(used, "other column")} of ${table.name} (${count(table.rows, "row")}). ${targetText(session.snapshot.target, target)}`);
+    const reasons = unhelpful(), chosenOut = state.left_out.filter(name => !reasons.includes(name));
+    setText($("left-out"), [reasons.length ? `Left out, because ${reasons.length === 1 ? "it tells" : "they tell"} nothing about new rows: ${some(reasons.map(name => `${name} (${table.unhelpful[name]})`), MOST_NAMED)}.` : "",
+      target !== null && chosenOut.length ? `Left out by you: ${some(chosenOut, MOST_NAMED)}.` : ""].filter(Boolean).join(" "));
+    $("left-out").parentNode.hidden = !$("left-out").textContent;
+    $("use-again").hidden = !usable().length;
+    setText($("use-again"), usable().length === 1 ? "Use it anyway" : "Use them anyway");
     setText($("columns-summary"), target === null ? "Columns of the table" : "Change what to predict, or leave columns out");
-    setText($("table-notes"), [table.format, ...table.notes].filter(Boolean).map(note => `${note[0].toUpperCase()}${note.slice(1)}.`).join(" "));
+    setText($("table-notes"), table.notes.map(note => `${note[0].toUpperCase()}${note.slice(1)}.`).join(" "));
     $("columns-find-box").hidden = table.columns.length <= LONG;
     if (chosen !== target) $("columns-box").open = target === null;
+    // The list of columns closes: begin at the top of what follows.
+    if (chosen === null && target !== null) scrollTo(0, 0);
     chosen = target;
     const key = JSON.stringify([target, state.left_out, wanted]);
     if (drawn === key) return;

@@ -1,11 +1,11 @@
-// Section 6: files to download and lines to copy.
+// Step 6: files to download and lines to copy.
 
 import { Lost, call, download } from "./api.js";
 import { $, dim, el, saveAs, setText } from "./dom.js";
 
 const FILES = [
   ["model", "Model", "To predict with, at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "A text file (YAML) that can be imported again"],
-  ["onnx", "ONNX", "The model for programs in other languages"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To go on later, or elsewhere"],
+  ["onnx", "ONNX", "The model for programs in other languages"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To continue later or on another machine"],
 ];
 
 export function setUpTake(session, complain) {
