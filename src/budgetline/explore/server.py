@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import PurePosixPath
 
@@ -20,8 +21,8 @@ from budgetline.explore.lines import GROUPS, groups_yaml, needs_groups_file, pyt
 from budgetline.explore.security import App
 from budgetline.explore.session import Session
 from budgetline.explore.snapshot import snapshot_of
-from budgetline.explore.worker import Worker
-from budgetline.messages import cut, printable, shown, some
+from budgetline.explore.worker import Worker, sentence_of
+from budgetline.messages import shown, some
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -140,24 +141,13 @@ class Explorer:
         return {"closed": True}
 
 
-class _refusing:
+@contextmanager
+def _refusing(code: str) -> Iterator[None]:
     """Turn errors of the library into refused requests."""
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
-        if isinstance(error, ValueError | TypeError | RecursionError | ImportError):
-            code = "not_ready" if isinstance(error, NotReady) else self.code
-            raise RequestError(code, one_line(error)) from error
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of an error as one line, without control characters."""
-    return cut(printable(" ".join(str(error).split())))
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError, ImportError) as error:
+        raise RequestError("not_ready" if isinstance(error, NotReady) else code, sentence_of(error)) from error
 
 
 async def _content(request: Request) -> dict[str, object]:
@@ -169,7 +159,7 @@ async def _content(request: Request) -> dict[str, object]:
     try:
         found = json.loads(await request.body(), parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise RequestError("malformed", f"the request is not JSON: {one_line(error)}") from error
+        raise RequestError("malformed", f"the request is not JSON: {sentence_of(error)}") from error
     if not isinstance(found, dict):
         raise RequestError("malformed", "the request must be a JSON object")
     return found
@@ -227,7 +217,7 @@ async def _no_method(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return _failed("failed", one_line(error))
+    return _failed("failed", sentence_of(error))
 
 
 def make_app(session: Session, stop: Callable[[], None]) -> tuple[App, Worker]:
