@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from best_sets import best_set
 from shops import bundled
 from truth import make
 
 import budgetline
-from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, best_set, certify
+from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, certify
 from budgetline.files import decode, encode, read
 from budgetline.optimality.certificate import Certificate
 
