@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from budgetline.optimality.exact import MOST_GROUPS
 from exact import indicators
-from exact_search import best_sequence
+from exact_search import MOST_GROUPS, best_sequence
 from page import BLUE, GREY, ORANGE, Page, panels, run
 from paper_shapes import make_agricultural
 from sklearn.datasets import load_diabetes

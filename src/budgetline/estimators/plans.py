@@ -14,7 +14,8 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import RowsTraining
 from budgetline.optimality.conditions import Names
-from budgetline.optimality.plan import Plan, TrainingData, plan, plans
+from budgetline.optimality.plan import Plan, plan, plans
+from budgetline.optimality.planned_models import TrainingData
 from budgetline.progress import Progress
 
 

@@ -154,7 +154,7 @@ def compare(
 ) -> Comparison:
     """Fit several estimators on the same folds and compare what they are worth over all budgets.
 
-    Estimators of squared error share one pass over the data, of which their seconds include a share; metrics of squared
+    Estimators of squared error share one pass over the data, and its seconds are divided among them. Metrics of squared
     error need no other pass. ``to_frame()`` of the result has one row per method and fold, ``str()`` is a table.
 
     Parameters

@@ -68,19 +68,29 @@ class Effect(Tabular):
         return zip(self.outputs or ("",), values, strict=True)
 
     def captioned(self) -> Iterator[tuple[str, tuple[Axis, ...], Float]]:
-        """Yield what stands above each picture, its axes, and the effect on one score."""
+        """Yield the caption of each picture, its axes, and the effect on one score."""
         return ((caption(self.name, output, self.classes), self.axes, values) for output, values in self.by_output())
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return the effect as plain columns, one row per point and score; ``number`` is NaN where there is none."""
+        """Return the effect as plain columns, one row per point and score; ``number`` is NaN for categories."""
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         grid = [(i, j) for i in range(len(first)) for j in range(len(second))]
-        (points, numbers), (others, beside) = ((axis.labels, axis.all_numbers) for axis in (first, second))
+        (points, numbers), (others, other_numbers) = ((axis.labels, axis.all_numbers) for axis in (first, second))
         columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
         for output, values in self.by_output():
             flat = values.ravel().tolist()
             rows = [
-                (self.group, first.column, points[i], numbers[i], second.column, others[j], beside[j], output, value)
+                (
+                    self.group,
+                    first.column,
+                    points[i],
+                    numbers[i],
+                    second.column,
+                    others[j],
+                    other_numbers[j],
+                    output,
+                    value,
+                )
                 for (i, j), value in zip(grid, flat, strict=True)
             ]
             for column, entries in zip(columns.values(), zip(*rows, strict=True), strict=True):

@@ -10,7 +10,7 @@ from budgetline.groups.prices import Prices
 
 
 class Knapsack:
-    """The largest value of the groups that budgets can buy, beside the included ones and without the excluded ones.
+    """The largest value of the groups that budgets can buy, given groups that are included and excluded.
 
     Group g is worth v_g and may be bought in part. The cost of a set is at least the sum of its groups' *rests* and of
     the *hubs* that they need: a shared cost, or the own cost of a group that others require (of several, the most

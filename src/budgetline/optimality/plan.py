@@ -7,42 +7,29 @@ For other losses every set would need a fit. The risk is approximated by a quadr
 the empty one, the last that the budget pays for, and the last. The best set of each is a candidate; another is the
 sequence itself, filled up with what still fits. The candidate that explains most is the plan.
 
-``plan`` and ``plans`` are functions of a fitted model. :mod:`~budgetline.optimality.best_sets` searches.
+:mod:`~budgetline.optimality.best_sets` searches, :mod:`~budgetline.optimality.planned_models` fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from budgetline.arrays import Array, Float, Mask
 from budgetline.budgets import check_number
 from budgetline.devices import like
-from budgetline.messages import printable, some
+from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.model.linear import fit_gram, warn_from_moments
-from budgetline.model.recipe import Recipe
-from budgetline.model.stages import StagedModel
-from budgetline.model.subsets import GeneralisedSubset
-from budgetline.model.training import RowsTraining
-from budgetline.objectives.gram import Gram
 from budgetline.optimality.best_sets import best_sets
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.conditions import Conditions, Names
-from budgetline.optimality.gains import estimated_value
-from budgetline.optimality.quadratic import Quadratic, known_columns
+from budgetline.optimality.planned_models import Refit, TrainingData, from_gram, from_population, refit_to
+from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.search import filled
 from budgetline.progress import Progress
-from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import FixedOrder
-from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import rounded_down
-
-Refit = Callable[[tuple[str, ...]], AnytimeModel]
-"""Fits the models of groups, in this order, to data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +139,6 @@ class Plan:
         return self.model_.sequence._repr_html_()
 
 
-class TrainingData(NamedTuple):
-    """The data that a model was fitted to, in memory and checked, and how it was fitted."""
-
-    rows: RowsTraining
-    recipe: Recipe
-
-
 def plan(
     model: object,
     budget: float,
@@ -188,15 +168,12 @@ def plans(
 ) -> tuple[Plan, ...]:
     """Return the plan for every budget; they share the time. With ``data`` the models of the plans are fitted to it."""
     known = as_model(model)
-    refit = None if data is None else _refit(known, data)
+    refit = None if data is None else refit_to(known, data)
     conditions = Conditions.of(known.groups, include, exclude, at_most_one, known.settings.get("start", ()))
     limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     amounts = [check_number("budget", budget, ge=0, finite=True) for budget in budgets]
     make = _exact_plans if known.squared_error else _approximate_plans
     return make(known, amounts, conditions, limit, progress, refit)
-
-
-# -- which groups ----------------------------------------------------------------------------------------------------
 
 
 def _exact_plans(
@@ -216,7 +193,7 @@ def _exact_plans(
     found, unit = [], problem.gram.null_value or 1.0
     for best in best_sets(problem, conditions, budgets, time_limit, progress):
         order = best.certificate.order.tolist()
-        own = _from_gram(model, problem.gram, order) if refit is None else refit(best.groups)
+        own = from_gram(model, problem.gram, order) if refit is None else refit(best.groups)
         explained = best.explained if refit is None else _explained(own)
         shares = explained, best.value / unit, best.bound / unit
         found.append(Plan(best.groups, best.cost, *shares, best.optimal, best.certificate, True, own))
@@ -260,7 +237,7 @@ def _of_set(model: AnytimeModel, about: Conditions, chosen: Mask, refit: Refit |
     """Return the plan of a set, fitted if there are data."""
     steps = chosen[model.sequence.order]
     groups = tuple(np.array(model.sequence.groups, dtype=object)[steps].tolist())
-    own = _from_population(model, steps) if refit is None else refit(groups)
+    own = from_population(model, steps) if refit is None else refit(groups)
     explained = _explained(own)
     lost = 0.0 if model.penalties is None else float(model.penalties[chosen].sum()) / (own.sequence.null_value or 1.0)
     exact = refit is not None or bool(steps[: len(groups)].all())  # prefixes of the sequence have been fitted
@@ -271,74 +248,3 @@ def _of_set(model: AnytimeModel, about: Conditions, chosen: Mask, refit: Refit |
 def _explained(model: AnytimeModel) -> float:
     """Return F/R(∅) of all groups of a sequence."""
     return float(np.append(0.0, model.sequence.explained)[-1])
-
-
-# -- their models: one stage per group of the set --------------------------------------------------------------------
-
-
-def _from_gram(model: AnytimeModel, gram: Gram, order: list[int]) -> AnytimeModel:
-    """Fit least squares to groups of a model in this order, from C and b of the columns that it knows."""
-    layout, stages, schedule = model.layout, model.stages, FixedOrder(order)
-    recipe = Recipe(
-        known_columns(model), model.groups.names, model.groups.prices, "fr", schedule, Limits(), True, model.alpha,
-        model.weights,
-    )  # fmt: skip
-    if model.moments is not None:  # Quadratic.of_model has warned if they are ill conditioned
-        found, _ = fit_gram(gram, recipe, *model.moments.standardisation(model.weights))
-    else:
-        units = stages.mean[layout.read], stages.scale[layout.read], stages.null_intercept
-        found, doubt = fit_gram(gram, recipe, *units)
-        warn_from_moments(doubt, gram.eps, model.alpha)
-    return _with_stages(model, found.embedded(layout.read, layout.n_features))
-
-
-def _from_population(model: AnytimeModel, chosen: Mask) -> AnytimeModel:
-    """Return the models of the groups at these steps (stages,) of a sequence, in its order, without the data.
-
-    Prefixes of the sequence are exact; other sets are fitted to the population that the model keeps.
-    """
-    stages, sequence = model.stages, model.sequence
-    assert isinstance(stages.subset, GeneralisedSubset)
-    steps = np.flatnonzero(chosen)
-    prefixes = [np.isin(np.arange(chosen.size), steps[: j + 1]) for j in range(steps.size)]
-    models = [stages.of_steps(prefix) for prefix in prefixes]
-    widths = np.diff(stages.column_ends, prepend=0)
-    values = np.append(0.0, [estimated_value(model, prefix) for prefix in prefixes])
-    order = sequence.order[steps]
-    names, costs = tuple(sequence.groups[j] for j in steps), model.groups.prices.steps(order)
-    found = replace(
-        stages,
-        sequence=GroupSequence(order, names, costs, np.diff(values), sequence.null_value),
-        coef_path=np.array([each.coef for each in models]).reshape(steps.size, *stages.coef_path.shape[1:]),
-        intercept_path=np.array([each.intercept for each in models]).reshape(steps.size, stages.null_intercept.size),
-        columns=stages.columns[np.repeat(chosen, widths)],
-        column_ends=np.cumsum(widths[steps]),
-        subset=stages.subset.restricted(chosen, widths),
-    )
-    return _with_stages(model, found)
-
-
-def _refit(model: AnytimeModel, data: TrainingData) -> Refit:
-    """Return the function that fits groups of a model to its training data, in a given order."""
-    rows, recipe = data
-    if not np.array_equal(rows.layout.read, model.layout.read) or rows.family.loss != model.family.loss:
-        raise ValueError("groups or loss have been changed since the fit: fit again")
-    if model.classes is not None and not np.array_equal(np.asarray(rows.classes), model.classes):
-        raise ValueError(f"y has other classes than the model, which knows {some(map(str, model.classes))}")
-
-    def refitted(groups: tuple[str, ...]) -> AnytimeModel:
-        order = FixedOrder(FixedOrder(groups).positions(recipe.names, recipe.prices))
-        how = (recipe.rule, order, Limits(), recipe.cost_sensitive, model.alpha, recipe.weights)
-        fitted = rows.fit(Recipe(recipe.columns, recipe.names, recipe.prices, *how))
-        stages = fitted.stages.embedded(model.layout.read, model.layout.n_features)
-        return replace(_with_stages(model, stages), moments=fitted.moments)
-
-    return refitted
-
-
-def _with_stages(model: AnytimeModel, stages: StagedModel) -> AnytimeModel:
-    """Return the model with the stages of a set of its groups; its settings say that the order is given."""
-    limits = {"max_cost": None, "max_groups": None, "min_gain": 0.0, "start": ()}
-    given = limits | {"schedule": FixedOrder(stages.sequence.groups)}
-    settings = {name: given.get(name, value) for name, value in model.settings.items()}
-    return replace(model, stages=stages, settings=settings)

@@ -107,7 +107,7 @@ class Quadratic:
     def _of_columns(cls, model: AnytimeModel, C: Float, b: Float, Q: int) -> Quadratic:
         """Return the problem with C and b of the columns of the sequence, in its order, with Q parameters per column.
 
-        One column stands for each group after the end of the sequence, with an identity and zeros: it explains nothing.
+        Each group after the end of the sequence gets one column with an identity and zeros: it explains nothing.
         """
         layout, known = model.layout, known_columns(model)
         sizes = sizes_of([np.repeat(own, Q) for own in known])
@@ -230,9 +230,9 @@ def design_groups(model: AnytimeModel) -> FeatureGroups:
 
 
 def known_columns(model: AnytimeModel) -> tuple[Positions, ...]:
-    """Return the columns of every group, among those that are read, of which a model knows C and b.
+    """Return the columns of every group, among those that are read, whose C and b a model knows.
 
-    Without moments a model knows nothing of the groups after the end of its sequence: one column stands for each.
+    Without moments a model knows nothing of the groups after the end of its sequence: each gets one column.
     """
     if model.moments is not None:
         return model.layout.position
