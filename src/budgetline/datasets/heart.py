@@ -11,8 +11,8 @@ from sklearn.utils import Bunch
 from budgetline.arrays import Float
 from budgetline.datasets.archive import check_option, make_bunch, read_archive
 
-Kind = Literal["numeric", "binary", "categorical"]
-KINDS: dict[str, Kind] = {
+FeatureKind = Literal["numeric", "binary", "categorical"]
+KINDS: dict[str, FeatureKind] = {
     **dict.fromkeys(("age", "trestbps", "chol", "thalach", "oldpeak", "ca"), "numeric"),
     **dict.fromkeys(("sex", "fbs", "exang"), "binary"),
     **dict.fromkeys(("cp", "restecg", "slope", "thal"), "categorical"),
@@ -128,7 +128,7 @@ def group_columns(features: Mapping[str, Float]) -> dict[str, Float]:
     return kept
 
 
-def encode_feature(name: str, values: Float, kind: Kind) -> dict[str, Float]:
+def encode_feature(name: str, values: Float, kind: FeatureKind) -> dict[str, Float]:
     """Return numeric columns, by name, for a raw feature (n,) that is NaN where it is missing.
 
     A missing value becomes the median (numeric) or the most frequent value (binary, categorical), and a 0/1 column

@@ -13,7 +13,7 @@ from budgetline.inputs import check_table
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.recipe import Recipe
 from budgetline.model.training import RowsTraining
-from budgetline.optimality.conditions import Names
+from budgetline.optimality.conditions import GroupNames
 from budgetline.optimality.plan import Plan, plan, plans
 from budgetline.optimality.planned_models import TrainingData
 from budgetline.progress import Progress
@@ -28,9 +28,9 @@ class MakesPlans:
         self,
         budget: float,
         *,
-        include: Names = (),
-        exclude: Names = (),
-        at_most_one: Iterable[Names] = (),
+        include: GroupNames = (),
+        exclude: GroupNames = (),
+        at_most_one: Iterable[GroupNames] = (),
         time_limit: float = 5.0,
         X: object = None,
         y: object = None,
@@ -81,9 +81,9 @@ class MakesPlans:
         self,
         budgets: Iterable[float],
         *,
-        include: Names = (),
-        exclude: Names = (),
-        at_most_one: Iterable[Names] = (),
+        include: GroupNames = (),
+        exclude: GroupNames = (),
+        at_most_one: Iterable[GroupNames] = (),
         time_limit: float = 5.0,
         X: object = None,
         y: object = None,

@@ -16,7 +16,7 @@ from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 
-Names = Iterable[str]
+GroupNames = Iterable[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,10 @@ class Conditions:
     def of(
         cls,
         groups: FeatureGroups,
-        include: Names,
-        exclude: Names,
-        at_most_one: Iterable[Names],
-        always: Names = (),
+        include: GroupNames,
+        exclude: GroupNames,
+        at_most_one: Iterable[GroupNames],
+        always: GroupNames = (),
     ) -> Conditions:
         """Return the conditions that a user gives by names, with all that follows from them.
 

@@ -24,8 +24,8 @@ from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality.best_sets import best_sets
 from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.conditions import Conditions, Names
-from budgetline.optimality.planned_models import Refit, TrainingData, from_gram, from_population, refit_to
+from budgetline.optimality.conditions import Conditions, GroupNames
+from budgetline.optimality.planned_models import FitToData, TrainingData, from_gram, from_population, refit_to
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.search import filled
 from budgetline.progress import Progress
@@ -143,9 +143,9 @@ def plan(
     model: object,
     budget: float,
     *,
-    include: Names = (),
-    exclude: Names = (),
-    at_most_one: Iterable[Names] = (),
+    include: GroupNames = (),
+    exclude: GroupNames = (),
+    at_most_one: Iterable[GroupNames] = (),
     time_limit: float = 5.0,
     data: TrainingData | None = None,
     progress: Progress = None,
@@ -159,9 +159,9 @@ def plans(
     model: object,
     budgets: Iterable[float],
     *,
-    include: Names = (),
-    exclude: Names = (),
-    at_most_one: Iterable[Names] = (),
+    include: GroupNames = (),
+    exclude: GroupNames = (),
+    at_most_one: Iterable[GroupNames] = (),
     time_limit: float = 5.0,
     data: TrainingData | None = None,
     progress: Progress = None,
@@ -182,7 +182,7 @@ def _exact_plans(
     conditions: Conditions,
     time_limit: float,
     progress: Progress,
-    refit: Refit | None,
+    refit: FitToData | None,
 ) -> tuple[Plan, ...]:
     """Return the plans of a model of squared error."""
     if model.moments is not None:
@@ -206,7 +206,7 @@ def _approximate_plans(
     conditions: Conditions,
     time_limit: float,
     progress: Progress,
-    refit: Refit | None,
+    refit: FitToData | None,
 ) -> tuple[Plan, ...]:
     """Return the plans of a model of another loss: the best of a few candidates each."""
     about, order = conditions.within(model), model.sequence.order.tolist()
@@ -233,7 +233,7 @@ def stages_to_search(model: AnytimeModel, budget: float) -> list[int]:
     return sorted({0, model.sequence.stage_at(budget), model.n_stages})
 
 
-def _of_set(model: AnytimeModel, about: Conditions, chosen: Mask, refit: Refit | None) -> Plan:
+def _of_set(model: AnytimeModel, about: Conditions, chosen: Mask, refit: FitToData | None) -> Plan:
     """Return the plan of a set, fitted if there are data."""
     steps = chosen[model.sequence.order]
     groups = tuple(np.array(model.sequence.groups, dtype=object)[steps].tolist())

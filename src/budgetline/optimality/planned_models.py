@@ -29,7 +29,7 @@ from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder
 from budgetline.sequencing.sequence import GroupSequence
 
-Refit = Callable[[tuple[str, ...]], AnytimeModel]
+FitToData = Callable[[tuple[str, ...]], AnytimeModel]
 """Fits the models of groups, in this order, to data."""
 
 
@@ -82,7 +82,7 @@ def from_population(model: AnytimeModel, chosen: Mask) -> AnytimeModel:
     return _with_stages(model, found)
 
 
-def refit_to(model: AnytimeModel, data: TrainingData) -> Refit:
+def refit_to(model: AnytimeModel, data: TrainingData) -> FitToData:
     """Return the function that fits groups of a model to its training data, in a given order."""
     rows, recipe = data
     if not np.array_equal(rows.layout.read, model.layout.read) or rows.family.loss != model.family.loss:
