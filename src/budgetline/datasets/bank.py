@@ -11,7 +11,7 @@ DESCR = """\
 Bank marketing: which customers open a term deposit
 
 Target: y, "yes" if the customer opened a deposit after the call (10.9 %), else "no".
-Rows: 1131 phone calls, every 40th of the 45,211 of bank-full.csv, which are in the order of time (May 2008 to November 2010).
+Rows: 1131 phone calls, every 40th of the 45,211 of bank-full.csv, in order of time (May 2008 to November 2010).
 Features: 16 as they came. Text: job, marital, education, default (credit in default), housing (loan), loan (personal),
 contact (kind of telephone), month (of the last contact), poutcome (of the campaign before); "unknown" is one of their
 categories. Numbers: age, balance (yearly average, euros), day (of the month), duration (of the last call, seconds),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Mask
-from budgetline.budgets import SLACK, check_number
+from budgetline.budgets import SLACK
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING
 from budgetline.optimality.conditions import Allowed, Conditions
@@ -54,11 +54,9 @@ def best_sets(
     problem: Quadratic, conditions: Conditions, budgets: Iterable[float], time_limit: float, progress: Progress
 ) -> tuple[BestSet, ...]:
     """Return the best set for every budget; they share Δ and the time."""
-    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
-    amounts = [check_number("budget", each, ge=0, finite=True) for each in budgets]
-    searches = [SetSearch(problem, conditions, amount) for amount in amounts]
+    searches = [SetSearch(problem, conditions, budget) for budget in budgets]
     found = []
-    with one_blas_thread(), TimeLimit(limit, progress) as clock:
+    with one_blas_thread(), TimeLimit(time_limit, progress) as clock:
         separation = separate(problem, clock.start + SEPARATING * clock.limit)
         for k, search in enumerate(searches):
             now = time.monotonic()
