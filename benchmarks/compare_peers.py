@@ -27,7 +27,8 @@ from peers.problem import THREADS, Peer, Problem
 from peers.registry import MODULE_OF, PEERS
 from peers_page import DISTRIBUTIONS, REFERENCES, Measured, Section, page
 
-from budgetline.datasets import make_agricultural, make_yahoo
+sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
+from paper_shapes import make_agricultural, make_yahoo
 
 ROOT = Path(__file__).resolve().parents[1]
 THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

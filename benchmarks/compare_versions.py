@@ -1,7 +1,7 @@
 """Results and speed of two versions of the library: ``compare_versions.py BEFORE AFTER``, two working trees.
 
 Each version runs in a process of its own, on the same problems: all rules, schedules, losses, sources, shared costs,
-cross-validation, certificates, best sets, files. Whole numbers and names must be equal; other numbers may differ by
+cross-validation, certificates, plans, files. Whole numbers and names must be equal; other numbers may differ by
 1e-12 of the largest in their array. Files that BEFORE writes must load in AFTER and predict the same. ``--time``
 also measures the jobs of ``JOBS`` in turns, and prints the ratio AFTER / BEFORE.
 """
@@ -168,8 +168,8 @@ def sources(folder: Path) -> Iterator[tuple[str, Callable[[], Results]]]:
 
 
 def proofs() -> Iterator[tuple[str, Callable[[], Results]]]:
-    """Certificates and best sets, both searched to the end."""
-    from budgetline import FeatureGroups, Moments, best_set, certify
+    """Certificates and plans, both searched to the end."""
+    from budgetline import AnytimeRegressor, FeatureGroups, Moments, certify
 
     for seed in range(3):
         X, score, rng, groups, costs = table(seed, n=80)
@@ -182,8 +182,9 @@ def proofs() -> Iterator[tuple[str, Callable[[], Results]]]:
 
             def proven(moments: Any = moments, bought: Any = bought) -> Results:
                 found = certify(moments, bought, alpha=1e-3, time_limit=600)
-                best = best_set(moments, bought, alpha=1e-3, budget=6.0, time_limit=600)
-                return {"bounds": found.bounds, "achieved": found.achieved, "best": list(best.groups), "F": best.value}
+                best = AnytimeRegressor(bought, alpha=1e-3).fit_moments(moments).plan(6.0, time_limit=600)
+                plan = {"best": list(best.groups), "value": best.value, "coef": best.model_.stages.coef_path}
+                return {"bounds": found.bounds, "achieved": found.achieved, **plan}
 
             yield f"certificate, {where}, {seed}", proven
 

@@ -13,15 +13,16 @@ that is not installed (``pip install 'budgetline[peers]'``) is a line of the tab
 from __future__ import annotations
 
 import os
+import resource
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
-from compare_peers import agricultural, drawn, peak_mb
+from compare_peers import agricultural, drawn
 from core import Cases, Measurements, in_turns, main, seconds
-from peers import Problem, celer, skglm
-from peers.problem import groups_in, standardised
+from peers import celer, skglm
+from peers.problem import Problem, groups_in, lambda_grid, squared_violation, standardised
 from peers.problem import lasso_path as peer_path
 
 from budgetline import GroupLassoPath, Moments
@@ -31,19 +32,6 @@ from budgetline.objectives.gram import Gram
 PRECISION = 1e-4
 FEW = 25
 """How many of the 100 λ the peers get: from the largest down to 0.18 of it."""
-
-
-def violation(problem: Problem, A: np.ndarray, t: np.ndarray, coefs: np.ndarray, lambdas: np.ndarray) -> float:
-    """Largest error of the optimality conditions relative to λ·cost, for coefficients (L, D) of columns A."""
-    starts, worst = np.cumsum(problem.sizes) - problem.sizes, 0.0
-    for value, w in zip(lambdas, coefs, strict=True):
-        norms = np.sqrt(np.add.reduceat(w**2, starts))
-        kappa = value * problem.costs
-        pull = np.divide(kappa, norms, out=np.zeros_like(norms), where=norms > 0)
-        r = A.T @ (t - A @ w) / len(t) - np.repeat(pull, problem.sizes) * w
-        left = np.sqrt(np.add.reduceat(r**2, starts)) - np.where(norms > 0, 0.0, kappa)
-        worst = max(worst, float((left / kappa).max()))
-    return worst
 
 
 def path_case(rounds: int = 7) -> Measurements:
@@ -90,7 +78,7 @@ def peer_case(package: str, solver: Callable[..., Callable[[float], np.ndarray]]
     for tol in ladder:
         found: list[np.ndarray] = []
         theirs = seconds(lambda tol=tol, found=found: found.append(coefs(tol)))
-        reached = violation(problem, A, t, found[0], lambdas)
+        reached = squared_violation(problem, (A, t), lambdas, found[0])
         if reached <= PRECISION:
             break
     ours = float(np.median([seconds(lambda: lasso_path(*given, lambdas)) for _ in range(5)]))
@@ -116,26 +104,27 @@ def wide_case(make: Callable[[int, int, int], Problem], rounds: int = 3) -> Meas
     warnings.simplefilter("ignore")
     problem = make(2_000, 20_000, 100)
     model = GroupLassoPath(problem.groups, problem.costs, alpha=0.0, max_groups=100)
-    found: Measurements = {"seconds": seconds(lambda: model.fit(problem.X, problem.y)), "peak memory, MB": peak_mb()}
+    found: Measurements = {"seconds": seconds(lambda: model.fit(problem.X, problem.y))}
+    found["peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     A, t = standardised(problem)
     coefs = model.path_coef_ * problem.X.std(axis=0)
-    found["optimality conditions violated by"] = violation(problem, A, t, coefs, model.lambdas_)
+    found["optimality conditions violated by"] = squared_violation(problem, (A, t), model.lambdas_, coefs)
     found |= {"λ": len(model.lambdas_), "groups in the last solution": groups_in(problem, coefs[-1])}
     if find_spec("celer") is None:
         return found | {"celer is not installed": 1}
     few = problem.head(200)
     celer.solver(few, *standardised(few))(1.0)  # compile
-    theirs: list[list[np.ndarray]] = []
+    theirs, grid = list[np.ndarray](), lambda_grid(A, t, problem)
     works = {
         "ours": lambda: model.fit(problem.X, problem.y),
-        "celer": lambda: theirs.append(peer_path(problem, A, t, celer.solver(problem, A, t), lambda **_: None)),
+        "celer": lambda: theirs.append(peer_path(problem, grid, celer.solver(problem, A, t), lambda **_: None)),
     }
     times = in_turns(works, rounds)
-    last = np.array(theirs[0])
+    last = theirs[0]
     return found | {
         "celer, seconds, standardised data given": float(np.median(times["celer"])),
         "ours / celer": float(np.median(times["ours"] / times["celer"])),
-        "celer: optimality conditions violated by": violation(problem, A, t, last, model.lambdas_[1 : 1 + len(last)]),
+        "celer: optimality conditions violated by": squared_violation(problem, (A, t), grid[: len(last)], last),
         "celer: λ": 1 + len(last),
         "celer: groups in the last solution": groups_in(problem, last[-1]),
         "load average of the machine": os.getloadavg()[0],

@@ -6,11 +6,14 @@ a solver: the number of Newton steps, the conditioning of the Hessian and the si
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
-from budgetline.datasets import make_agricultural
+sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
+from paper_shapes import make_agricultural
 
 COLUMNS, GROUPS = 328, 57
 STRENGTH = 2.0

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 from exact import indicators
+from exact_search import MOST_GROUPS, best_sequence
 from page import BLUE, GREY, ORANGE, Page, panels, run
+from paper_shapes import make_agricultural
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import RepeatedKFold
 
@@ -25,14 +27,12 @@ from budgetline import (
     FeatureGroups,
     FixedOrder,
     Moments,
-    best_sequence,
     budget_curve,
     timeliness,
 )
-from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural
+from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 from budgetline.optimality.certify import CLOSED, SEPARATING, certified_budgets
 from budgetline.optimality.conditions import Conditions
-from budgetline.optimality.exact import MOST_GROUPS
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import separate
 from budgetline.optimality.search import Search

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
+import paper_shapes
 from matplotlib.figure import Figure
 from page import BLUE, ORANGE, Page, panels, run
+from paper_shapes import make_agricultural
 from scipy.linalg import cholesky
 from scipy.stats import norm
 from tables import verdict
 
 from budgetline import AnytimeRegressor, FeatureGroups, Moments, budget_curve, stopping_cost, timeliness
-from budgetline.datasets import generators, load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural
+from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 
 RIDGE, STOP = 1e-7, 0.97
 NOISE, POSITIVE = 0.03, 0.239
@@ -56,8 +58,8 @@ class Found:
 def shared_factors(seed: int, rows: int, weight: float, factors: int) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
     """Return the generator's data with other constants: how much all groups share, and through how many factors."""
     with (
-        patch.object(generators, "SHARED_WEIGHT", weight),
-        patch.object(generators, "N_SHARED_FACTORS", factors),
+        patch.object(paper_shapes, "SHARED_WEIGHT", weight),
+        patch.object(paper_shapes, "N_SHARED_FACTORS", factors),
     ):
         field = make_agricultural(rows, random_state=seed)
     return field.data, field.target.astype(float), field.feature_groups
@@ -80,7 +82,7 @@ def derived_groups(seed: int, rows: int, share: float) -> tuple[np.ndarray, np.n
         parent = X[:, columns[rng.choice(others)]]
         repeated = parent @ rng.standard_normal((parent.shape[1], len(columns[g])))
         X[:, columns[g]] = np.sqrt(share) * repeated / repeated.std(axis=0) + np.sqrt(1 - share) * X[:, columns[g]]
-    strength = rng.permutation(np.exp(-np.arange(len(columns)) / generators.FIELD_DECAY))
+    strength = rng.permutation(np.exp(-np.arange(len(columns)) / paper_shapes.FIELD_DECAY))
     score = np.zeros(rows)
     for members, weight in zip(columns, strength, strict=True):
         part = X[:, members] @ rng.standard_normal(len(members))

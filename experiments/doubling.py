@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from exact_search import best_values
 from matplotlib.figure import Figure
 from page import BLUE, GREY, ORANGE, Page, panels, run
+from paper_shapes import make_agricultural, make_yahoo
 
 from budgetline import AnytimeRegressor, FeatureGroups, Moments
-from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid, make_agricultural, make_yahoo
+from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.evaluation import timeliness
-from budgetline.optimality.exact import best_values
 from budgetline.sequencing import GroupSequence
 
 SCHEDULES = ("greedy", "doubling")

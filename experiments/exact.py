@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from exact_search import best_sequence, best_values
+from paper_shapes import make_agricultural, make_yahoo
 from sklearn import datasets
 
 from budgetline import AnytimeRegressor, FeatureGroups, Moments
-from budgetline.datasets import load_heart, load_nhanes, load_thyroid, make_agricultural, make_yahoo
+from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 from budgetline.evaluation import stopping_cost, timeliness
-from budgetline.optimality.exact import best_sequence, best_values
 from budgetline.sequencing import GroupSequence
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))

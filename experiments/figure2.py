@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from page import STYLES, Page, panels, run, whose
+from paper_shapes import make_agricultural
 from ranking import Web, generated
 
 from budgetline import AnytimeRegressor, FeatureGroups, Moments
-from budgetline.datasets import make_agricultural
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import printed_steps

@@ -13,12 +13,12 @@ import numpy as np
 from figure3 import at_every_budget, timeliness_gap
 from matplotlib.figure import Figure
 from page import Page, draw_curves, panels, run, whose
+from paper_shapes import make_agricultural
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold, KFold
 from tables import verdict
 
 from budgetline import AnytimeRegressor, FeatureGroups, compare
-from budgetline.datasets import make_agricultural
 from budgetline.evaluation import Comparison
 
 STOP, SIZE = 0.97, 10

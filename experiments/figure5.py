@@ -14,12 +14,12 @@ import numpy as np
 from figure3 import timeliness_gap
 from matplotlib.figure import Figure
 from page import Page, draw_curves, panels, run, whose
+from paper_shapes import make_agricultural
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold, KFold
 from tables import verdict
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, compare
-from budgetline.datasets import make_agricultural
 from budgetline.evaluation import Comparison
 
 SIZE = 10

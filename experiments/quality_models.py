@@ -18,8 +18,8 @@ from page import BLACK, BLUE, GREY, ORANGE, RED, Page, panels, run
 from quality import SHARES, TASKS, Fold, Result, Task, folds_of, table
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from baselines import CatBoostPath, ForwardSelection, ImportanceKnapsack, LightGBMPath
 from budgetline import AnytimeClassifier, AnytimeRegressor, StagedEstimators
-from budgetline.baselines import CatBoostPath, ForwardSelection, ImportanceKnapsack, LightGBMPath
 
 FR, PLAN, FORWARD, KNAPSACK = "fr, linear", "plan, linear", "forward selection, linear", "importance, linear"
 ON_FR, EBM_ON_FR = "LightGBM on fr's order", "EBM on fr's order"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from paper_shapes import make_yahoo
 
 from budgetline import FeatureGroups, open_source
-from budgetline.datasets import make_yahoo
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 from page import Page, run
+from paper_shapes import make_agricultural
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold, KFold
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, compare, timeliness
-from budgetline.datasets import make_agricultural
 from budgetline.evaluation import Comparison
 
 RULES: dict[str, dict[str, Any]] = {

@@ -24,6 +24,7 @@ KINDS = (
 )
 KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 
-# The references, which share no code with the library, belong to the tests.
-if str(ROOT / "tests" / "support") not in sys.path:
-    sys.path.append(str(ROOT / "tests" / "support"))
+# The references, which share no code with the library, belong to the tests; the exact search to the experiments.
+for folder in (ROOT / "tests" / "support", ROOT / "experiments"):
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))

@@ -7,13 +7,14 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from exact_search import best_sequence
 from shops import CASES, Bundled, bundled
 from truth import KINDS, Problem, best_by_programming, check_verified, make
 
-from budgetline import AnytimeRegressor, Certificate, FeatureGroups, Moments, best_sequence, certify
+from budgetline import AnytimeRegressor, Certificate, FeatureGroups, Moments, certify
+from budgetline.optimality.best_sets import best_sets
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.sets import best_sets
 from fuzz.trials import Case
 
 ROUNDING = 1e-11

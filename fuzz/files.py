@@ -39,7 +39,6 @@ from budgetline import (
     GroupLassoPath,
     Moments,
     StagedEstimators,
-    best_set,
     certify,
     open_source,
 )
@@ -223,7 +222,10 @@ def _certificate() -> Certificate:
 
 @cache
 def _chosen() -> Certificate:
-    return best_set(Moments.of(*data()), GROUPS, COSTS, budget=2.5, alpha=1e-3, time_limit=0.5).certificate
+    model = AnytimeRegressor(GROUPS, COSTS, alpha=1e-3).fit_moments(Moments.of(*data()))
+    found = model.plan(2.5, time_limit=0.5).certificate
+    assert found is not None
+    return found
 
 
 def _use_certificate(certificate: Certificate) -> None:

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from exact_search import best_order
 
 from budgetline import (
     AnytimeClassifier,
@@ -18,7 +19,6 @@ from budgetline import (
 from budgetline.budgets import Demand, Rates
 from budgetline.evaluation import oracle_curve, plateau
 from budgetline.groups.prices import Prices
-from budgetline.optimality.exact import best_order
 from budgetline.sequencing import Doubling, greedy_sequence
 
 FACTORS = (2.0**900, 2.0**-900)

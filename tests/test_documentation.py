@@ -20,8 +20,6 @@ MODULES = sorted(
 )
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if path.exists()]
 FENCE = re.compile(r"^```(?P<tag>[^\n`]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-NEEDS = {"budgetline.baselines.catboost_path": "catboost"}
-"""Modules whose examples need a package that is no part of the test extra."""
 
 
 # -- doctests ------------------------------------------------------------------------------------------------
@@ -30,8 +28,6 @@ NEEDS = {"budgetline.baselines.catboost_path": "catboost"}
 @pytest.mark.parametrize("name", MODULES)
 def test_doctests(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
     module = importlib.import_module(name)
     tests = doctest.DocTestFinder(exclude_empty=True).find(module, name)
     report = io.StringIO()

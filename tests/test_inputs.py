@@ -1088,7 +1088,6 @@ HUGE = 10**400
         lambda model: budgetline.BudgetCurve.of(model).at(HUGE),
         lambda model: budgetline.timeliness(budgetline.BudgetCurve.of(model), HUGE),
         lambda model: budgetline.stopping_cost(budgetline.BudgetCurve.of(model), HUGE),
-        lambda model: budgetline.best_sequence(model, budgets=[1, HUGE]),
         lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}).predict("x", budget=HUGE),
         lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}).predict("x", deadline=HUGE),
         lambda model: budgetline.AnytimeRunner(model, {"0": len, "1": len}, seconds={"0": HUGE}),

@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 OURS = {"docs", "peers", "test"}  # for those who work on the library
-MODELS = {"lightgbm", "catboost", "ebm"}  # large, and their estimators come from users: not in "all"
 
 
 # -- metadata --------------------------------------------------------------------------------------------------
@@ -28,7 +27,7 @@ def metadata():
 
 def test_all_brings_every_extra_for_users():
     (requirement,) = EXTRAS["all"]
-    assert set(re.fullmatch(r"budgetline\[(.*)\]", requirement)[1].split(",")) == set(EXTRAS) - OURS - MODELS - {"all"}
+    assert set(re.fullmatch(r"budgetline\[(.*)\]", requirement)[1].split(",")) == set(EXTRAS) - OURS - {"all"}
 
 
 def test_every_link_of_the_long_description_is_absolute(metadata):
@@ -57,7 +56,7 @@ def test_all_links_of_the_project_lead_to_one_repository(metadata):
 def test_the_minimum_of_every_dependency_for_users_is_pinned():
     script = ROOT / "tools" / "minimum_versions.py"
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    declared = [entry for name in set(EXTRAS) - OURS - MODELS for entry in EXTRAS[name]] + PROJECT["dependencies"]
+    declared = [entry for name in set(EXTRAS) - OURS for entry in EXTRAS[name]] + PROJECT["dependencies"]
     floors = {entry.replace(">=", "==") for entry in declared if not entry.startswith("budgetline[")}
     assert sorted(run.stdout.split()) == sorted(floors)
     assert {"numpy", "pandas", "typer"} < {pin.split("==")[0] for pin in floors}
@@ -130,7 +129,7 @@ def test_what_needs_an_extra_names_it(tmp_path):
         call: said[call] for call, extra in NEEDS.items() if f"pip install 'budgetline[{extra}]'" not in said[call]
     }
     assert not wrong
-    assert set(NEEDS.values()) | {"cli"} == set(EXTRAS) - OURS - MODELS - {"all"}
+    assert set(NEEDS.values()) | {"cli"} == set(EXTRAS) - OURS - {"all"}
 
 
 @pytest.mark.slow

@@ -13,10 +13,6 @@ import budgetline.datasets
 
 ROOT = Path(__file__).parents[1]
 SPECIAL = (
-    "baselines.CatBoostPath",
-    "baselines.ForwardSelection",
-    "baselines.ImportanceKnapsack",
-    "baselines.LightGBMPath",
     "data.Source",
     "evaluation.Effects",
     "evaluation.effects.Effect",
@@ -26,7 +22,6 @@ SPECIAL = (
     "objectives.ConvexLoss",
     "optimality.NextGroups",
     "optimality.Plan",
-    "optimality.plan_curve",
     "runtime.EarlyExit",
     "sequencing.Doubling",
     "sequencing.GroupSequence",

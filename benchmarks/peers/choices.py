@@ -22,8 +22,6 @@ from budgetline import (
     AnytimeRegressor,
     AnytimeRegressorCV,
     GroupLassoPath,
-    Moments,
-    best_set,
 )
 from peers import abess, celer, fastcan, lightgbm, scikit_learn
 from peers.problem import Problem, lambda_grid, triangle
@@ -216,12 +214,9 @@ def ours_limited(train: Training) -> Sets:
 
 def ours_best(train: Training) -> Sets:
     """Our best set for each budget, of squared error on the numbers, also where the model is logistic."""
-    groups, moments = train.problem.groups, Moments.of(train.A, train.numbers)
-    found = (
-        best_set(moments, groups, train.costs, budget=float(b), alpha=train.alpha, time_limit=train.seconds)
-        for b in train.budgets
-    )
-    return [list(map(int, best.groups)) for best in found]
+    fitted = AnytimeRegressor(train.problem.groups, train.costs, alpha=train.alpha).fit(train.A, train.numbers)
+    plans = (fitted.plan(float(b), time_limit=train.seconds) for b in train.budgets)
+    return [list(map(int, plan.groups)) for plan in plans]
 
 
 def by_abess(train: Training) -> Sets:

@@ -21,7 +21,7 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.model import AnytimeModel
-from budgetline.optimality import Certificate, best_sequence, best_set, certify
+from budgetline.optimality import Certificate, certify
 from budgetline.persistence import load, save, to_onnx
 from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, Extractor, profile_costs
@@ -31,5 +31,5 @@ from budgetline.statistics import Moments
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
 __all__ += ["AnytimeModel", "Encoding", "FeatureGroups", "FixedOrder", "Moments", "StagedEstimators", "open_source"]
 __all__ += ["BudgetCurve", "BudgetCurveDisplay", "budget_curve", "compare", "cross_val_budget_curve"]
-__all__ += ["Certificate", "best_sequence", "best_set", "certify", "stopping_cost", "timeliness"]
+__all__ += ["Certificate", "certify", "stopping_cost", "timeliness"]
 __all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save", "to_onnx"]

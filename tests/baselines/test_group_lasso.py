@@ -4,13 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from paper_shapes import make_agricultural
 from scipy.linalg import LinAlgWarning, block_diag
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, Moments
 from budgetline.baselines import group_penalty
 from budgetline.baselines.lasso_path import lambda_grid, lasso_path
-from budgetline.datasets import make_agricultural
 from budgetline.objectives.gram import Gram
 
 pytestmark = pytest.mark.quick_cases(5)

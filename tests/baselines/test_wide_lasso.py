@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, load, save
-from budgetline.baselines import group_lasso, working_groups
+from budgetline.baselines import group_lasso, lasso_path
 
 pytestmark = pytest.mark.quick_cases(3)
 
@@ -156,7 +156,7 @@ def test_float32_tables_are_solved_as_exactly_as_their_products_allow(monkeypatc
 
 @pytest.mark.parametrize("P", [None, 2])
 def test_few_values_of_lambda_let_many_groups_in_at_once(monkeypatch, P):
-    monkeypatch.setattr(working_groups, "FEWEST_ADDED", 1)
+    monkeypatch.setattr(lasso_path, "FEWEST_ADDED", 1)
     X, Y = make_data(8, P=P)
     for n_lambdas in (1, 2, 4):
         assert_same(*both(monkeypatch, X, Y, alpha=1e-2, n_lambdas=n_lambdas, refit=False))

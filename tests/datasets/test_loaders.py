@@ -31,9 +31,9 @@ def columns_of(groups, name):
     return groups.columns[groups.names.index(name)]
 
 
-def test_the_package_exports_seven_names():
+def test_the_package_exports_five_names():
     loaders = {"load_bank", "load_heart", "load_mfeat", "load_nhanes", "load_thyroid"}
-    assert set(budgetline.datasets.__all__) == {*loaders, "make_agricultural", "make_yahoo"}
+    assert set(budgetline.datasets.__all__) == loaders
 
 
 def test_data_are_finite_float64_and_not_constant(load):

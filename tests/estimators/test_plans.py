@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import reference_glm
+from best_sets import best_set
 from reference import standardise
 from sklearn.exceptions import NotFittedError
 
@@ -22,7 +23,6 @@ from budgetline import (
     FixedOrder,
     GroupLassoPath,
     Moments,
-    best_set,
     budget_curve,
     open_source,
 )

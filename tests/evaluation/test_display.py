@@ -1,7 +1,6 @@
 """What is drawn is what the curves say."""
 
 import sys
-from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +16,6 @@ from budgetline import (
     stopping_cost,
 )
 from budgetline.evaluation import oracle_curve
-from budgetline.optimality import plan_curve
 
 
 @pytest.fixture(autouse=True)
@@ -182,58 +180,6 @@ def test_a_name_is_for_one_estimator():
     model = AnytimeRegressor().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="a mapping names its own"):
         BudgetCurveDisplay.from_estimator({"a": model}, X, X[:, 0], name="b")
-
-
-# -- plans ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_a_known_budget_buys_is_a_second_line(fitted):
-    models, X, y = fitted
-    plans = models["fr"].plans([1, 3, 7], time_limit=60)
-    known = plan_curve(plans, X, y)
-    for plan in plans:
-        residual = np.mean((y - plan.predict(X)) ** 2)
-        assert known.at(plan.cost) == pytest.approx(1 - residual / np.mean((y - models["fr"].predict(X, stage=0)) ** 2))
-    assert known.at(0) == 0
-    display = BudgetCurveDisplay.from_estimator(models["fr"], X, y, plans=known)
-    np.testing.assert_array_equal(display.plans_.get_xdata()[:-1], known.costs)
-    np.testing.assert_array_equal(display.plans_.get_ydata()[:-1], known.values)
-    assert display.plans_.get_drawstyle() == "steps-post"
-    assert labels_of(display.ax_) == ["AnytimeRegressor", "a known budget"]
-    assert display.plot().plans_ is None
-
-
-def test_plans_that_a_cheaper_one_beats_are_left_out(fitted):
-    models, X, y = fitted
-    cheap, dear = models["fr"].plan(4, time_limit=60), models["fr"].plan(4, exclude=["0"], time_limit=60)
-    assert cheap.value > dear.value
-    later = replace(dear, cost=cheap.cost + 1)
-    assert len(plan_curve([later, cheap], X, y)) == 2
-    assert len(plan_curve([dear, replace(cheap, cost=dear.cost + 1)], X, y)) == 3
-
-
-def test_plans_of_classes_and_in_other_metrics(fitted):
-    _, X, y = fitted
-    model = AnytimeClassifier(costs=[4.0, 1.0, 2.0, 0.5, 3.0], alpha=1e-2).fit(X, y > 0)
-    plans = model.plans([1, 7], time_limit=60)
-    curve = plan_curve(plans, X, y > 0, metric="accuracy")
-    for plan in plans:
-        assert curve.at(plan.cost) == pytest.approx(np.mean(plan.predict(X) == (y > 0)))
-
-
-def test_plans_must_fit_the_curves(fitted):
-    models, X, y = fitted
-    known = plan_curve(models["fr"].plans([3], time_limit=60), X, y, metric="mse")
-    with pytest.raises(ValueError, match="plans are about metric 'mse', the curves about 'explained'"):
-        BudgetCurveDisplay.from_estimator(models["fr"], X, y, plans=known)
-    with pytest.raises(TypeError, match="plans must be a BudgetCurve"):
-        BudgetCurveDisplay.from_estimator(models["fr"], X, y, plans=models["fr"].plans([3]))
-    with pytest.raises(TypeError, match="plans must be Plans"):
-        plan_curve([models["fr"]], X, y)
-    with pytest.raises(ValueError, match="there are no plans to judge"):
-        plan_curve([], X, y)
-    with pytest.raises(ValueError, match="of one model"):
-        plan_curve([model.plan(3, time_limit=60) for model in models.values()], X, y)
 
 
 # -- bounds --------------------------------------------------------------------------------------------------------

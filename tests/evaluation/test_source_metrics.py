@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from paper_shapes import make_yahoo
 from sklearn.metrics import mean_absolute_error
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, budget_curve, open_source
-from budgetline.datasets import load_heart, load_thyroid, make_yahoo
+from budgetline.datasets import load_heart, load_thyroid
 from budgetline.evaluation import budget_curves
 
 heart, thyroid = load_heart(), load_thyroid()

@@ -5,11 +5,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from best_sets import best_set
+from exact_search import best_sequence, best_values
 from truth import make
 
-from budgetline import FeatureGroups, Moments, best_sequence, best_set, certify
+from budgetline import FeatureGroups, Moments, certify
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.optimality.exact import best_values
 from budgetline.optimality.knapsack import Knapsack
 
 pytestmark = pytest.mark.quick_cases(2)

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from best_sets import best_set
 
 from budgetline import (
     AnytimeRegressor,
@@ -11,7 +12,6 @@ from budgetline import (
     Certificate,
     FeatureGroups,
     Moments,
-    best_set,
     make_report,
 )
 from budgetline.datasets import load_heart

@@ -502,7 +502,7 @@ def test_the_table_is_printed_shown_and_a_frame():
     assert lines[1].split()[0] == "b"
     assert lines[1].split().count("free") == 2
     assert "%" in lines[1]
-    assert repr(found).startswith("NextGroups(3 groups, 1 at hand)\n")
+    assert repr(found).startswith("NextGroups(3 groups, 1 available)\n")
     assert "a&lt;b" in found._repr_html_()
     for backend in ("pandas", "polars", "pyarrow"):
         frame = found.to_frame(backend)

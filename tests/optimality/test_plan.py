@@ -8,6 +8,7 @@ from reference_shared import Shop
 from truth import SINGULAR, Problem, check_verified, make
 
 from budgetline import AnytimeRegressor, FeatureGroups
+from budgetline.optimality import next_groups, plan, plans
 
 pytestmark = pytest.mark.quick_cases(2)
 
@@ -162,3 +163,15 @@ def test_bounds_hold_without_time_and_where_columns_are_dependent(kind):
         if plan.optimal:
             assert values[index] >= values[allowed].max() - 1e-6 * problem.null_value
         check_verified(plan.certificate, model.moments_)
+
+
+def test_plans_are_functions_of_a_fitted_model():
+    problem = make(3, "plain", J=5, alpha=1e-3)
+    fitted = AnytimeRegressor(problem.feature_groups, problem.priced, alpha=1e-3).fit(problem.X, problem.Y)
+    budget = float(problem.set_costs[-1]) / 2
+    conditions = {"exclude": ["g0"], "time_limit": LONG}
+    found = fitted.plan(budget, **conditions)
+    for model in (fitted, fitted.model_):
+        assert plan(model, budget, **conditions).groups == found.groups
+        assert [each.groups for each in plans(model, [budget, 0.0], **conditions)] == [found.groups, ()]
+        assert next_groups(model, ["g1"]).groups == fitted.next_groups(["g1"]).groups

@@ -4,9 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from best_sets import best_set
 from truth import make
 
-from budgetline import Moments, best_set, certify
+from budgetline import Moments, certify
 
 KINDS = ("plain", "suppressors", "free", "wide costs", "equal costs", "correlated", "targets", "duplicates", "weights",
          "xor")  # fmt: skip

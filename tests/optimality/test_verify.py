@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from best_sets import best_set
 from truth import make
 
-from budgetline import FeatureGroups, Moments, best_set, certify
+from budgetline import FeatureGroups, Moments, certify
 from budgetline.budgets import SLACK
 from budgetline.optimality import verifier
+from budgetline.optimality.best_sets import best_sets
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import certified_budgets
 from budgetline.optimality.conditions import Conditions
@@ -19,7 +21,6 @@ from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS, Quadratic
 from budgetline.optimality.relaxation import WORST_BLOCK, separate
 from budgetline.optimality.search import Search
-from budgetline.optimality.sets import best_sets
 from budgetline.statistics.columns import scale_of
 
 pytestmark = pytest.mark.quick_cases(4)

@@ -10,6 +10,8 @@ import onnxruntime
 import pandas as pd
 import pytest
 import yaml
+from best_sets import best_set
+from exact_search import best_sequence, best_values, complete_subsets, subset_costs
 from reference_shared import Shop, arguments, linear_score, random_shop, steps_of
 
 import budgetline
@@ -19,8 +21,6 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
     Moments,
-    best_sequence,
-    best_set,
     budget_curve,
     compare,
     load,
@@ -33,7 +33,6 @@ from budgetline.cli import main
 from budgetline.datasets import load_heart, load_thyroid
 from budgetline.files import SCHEMA, decode, encode
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.optimality.exact import best_values, complete_subsets, subset_costs
 from budgetline.sequencing import greedy_sequence
 
 pytestmark = pytest.mark.quick_cases(5)

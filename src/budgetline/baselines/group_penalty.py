@@ -166,7 +166,7 @@ def _turned(turns: list[SizeClass], x: Float, *, back: bool = False) -> Float:
 
 
 @dataclass(frozen=True)
-class Solution:
+class Minimum:
     """The minimiser at one λ: w and r (K, P), the gap, the largest violation relative to κ, and if it converged."""
 
     w: Float
@@ -176,7 +176,7 @@ class Solution:
     converged: bool
 
 
-def minimise(problem: Penalised, kappa: Float, w: Float, tol: float) -> Solution:
+def minimise(problem: Penalised, kappa: Float, w: Float, tol: float) -> Minimum:
     """Minimise at one λ, from w."""
     allowed = tol * kappa + problem.floor
     damped = False
@@ -198,7 +198,7 @@ def minimise(problem: Penalised, kappa: Float, w: Float, tol: float) -> Solution
         w, damped = _joint_step(problem, kappa, w, r)
     with np.errstate(divide="ignore", invalid="ignore"):
         worst = float(np.max(np.where(violations > problem.floor, violations / kappa, 0.0), initial=0.0))
-    return Solution(w, r, gap, worst, converged)
+    return Minimum(w, r, gap, worst, converged)
 
 
 def _block_steps(problem: Penalised, kappa: Float, w: Float, r: Float, groups: Positions) -> tuple[Float, Float]:

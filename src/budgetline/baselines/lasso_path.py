@@ -1,28 +1,46 @@
-"""The path of the cost-weighted group lasso, from moments alone: the paper's Sparse baseline.
+"""The path of the cost-weighted group lasso: the paper's Sparse baseline.
 
 For every λ of a decreasing grid, with C and b of standardised columns (``objectives.gram``),
 
     min_w  ½ tr(w'Cw) − tr(b'w) + λ Σ_g c_g ‖w_g‖_F,
 
-each started from the previous solution (method: ``group_penalty``). The order in which groups enter is a sequence.
+each started from the previous solution (one λ: ``group_penalty``). The order in which groups enter is a sequence.
+
+If X is wide, C of all columns is never formed. Each λ is solved over *working groups*: the nonzero ones and those about
+to enter. A minimum over these is one over all groups if no other group violates its condition ‖r_g‖ ≤ λ c_g. One pass
+over X tells; the groups that do violate it are added.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.arrays import Float, Positions
-from budgetline.baselines.wide_gram import WideGram
-from budgetline.baselines.working_groups import Point, Working
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.baselines.group_penalty import Minimum, Penalised, minimise, rounding
 from budgetline.budgets import unit_of
+from budgetline.data.rows import CHUNK_BYTES
 from budgetline.messages import warn
 from budgetline.objectives.blocks import size_classes
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.rules import OrthogonalMatchingPursuit
+from budgetline.statistics.columns import StandardisedColumns
+from budgetline.threads import one_blas_thread
+
+LARGEST_PENALTY = 1e100
+"""Gradients of targets of order one stay far below this: a group with at least this penalty never enters."""
+FEWEST_ADDED = 20
+"""At most this many groups are added at once, or as many as are nonzero if that is more."""
+LOOSE = 1e-2
+"""Tolerance before it is known which groups enter."""
+LARGE = 1000
+"""With more columns than this, factorisations are large enough for all BLAS threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +158,7 @@ def _free_gains(working: Working) -> Float:
     return rule.scores(gram.b[columns]) / 2
 
 
-def _entries(found: list[Point], weights: Float, free: Float) -> tuple[Positions, Float]:
+def _entries(found: list[PathPoint], weights: Float, free: Float) -> tuple[Positions, Float]:
     """Return at which solution each group is first nonzero, and ‖r_g‖/c_g one λ before, or the gain of free ones."""
     inside = np.array([point.inside for point in found])  # the first is λ = ∞, where only free groups are in
     entries = np.where(inside.any(axis=0), inside.argmax(axis=0), len(found)) - 1
@@ -157,3 +175,196 @@ def _warn(value: float, gap: float, violation: float, tol: float) -> None:
         "Raise alpha, tol, or the smallest lambda.",
         ConvergenceWarning,
     )
+
+
+# -- working groups -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """The solution at one λ, for all groups.
+
+    Attributes
+    ----------
+    coef : array of shape (D, P)
+    norms : array of shape (J,)
+        ‖r_g‖; 0 for free groups.
+    inside : mask of shape (J,)
+        The groups that are nonzero, or free.
+    gap, violation, converged
+        As in ``Minimum``.
+    """
+
+    coef: Float
+    norms: Float
+    inside: Mask
+    gap: float
+    violation: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Working:
+    """The working groups, free ones included, and the problem in them.
+
+    Attributes
+    ----------
+    wide : WideGram, or None if all groups are working groups
+    sizes, weights : arrays of shape (J,)
+        Of all groups.
+    groups, columns : int arrays
+        The working groups and their columns.
+    gram : Gram
+        Of these columns.
+    problem : Penalised
+    """
+
+    wide: WideGram | None
+    sizes: Positions
+    weights: Float
+    groups: Positions
+    columns: Positions
+    gram: Gram
+    problem: Penalised
+
+    @classmethod
+    def of(cls, gram: Gram | WideGram, sizes: Positions, weights: Float) -> Working:
+        """Take all groups, or the free ones of a wide table."""
+        if isinstance(gram, Gram):
+            everything = np.arange(sizes.size), np.arange(len(gram.b))
+            return cls(None, sizes, weights, *everything, gram, Penalised.of(gram, sizes, weights))
+        none = np.empty(0, dtype=np.intp)
+        empty = Gram(np.empty((0, 0)), gram.b[none], gram.target_variance)
+        working = cls(gram, sizes, weights, none, none, empty, Penalised.of(empty, none, weights[none]))
+        return working._holding(weights == 0)
+
+    def start(self) -> PathPoint:
+        """Return the solution at λ = ∞."""
+        return self._point(Minimum(np.zeros_like(self.problem.b), self.problem.b, 0.0, 0.0, True))
+
+    def largest_lambda(self, start: PathPoint) -> float:
+        """Return the smallest λ at which no penalised group is in the model; 0 if there is nothing to explain."""
+        seen = start.norms > rounding(self.sizes, self.problem.total)
+        return float(np.max(start.norms[seen] / self.weights[seen], initial=0.0))
+
+    def solved(self, point: PathPoint, value: float, tol: float) -> tuple[Working, PathPoint]:
+        """Return the solution at λ, from one at a larger λ, and the working groups in which it was found."""
+        with np.errstate(over="ignore"):  # no group enters at such a penalty
+            kappa = np.minimum(value * self.weights, LARGEST_PENALTY)
+        limit = kappa + rounding(self.sizes, self.problem.total)
+        late = self._late(point, limit)
+        working = self._holding(point.inside | late) if late.any() else self
+        for precision in (tol,) if self.wide is None else (max(tol, LOOSE), tol):
+            point = working._minimum(point, kappa, precision)
+            while (late := working._late(point, limit)).any():
+                late[working.groups] = True  # none leaves before the next λ, else this might not end
+                working = working._holding(late)
+                point = working._minimum(point, kappa, precision)
+        return working, point
+
+    def _late(self, point: PathPoint, limit: Float) -> Mask:
+        """Mark the other groups with ‖r_g‖ above its limit, the worst of them if they are many."""
+        late = point.norms > limit
+        late[self.groups] = False
+        most = max(FEWEST_ADDED, int(np.count_nonzero(point.inside)))
+        if np.count_nonzero(late) > most:
+            excess = np.divide(point.norms, limit, out=np.zeros_like(limit), where=late)
+            late[np.argsort(-excess, kind="stable")[most:]] = False
+        return late
+
+    def _holding(self, wanted: Mask) -> Working:
+        """Return these working groups (J,) instead; what is known of C is kept."""
+        assert self.wide is not None
+        kept, new = wanted[self.groups], wanted.copy()
+        new[self.groups] = False
+        groups = np.append(self.groups[kept], np.flatnonzero(new))
+        sizes, ends = self.sizes[groups], np.cumsum(self.sizes[groups])
+        shift = (np.cumsum(self.sizes) - self.sizes)[groups] - (ends - sizes)
+        columns = np.arange(sizes.sum()) + np.repeat(shift, sizes)
+        known = np.repeat(kept, self.sizes[self.groups])
+        gram = self.wide.grown(replace(self.gram, C=self.gram.C[np.ix_(known, known)], b=self.gram.b[known]), columns)
+        problem = Penalised.of(gram, sizes, self.weights[groups])
+        return replace(self, groups=groups, columns=columns, gram=gram, problem=problem)
+
+    def _minimum(self, start: PathPoint, kappa: Float, tol: float) -> PathPoint:
+        """Return the minimum over the working groups."""
+        problem = self.problem
+        with one_blas_thread() if problem.group.size < LARGE else nullcontext():
+            w = problem.rotated(start.coef[self.columns])
+            found = minimise(problem, kappa[self.groups[problem.members]], w, tol)
+        return self._point(found)
+
+    def _point(self, found: Minimum) -> PathPoint:
+        """Return a minimum over the working groups as one over all groups."""
+        paid, inside = self.groups[self.problem.members], self.weights == 0
+        if self.wide is None:
+            coef, norms = self.problem.coefficients(found.w), np.zeros(inside.size)
+        else:
+            coef = np.zeros_like(self.wide.b)
+            coef[self.columns] = self.problem.coefficients(found.w)
+            r = self.wide.gradient(coef)
+            norms = np.sqrt(np.add.reduceat(np.einsum("kp,kp->k", r, r), np.cumsum(self.sizes) - self.sizes))
+        norms[inside], norms[paid] = 0.0, self.problem.norms(found.r)
+        inside[paid] = self.problem.norms(found.w) > 0
+        return PathPoint(coef, norms, inside, found.gap, found.violation, found.converged)
+
+
+# -- wide tables ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class WideGram:
+    """b of standardised columns and centred targets, group after group; C of chosen columns on demand.
+
+    Attributes
+    ----------
+    A : StandardisedColumns
+    order : int array of shape (D,)
+        Columns of A, group after group.
+    alpha : float
+        Ridge constant.
+    targets : array of shape (n, P)
+    b : array of shape (D, P)
+    target_variance : array of shape (P,)
+    """
+
+    A: StandardisedColumns
+    order: Positions
+    alpha: float
+    targets: Float
+    b: Float
+    target_variance: Float
+
+    @classmethod
+    def of(cls, A: StandardisedColumns, targets: Float, order: Positions, alpha: float) -> WideGram:
+        """Return b of columns in an order, for targets (n, P)."""
+        return cls(A, order, alpha, targets, A.project(targets).T[order], (targets**2).sum(axis=0))
+
+    def gradient(self, coef: Float) -> Float:
+        """Return b − A'A·coef, without the ridge, shape (D, P)."""
+        used = np.flatnonzero(coef.any(axis=1))
+        columns = self.order[used]
+        w = coef[used] / self.A.scale[columns, None]
+        fitted = self.A.X[:, columns] @ w - self.A.mean[columns] @ w
+        return np.asarray(self.b - self.A.project(self.A.root[:, None] * fitted).T[self.order])
+
+    def grown(self, known: Gram, columns: Positions) -> Gram:
+        """Return C and b of columns (K,); those of the first columns are known."""
+        A, taken, first = self.A, self.order[columns], len(known.b)
+        product: Callable[[Float], Float]
+        if sparse.issparse(A.X):
+            product = replace(A, X=A.X[:, taken].astype(np.float64), mean=A.mean[taken], scale=A.scale[taken]).project
+        else:  # centred before they are multiplied: exact also for columns far from zero
+            held = A.columns(taken)
+            product = lambda some: some.T @ held  # noqa: E731
+        C, b = np.empty((columns.size, columns.size)), np.empty((columns.size, self.b.shape[1]))
+        C[:first, :first], b[:first] = known.C, known.b
+        step = max(1, CHUNK_BYTES // (8 * A.root.size))
+        for start in range(first, columns.size, step):
+            here = slice(start, start + step)
+            some = A.columns(taken[here])
+            C[here], b[here] = product(some), some.T @ self.targets
+        C[:first, first:] = C[first:, :first].T
+        new = np.arange(first, columns.size)
+        C[new, new] += np.where(np.isfinite(A.scale[taken[first:]]), 0.0, 1.0) + self.alpha  # as in Gram.of
+        return Gram(C, b, self.target_variance)

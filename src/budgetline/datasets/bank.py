@@ -8,15 +8,15 @@ from importlib.resources import files
 from sklearn.utils import Bunch
 
 DESCR = """\
-Bank marketing: which customers subscribe a term deposit
+Bank marketing: which customers open a term deposit
 
-Target: y, "yes" if the customer subscribed after the call (10.9 %), else "no".
-Rows: 1131, every 40th of the 45,211 of bank-full.csv, which are in the order of time (May 2008 to November 2010).
+Target: y, "yes" if the customer opened a deposit after the call (10.9 %), else "no".
+Rows: 1131 phone calls, every 40th of the 45,211 of bank-full.csv, in order of time (May 2008 to November 2010).
 Features: 16 as they came. Text: job, marital, education, default (credit in default), housing (loan), loan (personal),
 contact (kind of telephone), month (of the last contact), poutcome (of the campaign before); "unknown" is one of their
-levels. Numbers: age, balance (yearly average, euros), day (of the month), duration (of the last call, seconds),
+categories. Numbers: age, balance (yearly average, euros), day (of the month), duration (of the last call, seconds),
 campaign (calls in this campaign), pdays (days since a call of an earlier campaign, -1 for none), previous (calls before
-this campaign). duration is known only after the call: a model that shall decide whom to call must do without it.
+this campaign). duration is known only after the call: a model that decides whom to call cannot use it.
 Groups: one for each column. Costs: none are published.
 
 Source: Moro, Rita and Cortez (2014), UCI Machine Learning Repository, dataset 222 (Bank Marketing, file bank-full.csv),

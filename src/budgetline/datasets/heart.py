@@ -11,8 +11,8 @@ from sklearn.utils import Bunch
 from budgetline.arrays import Float
 from budgetline.datasets.archive import check_option, make_bunch, read_archive
 
-Kind = Literal["numeric", "binary", "categorical"]
-KINDS: dict[str, Kind] = {
+FeatureKind = Literal["numeric", "binary", "categorical"]
+KINDS: dict[str, FeatureKind] = {
     **dict.fromkeys(("age", "trestbps", "chol", "thalach", "oldpeak", "ca"), "numeric"),
     **dict.fromkeys(("sex", "fbs", "exang"), "binary"),
     **dict.fromkeys(("cp", "restecg", "slope", "thal"), "categorical"),
@@ -38,7 +38,7 @@ SHARED = {
     "thallium scan": (101.90, ("thalach", "thal")),
     "exercise test": (86.30, ("exang", "oldpeak", "slope")),
 }
-# No living patient has either: outside Cleveland (123 + 49 and 1 rows) zero stands for "not measured".
+# No living patient has either: outside Cleveland (123 + 49 and 1 rows) zero means "not measured".
 ZERO_IS_MISSING = ("trestbps", "chol")
 
 DESCR = """\
@@ -50,7 +50,7 @@ Features: age, sex, cp (chest pain type 1-4, 4 = asymptomatic), trestbps (restin
 cholesterol), fbs (fasting blood sugar > 120 mg/dl), restecg (resting ECG 0-2), thalach (maximum heart rate), exang
 (angina under exercise), oldpeak (ST depression under exercise), slope (of the ST segment 1-3), ca (major vessels
 coloured by fluoroscopy), thal (thallium scan: 3 normal, 6 fixed, 7 reversible defect). cp, restecg, slope and thal
-are one-hot without the most frequent level. Missing values are the median or the most frequent value, with a 0/1
+are one-hot without the most frequent category. Missing values are the median or the most frequent value, with a 0/1
 column "feature=missing"; trestbps = 0 and chol = 0 count as missing. Outside Cleveland thal, slope and above all ca
 are mostly missing, and whether they are says much about the site.
 Groups: nine procedures. Costs: Canadian dollars, total 323.97; tests of one procedure share its price. With
@@ -128,17 +128,17 @@ def group_columns(features: Mapping[str, Float]) -> dict[str, Float]:
     return kept
 
 
-def encode_feature(name: str, values: Float, kind: Kind) -> dict[str, Float]:
+def encode_feature(name: str, values: Float, kind: FeatureKind) -> dict[str, Float]:
     """Return numeric columns, by name, for a raw feature (n,) that is NaN where it is missing.
 
     A missing value becomes the median (numeric) or the most frequent value (binary, categorical), and a 0/1 column
-    ``name=missing`` says where. A categorical feature becomes a 0/1 column ``name=level`` per level but the commonest.
+    ``name=missing`` says where. A categorical feature becomes a 0/1 column ``name=value`` per value but the commonest.
     """
     missing = np.isnan(values)
-    levels, counts = np.unique(values[~missing], return_counts=True)
-    mode = levels[np.argmax(counts)]
+    distinct, counts = np.unique(values[~missing], return_counts=True)
+    mode = distinct[np.argmax(counts)]
     filled = np.where(missing, np.median(values[~missing]) if kind == "numeric" else mode, values)
     columns = {name: filled}
     if kind == "categorical":
-        columns = {f"{name}={level:g}": (filled == level).astype(float) for level in levels if level != mode}
+        columns = {f"{name}={value:g}": (filled == value).astype(float) for value in distinct if value != mode}
     return columns | ({f"{name}=missing": missing.astype(float)} if missing.any() else {})

@@ -24,7 +24,7 @@ Features: 649 from binary images of numerals of Dutch utility maps. The columns 
 a linear function of the images, 95 % of it is explained by pix). Values of fou, kar and zer are rounded, by at most
 0.0005 of the standard deviation of their column.
 Groups: the six families; group_titles gives readable names: fou 76, fac 216, kar 64, pix 240, zer 47, mor 6.
-Costs: none are published. Those here are the number of features of each family: a stand-in, not measured;
+Costs: no prices are published. A family costs its number of features, a stand-in that was not measured;
 feature_groups.with_costs([...]) sets your own.
 
 Source: Duin (1998), UCI Machine Learning Repository, dataset 72 (Multiple Features), https://doi.org/10.24432/C5HC70.

@@ -43,10 +43,10 @@ NHANES 2017-2018: glycohaemoglobin (HbA1c) of adults from 22 survey components
 Target: HbA1c in percent (LBXGH). Rows: 5018 persons of 20 years and older with a measured value, without survey
 weights.
 Features: 250 columns from 127 variables; variables with at most 45 % missing values, median or most frequent value
-with a flag "variable=NA", one-hot without the most frequent level. The codes 7777 and 9999 (refused, do not know) in
+with a flag "variable=NA", one-hot without the most frequent category. The codes 7777 and 9999 (refused, do not know) in
 seven variables became the median, 5555 (more than 21 meals) 22. The columns are collinear (rank 221; RIDRETH1 against
-RIDRETH3, repeated readings, shared flags), as real survey data are. Level names are shortened code-book answers as
-the source package spells them.
+RIDRETH3, repeated readings, shared flags), as real survey data are. Categories are shortened code-book answers as the
+source package spells them.
 Groups: the component (a questionnaire module, an examination station, a laboratory test) is what is collected
 together; group_titles gives readable names. Costs: the sum of published per-variable scores of inconvenience
 (demographics 2, questionnaire 4, dietary 4, examination 5, laboratory 9); from 4 to 60, total 524; not dollars. DIQ

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.data.dask import is_dask
 from budgetline.data.sources import Source
 from budgetline.encoding.table import TableEncoding
-from budgetline.fitting.planned import with_stages
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.training import RowsTraining
 from budgetline.inputs import check_table
-from budgetline.messages import some
 from budgetline.model.anytime import AnytimeModel
-from budgetline.optimality import Plan
-from budgetline.optimality.conditions import Conditions, Names
-from budgetline.optimality.planning import Refit, plans_of
+from budgetline.optimality.conditions import GroupNames
+from budgetline.optimality.plan import Plan, plan, plans
+from budgetline.optimality.planned_models import TrainingData
 from budgetline.progress import Progress
-from budgetline.sequencing.schedules import FixedOrder
 
 
 class MakesPlans:
@@ -33,9 +28,9 @@ class MakesPlans:
         self,
         budget: float,
         *,
-        include: Names = (),
-        exclude: Names = (),
-        at_most_one: Iterable[Names] = (),
+        include: GroupNames = (),
+        exclude: GroupNames = (),
+        at_most_one: Iterable[GroupNames] = (),
         time_limit: float = 5.0,
         X: object = None,
         y: object = None,
@@ -77,17 +72,18 @@ class MakesPlans:
         >>> model.plan(100, exclude=["age"], time_limit=60, X=heart.data, y=heart.target)
         Plan(cp, sex, trestbps, exercise: cost 92.3, explains 38.3%, not certified)
         """
-        settings = {"include": include, "exclude": exclude, "at_most_one": at_most_one, "time_limit": time_limit}
-        data = {"X": X, "y": y, "sample_weight": sample_weight}
-        return self.plans([budget], **settings, **data, progress=progress)[0]  # type: ignore[arg-type]
+        check_is_fitted(self)
+        about = {"include": include, "exclude": exclude, "at_most_one": at_most_one, "time_limit": time_limit}
+        data = self._training_data(X, y, sample_weight)
+        return plan(self.model_, budget, **about, data=data, progress=progress)  # type: ignore[arg-type]
 
     def plans(
         self,
         budgets: Iterable[float],
         *,
-        include: Names = (),
-        exclude: Names = (),
-        at_most_one: Iterable[Names] = (),
+        include: GroupNames = (),
+        exclude: GroupNames = (),
+        at_most_one: Iterable[GroupNames] = (),
         time_limit: float = 5.0,
         X: object = None,
         y: object = None,
@@ -96,33 +92,21 @@ class MakesPlans:
     ) -> tuple[Plan, ...]:
         """Return the plan for each of several budgets; they share the time. Parameters as in :meth:`plan`."""
         check_is_fitted(self)
+        about = {"include": include, "exclude": exclude, "at_most_one": at_most_one, "time_limit": time_limit}
+        data = self._training_data(X, y, sample_weight)
+        return plans(self.model_, budgets, **about, data=data, progress=progress)  # type: ignore[arg-type]
+
+    def _training_data(self, X: object, y: object, sample_weight: object) -> TrainingData | None:
+        """Check the data that a plan is to be fitted to; None: there are none."""
         if X is None and (y is not None or sample_weight is not None):
             raise ValueError("y and sample_weight are for a plan that is refitted: give X as well")
-        refit = None if X is None else self._refit(X, y, sample_weight)
-        always = self.model_.settings.get("start", ())
-        about = Conditions.of(self.model_.groups, include, exclude, at_most_one, always)
-        return plans_of(self.model_, budgets, about, time_limit=time_limit, progress=progress, refit=refit)
-
-    def _refit(self, X: object, y: object, sample_weight: object) -> Refit:
-        """Return the function that fits groups of the model in a given order to the training data."""
-        model = self.model_
+        if X is None:
+            return None
         if isinstance(X, Source) or is_dask(X) or y is None:
             raise ValueError("a plan is refitted to data in memory: give a table X and y")
-        if model.encoding is None:
-            check_table(X, model.columns)
-        training, recipe = self._in_memory(X, y, sample_weight, model.encoding)
-        if not np.array_equal(training.layout.read, model.layout.read) or training.family.loss != model.family.loss:
-            raise ValueError("groups or loss have been changed since the fit: fit again")
-        if model.classes is not None and not np.array_equal(np.asarray(training.classes), model.classes):
-            raise ValueError(f"y has other classes than the model, which knows {some(map(str, model.classes))}")
-
-        def refitted(groups: tuple[str, ...]) -> AnytimeModel:
-            exact = recipe.with_order(FixedOrder(groups), model.alpha)
-            fitted = training.fit(exact)
-            stages = fitted.stages.embedded(model.layout.read, model.layout.n_features)
-            return replace(with_stages(model, stages), moments=fitted.moments)
-
-        return refitted
+        if self.model_.encoding is None:
+            check_table(X, self.model_.columns)
+        return TrainingData(*self._in_memory(X, y, sample_weight, self.model_.encoding))
 
     def _in_memory(
         self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None

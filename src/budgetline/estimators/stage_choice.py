@@ -15,9 +15,8 @@ from budgetline.budgets import affordable, check_integer, check_number
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_staged
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.sets import as_ordered
 from budgetline.model.staged import Staged
 from budgetline.sequencing.schedules import FixedOrder
 from budgetline.sequencing.sequence import GroupSequence
@@ -44,7 +43,7 @@ def is_model(order: object) -> bool:
 def is_fitted(order: object) -> bool:
     """Return whether an order is a model that need not be fitted."""
     try:
-        as_ordered(order)
+        as_staged(order)
     except NotFittedError:
         return False
     return True
@@ -56,11 +55,11 @@ def learned_order(order: object, X: object, rows: TrainingRows) -> Order:
     if hasattr(order, "steps") or hasattr(inner, "steps"):
         raise TypeError("order is a pipeline, whose groups are not raw columns: give an estimator with encoding=")
     if is_fitted(order):
-        return _of_model(as_ordered(order), None)
+        return _of_model(as_staged(order), None)
     _check_kind(order, rows)
     weight = {} if rows.weight is None else {"sample_weight": rows.weight}
     fitted = clone(order).fit(X, rows.target, **weight)
-    return _of_model(as_ordered(fitted), fitted)
+    return _of_model(as_staged(fitted), fitted)
 
 
 def _check_kind(order: object, rows: TrainingRows) -> None:

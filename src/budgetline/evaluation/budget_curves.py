@@ -159,7 +159,7 @@ def oracle_curve(curve: object) -> BudgetCurve:
     """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
 
     This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
-    For at most 18 groups :func:`best_sequence` is the truth.
+    :func:`budgetline.certify` proves a bound.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from budgetline.data.rows import Rows
 from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
-from budgetline.evaluation.samples import Samples as Samples
+from budgetline.evaluation.user_rows import Samples as Samples
 from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_staged
@@ -90,7 +90,7 @@ def cross_val_budget_curve(
     return BudgetCurve.mean(curves, grid=grid, interpolation=interpolation)
 
 
-Watch = Callable[[str, object, Samples], None]
+OnFit = Callable[[str, object, Samples], None]
 """Looks at a method, its fitted clone and the held-out rows of a fold."""
 
 
@@ -154,7 +154,7 @@ def compare(
 ) -> Comparison:
     """Fit several estimators on the same folds and compare what they are worth over all budgets.
 
-    Estimators of squared error share one pass over the data, of which their seconds include a share; metrics of squared
+    Estimators of squared error share one pass over the data, and its seconds are divided among them. Metrics of squared
     error need no other pass. ``to_frame()`` of the result has one row per method and fold, ``str()`` is a table.
 
     Parameters
@@ -201,13 +201,13 @@ def compared(
     cv: object,
     progress: Progress,
     how: tuple[float | str, str, tuple[str, ...], Interpolation],
-    watch: Watch | None = None,
+    watch: OnFit | None = None,
 ) -> Comparison:
     """Compare as :func:`compare` does; ``watch(name, fitted, held-out rows)`` is called after each fit.
 
     ``how`` are fraction, reference, oracles and interpolation.
     """
-    measure, fits = as_metric(metric), list[_Fit]()
+    measure, fits = as_metric(metric), list[_FoldFit]()
     folds = _folds(samples, cv, estimators)
     for fold, name in counted(list(product(folds, estimators)), progress, "fits"):
         fits.append(fold.fit(name, estimators[name], measure, watch))
@@ -217,7 +217,7 @@ def compared(
 
 
 @dataclass(frozen=True)
-class _Fit:
+class _FoldFit:
     """A method on a fold: its loss, its curves on training and test rows, and the seconds that the fit took."""
 
     fold: int
@@ -229,7 +229,7 @@ class _Fit:
 
 
 def _judged(
-    fits: list[_Fit], fraction: float | str, reference: str, oracles: tuple[str, ...], interpolation: Interpolation
+    fits: list[_FoldFit], fraction: float | str, reference: str, oracles: tuple[str, ...], interpolation: Interpolation
 ) -> tuple[tuple[Row, ...], dict[str, list[BudgetCurve]]]:
     """Judge the fits of every fold up to the stopping cost of the reference on that fold."""
     rows: list[Row] = []
@@ -249,7 +249,7 @@ def _judged(
     return tuple(rows), curves
 
 
-def _check_losses(fits: list[_Fit], metric: Metric) -> None:
+def _check_losses(fits: list[_FoldFit], metric: Metric) -> None:
     """Raise an error if what is explained is measured in different losses."""
     losses = {fit.method: fit.loss for fit in fits}
     if metric.name in ("explained", "F") and len(set(losses.values())) > 1:
@@ -258,7 +258,7 @@ def _check_losses(fits: list[_Fit], metric: Metric) -> None:
 
 
 @dataclass(frozen=True)
-class _Fold:
+class _ComparedFold:
     """Training and test rows; their moments, where all methods share them, and the seconds that these took."""
 
     number: int
@@ -268,13 +268,13 @@ class _Fold:
     moments: tuple[Moments, Moments] | None = None
     seconds: float = 0.0
 
-    def fit(self, name: str, estimator: object, metric: Metric, watch: Watch | None) -> _Fit:
+    def fit(self, name: str, estimator: object, metric: Metric, watch: OnFit | None) -> _FoldFit:
         """Fit a clone of an estimator and judge it."""
         fitted, seconds = self._fitted(estimator)
         if watch is not None:
             watch(name, fitted, self.samples.take(self.test))
         loss = type(as_staged(fitted).family).__name__
-        return _Fit(self.number, name, loss, BudgetCurve.of(fitted), self._curve(fitted, metric), seconds)
+        return _FoldFit(self.number, name, loss, BudgetCurve.of(fitted), self._curve(fitted, metric), seconds)
 
     def _fitted(self, estimator: object) -> tuple[object, float]:
         if self.moments is not None and _takes_moments(estimator):
@@ -301,13 +301,13 @@ def _takes_moments(estimator: object) -> bool:
     return squares and hasattr(estimator, "fit_moments") and not hasattr(estimator, "cv")
 
 
-def _folds(samples: Samples, cv: object, estimators: Mapping[str, object]) -> list[_Fold]:
+def _folds(samples: Samples, cv: object, estimators: Mapping[str, object]) -> list[_ComparedFold]:
     """Return the folds, with moments unless no method takes them, they are too large, or the table has none.
 
     Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
     """
     splits = samples.splits(cv, any(map(is_classifier, estimators.values())))
-    plain = [_Fold(k, samples, *split) for k, split in enumerate(splits)]
+    plain = [_ComparedFold(k, samples, *split) for k, split in enumerate(splits)]
     if not any(map(_takes_moments, estimators.values())):
         return plain
     table = check_table(samples.X)

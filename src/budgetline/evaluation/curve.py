@@ -79,7 +79,7 @@ class BudgetCurve(Tabular):
     def of(cls, source: object) -> BudgetCurve:
         """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
 
-        Of :class:`StagedEstimators` it is that of the model from which the order comes, NaN if there is none.
+        For :class:`StagedEstimators` it is the curve of the model that learned the order; NaN if the order was given.
         """
         if isinstance(source, BudgetCurve):
             return source
@@ -269,7 +269,7 @@ def plateau(curve: object) -> float:
     """Return the fraction α of its improvement at which a curve has reached its plateau.
 
     The smallest α of 0.95, 0.96, …, 0.99 for which cost(α + 0.01) − cost(α), ``cost`` being the :func:`stopping_cost`,
-    is above 20 % of the total cost; 1 if there is none. The paper looks at the training curve of CS-G-OMP.
+    is above 20 % of the total cost; 1 if no fraction is. The paper looks at the training curve of CS-G-OMP.
 
     Examples
     --------

@@ -40,7 +40,6 @@ class BudgetCurveDisplay:
     curves : dict name -> BudgetCurve
     ax_, figure_ : matplotlib axes and figure
     lines_, bands_ : lists of matplotlib lines, one per curve, and of collections, one per curve with errors
-    plans_ : matplotlib line of what known budgets buy, or None
     bound_, beyond_ : matplotlib line of the bound and the shaded region above it, or None
 
     Examples
@@ -112,7 +111,6 @@ class BudgetCurveDisplay:
         stop: float | Mapping[str, float] | None = None,
         log_cost: bool = False,
         interpolation: Interpolation = "step",
-        plans: BudgetCurve | None = None,
         bound: BudgetCurve | None = None,
         **line: Any,
     ) -> BudgetCurveDisplay:
@@ -128,8 +126,6 @@ class BudgetCurveDisplay:
             A logarithmic axis of costs, linear between 0 and the smallest cost.
         interpolation : {"step", "linear"}
             What a budget between two points buys.
-        plans : BudgetCurve, optional
-            What a budget buys if it is known in advance, always as steps: :func:`budgetline.optimality.plan_curve`.
         bound : BudgetCurve, optional
             Drawn as steps, with the region above it shaded: ``certificate.curve()``. It is about the training data and
             "explained" alone, with the ridge penalty; curves of other data, or with interpolation "linear", may cross
@@ -139,18 +135,15 @@ class BudgetCurveDisplay:
         """
         check_interpolation(interpolation)
         bounds = [] if bound is None else [self._checked_bound(bound)]
-        planned = [] if plans is None else [self._checked_plans(plans)]
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         self.lines_: list[Artist] = []
         self.bands_: list[Artist] = []
-        self.plans_ = self.bound_ = self.beyond_ = None
-        end = max(curve.total_cost for curve in (*self.curves.values(), *planned, *bounds))
+        self.bound_ = self.beyond_ = None
+        end = max(curve.total_cost for curve in (*self.curves.values(), *bounds))
         for name, curve in self.curves.items():
             self._draw(name, curve, end, interpolation, line)
-        for each in planned:
-            self._draw_plans(each, end)
         for each in bounds:
             self._draw_bound(each, end)
         stops = stop if isinstance(stop, Mapping) else {} if stop is None else {f"stop at {stop:.6g}": stop}
@@ -178,20 +171,6 @@ class BudgetCurveDisplay:
             shade = {"color": self.lines_[-1].get_color(), "alpha": 0.2, "linewidth": 0}
             step = "post" if interpolation == "step" else None
             self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step=step, **shade))
-
-    def _checked_plans(self, plans: object) -> BudgetCurve:
-        """Return a curve of plans if it shows what the curves show."""
-        if not isinstance(plans, BudgetCurve):
-            raise TypeError(f"plans must be a BudgetCurve, such as plan_curve(plans, X, y), not {type(plans).__name__}")
-        if (metric := next(iter(self.curves.values())).metric) != plans.metric:
-            raise ValueError(f"plans are about metric {shown(plans.metric)}, the curves about {shown(metric)}")
-        return plans
-
-    def _draw_plans(self, plans: BudgetCurve, end: float) -> None:
-        """Draw what known budgets buy, in the colour that comes next."""
-        costs, values = np.append(plans.costs, end), np.append(plans.values, plans.values[-1])
-        style = {"drawstyle": "steps-post", "linestyle": (0, (4, 1.5)), "label": plans.label or "a known budget"}
-        (self.plans_,) = self.ax_.plot(costs, values, **style)
 
     def _checked_bound(self, bound: object) -> BudgetCurve:
         """Return a bound if it is one on what the curves show."""

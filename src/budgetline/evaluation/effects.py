@@ -68,19 +68,29 @@ class Effect(Tabular):
         return zip(self.outputs or ("",), values, strict=True)
 
     def captioned(self) -> Iterator[tuple[str, tuple[Axis, ...], Float]]:
-        """Yield what stands above each picture, its axes, and the effect on one score."""
+        """Yield the caption of each picture, its axes, and the effect on one score."""
         return ((caption(self.name, output, self.classes), self.axes, values) for output, values in self.by_output())
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return the effect as plain columns, one row per point and score; ``number`` is NaN where there is none."""
+        """Return the effect as plain columns, one row per point and score; ``number`` is NaN for categories."""
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         grid = [(i, j) for i in range(len(first)) for j in range(len(second))]
-        (points, numbers), (others, beside) = ((axis.labels, axis.all_numbers) for axis in (first, second))
+        (points, numbers), (others, other_numbers) = ((axis.labels, axis.all_numbers) for axis in (first, second))
         columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
         for output, values in self.by_output():
             flat = values.ravel().tolist()
             rows = [
-                (self.group, first.column, points[i], numbers[i], second.column, others[j], beside[j], output, value)
+                (
+                    self.group,
+                    first.column,
+                    points[i],
+                    numbers[i],
+                    second.column,
+                    others[j],
+                    other_numbers[j],
+                    output,
+                    value,
+                )
                 for (i, j), value in zip(grid, flat, strict=True)
             ]
             for column, entries in zip(columns.values(), zip(*rows, strict=True), strict=True):
@@ -199,7 +209,7 @@ def output_names(model: AnytimeModel) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _EffectDesign:
     """Design columns (points, …, width) of a column or a pair, and where they are in the model."""
 
     axes: tuple[Axis, ...]
@@ -207,11 +217,11 @@ class _Part:
     columns: Positions
 
 
-def _values(part: _Part, linear: LinearModel, mean: Float) -> Float:
+def _values(part: _EffectDesign, linear: LinearModel, mean: Float) -> Float:
     return np.asarray((part.design - mean[part.columns]) @ linear.coef[:, part.columns].T)
 
 
-def _parts_of(model: AnytimeModel, g: int) -> Iterator[_Part]:
+def _parts_of(model: AnytimeModel, g: int) -> Iterator[_EffectDesign]:
     """Yield the columns of a group, or its pair."""
     encoding = model.encoding
     if encoding is None:
@@ -224,26 +234,26 @@ def _parts_of(model: AnytimeModel, g: int) -> Iterator[_Part]:
         yield from (_encoded(encoding, int(k)) for k in encoding.source.position[g])
 
 
-def _plain(model: AnytimeModel, d: int) -> _Part:
+def _plain(model: AnytimeModel, d: int) -> _EffectDesign:
     """Return a straight line over the mean ± 2 standard deviations."""
     mean, scale = float(model.stages.mean[d]), float(model.stages.scale[d])
     far = 2 * scale if np.isfinite(scale) else 0.0
     x = np.unique(_rounded(np.array([mean - far, mean, mean + far])))
     columns = np.array([d])
-    return _Part((Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns)
+    return _EffectDesign((Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns)
 
 
-def _encoded(encoding: TableEncoding, k: int) -> _Part:
+def _encoded(encoding: TableEncoding, k: int) -> _EffectDesign:
     axis, design = _axis(encoding.names[k], encoding.encoders[k])
-    return _Part((axis,), design, _columns(encoding, k))
+    return _EffectDesign((axis,), design, _columns(encoding, k))
 
 
-def _pair(encoding: TableEncoding, k: int) -> _Part:
+def _pair(encoding: TableEncoding, k: int) -> _EffectDesign:
     pair = encoding.pairs[k]
     names, encoders = encoding.names, encoding.encoders
     (a, first), (b, second) = (_thinned(*_axis(names[d], encoders[d])) for d in pair.columns)
     products = pair.encode(np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1)))
-    return _Part((a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k))
+    return _EffectDesign((a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k))
 
 
 def _columns(encoding: TableEncoding, k: int) -> Positions:

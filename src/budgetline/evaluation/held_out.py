@@ -39,7 +39,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, fitted: object, X: object, y: object, sample_weight: object = None, qid: object = None) -> HeldOut:
-        """Check a model and data; arrays of other libraries come to the host."""
+        """Check a model and data; arrays of a device are copied to the host."""
         X, y, qid = on_host(X), on_host(y), on_host(qid)
         model, seen = model_and_table(fitted, X)
         table = model.table(seen)

@@ -294,7 +294,7 @@ def ndcg_score(
     Parameters
     ----------
     y_true, y_score, qid : arrays of shape (n,)
-        Grades ≥ 0; scores, of which higher ones come first; and the query of each document, in any order.
+        Grades ≥ 0; scores, the highest first in the ranking; and the query of each document, in any order.
     k : int or None
         How many ranks count; None: all.
     empty : "skip" or float

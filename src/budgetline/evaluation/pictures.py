@@ -64,7 +64,7 @@ def picture(axes: Sequence[Axis], values: Float) -> str:
 
 
 def caption(name: str, output: str, classes: bool) -> str:
-    """Return what stands above an effect: the column, and the class or target that it is about, if it has a name."""
+    """Return the caption of an effect: the column, and the class or target that it is about, if it has a name."""
     if not output:
         return name
     return f"{name}: up means class {output}" if classes else f"{name}, target {output}"
@@ -98,7 +98,7 @@ def _range(values: Float) -> tuple[float, float]:
 
 
 def _curve(axis: Axis, values: Float) -> str:
-    """Return a curve with its rug; values apart from the curve stand to the right of it."""
+    """Return a curve with its rug; values that are no part of the curve are drawn to its right."""
     left, top, bottom, slot = 52.0, 10.0, 140.0, 50.0
     aside, n = axis.short_labels[len(axis.numbers) :], len(axis.numbers)
     right = WIDTH - 8 - slot * len(aside)

@@ -24,8 +24,6 @@ SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Shares of the total cost that a printed certificate shows."""
 MOST_NAMES = 3
 """In short texts this many groups are named, and the others counted."""
-FORMER_LOSSES = {"Logistic": "log_loss", "Softmax": "log_loss", "Poisson": "poisson", "ConvexLoss": "convex"}
-"""Losses in files of earlier versions, which stored class names."""
 
 
 class Certified(NamedTuple):
@@ -70,7 +68,8 @@ class Certificate(Claims, Tabular):
         What is subtracted from F of every set that holds the group. All bounds are then about F less the penalties, and
         say nothing about F itself. None: nothing is subtracted.
     rivals : tuple of tuples of int
-        Positions of groups of which a set may hold at most one. If there are any, all bounds are about such sets.
+        Positions of rivals: a set holds at most one group of each tuple. If there are rivals, all bounds are about such
+        sets.
 
     Examples
     --------
@@ -163,8 +162,7 @@ class Certificate(Claims, Tabular):
     @classmethod
     def load(cls, path: PathName) -> Certificate:
         """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it."""
-        found = read_certificate(path)
-        return cls(**found | {"loss": FORMER_LOSSES.get(found["loss"], found["loss"])})
+        return cls(**read_certificate(path))
 
     @property
     def notes(self) -> tuple[str, ...]:

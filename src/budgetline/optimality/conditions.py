@@ -1,4 +1,4 @@
-"""Which sets of groups are allowed: groups that must be in or out, and groups of which a set holds at most one."""
+"""Which sets of groups are allowed: groups that must be in or out, and rivals, of which a set holds at most one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from budgetline.groups import FeatureGroups
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel
 
-Names = Iterable[str]
+GroupNames = Iterable[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +42,10 @@ class Conditions:
     def of(
         cls,
         groups: FeatureGroups,
-        include: Names,
-        exclude: Names,
-        at_most_one: Iterable[Names],
-        always: Names = (),
+        include: GroupNames,
+        exclude: GroupNames,
+        at_most_one: Iterable[GroupNames],
+        always: GroupNames = (),
     ) -> Conditions:
         """Return the conditions that a user gives by names, with all that follows from them.
 
@@ -116,6 +117,17 @@ class Conditions:
         for g in np.flatnonzero(missing).tolist():
             _, excluded = self.excluding(g, self.included, excluded)
         return Conditions(self.prices, self.included, excluded, self.rivals)
+
+    def within(self, model: AnytimeModel) -> Conditions:
+        """Return the conditions without the groups that a model knows nothing of: its sequence ended before them."""
+        missing = np.ones(len(model.groups), dtype=bool)
+        missing[model.sequence.order] = False
+        if wrong := np.flatnonzero(missing & self.included).tolist():
+            name = shown(model.groups.names[wrong[0]])
+            raise ValueError(
+                f"group {name} must be in, but the model knows nothing of it: its sequence ended before it"
+            )
+        return self.without(missing)
 
     def only(self, chosen: Mask) -> Conditions:
         """Return the conditions that only subsets of a set meet."""

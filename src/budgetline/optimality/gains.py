@@ -1,4 +1,4 @@
-"""What further groups would gain, from any set S of groups at hand: F(S ∪ A) − F(S) of several sets A.
+"""What further groups would gain, from any set S of available groups: F(S ∪ A) − F(S) of several sets A.
 
 Squared error: exact, from the moments, or from the factor of the sequence. Other losses need no rows either: models of
 both sets are fitted to the population that the model keeps, see :mod:`budgetline.model.population`.
@@ -7,7 +7,6 @@ both sets are fitted to the population that the model keeps, see :mod:`budgetlin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,24 +19,6 @@ from budgetline.objectives.least_squares import LeastSquares
 from budgetline.threads import one_blas_thread
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """C and b of blocks of columns, how wide these are, and the block of every group that has one."""
-
-    gram: Gram
-    sizes: Positions
-    block: dict[int, int]
-
-    def gains(self, chosen: Sequence[int], added: Sequence[Sequence[int]]) -> Float:
-        """Return the gain of each set of blocks if some are chosen already."""
-        with one_blas_thread():
-            objective = LeastSquares(BlockCholesky(self.gram), self.sizes, "fr")
-            for k in chosen:
-                objective.choose(k)
-            single = objective.gains()
-            return np.array([single[A[0]] if len(A) == 1 else objective.joint_scores([A])[0] / 2 for A in added])
-
-
 def stored_gains(model: AnytimeModel, chosen: Mask, added: Sequence[Positions]) -> Float:
     """Return F(S ∪ A) − F(S), shape (K,), for the groups S of a mask (J,) and K sets A of further groups.
 
@@ -45,10 +26,7 @@ def stored_gains(model: AnytimeModel, chosen: Mask, added: Sequence[Positions]) 
     """
     subset = model.stages.subset
     if isinstance(subset, LinearSubset):
-        problem, inside = _linear(model, subset), np.flatnonzero(chosen).tolist()
-        return problem.gains(
-            [problem.block[g] for g in inside], [[problem.block[g] for g in A.tolist()] for A in added]
-        )
+        return _linear_gains(model, subset, chosen, added)
     order, widths, values = model.sequence.order, np.diff(model.stages.column_ends, prepend=0), _prefix_values(model)
     steps = chosen[order]
     low, high = _range(values, steps)
@@ -93,14 +71,20 @@ def known_groups(model: AnytimeModel) -> Mask:
     return known
 
 
-def _linear(model: AnytimeModel, subset: LinearSubset) -> _Problem:
-    """Return the problem of squared error: of all groups from moments, or of those in the sequence from its factor."""
+def _linear_gains(model: AnytimeModel, subset: LinearSubset, chosen: Mask, added: Sequence[Positions]) -> Float:
+    """Return the gains of squared error: of all groups from moments, or of those in the sequence from its factor."""
     if model.moments is not None:
         position = model.layout.position
         gram = Gram.of(model.moments, np.concatenate(position), model.alpha, model.weights)
-        return _Problem(gram, np.array([own.size for own in position]), {g: g for g in range(len(position))})
-    variance = np.full(subset.z.shape[1], 2 * model.sequence.null_value)  # of all targets, for a tolerance
-    gram = Gram(subset.U.T @ subset.U, subset.U.T @ subset.z, variance)
-    return _Problem(
-        gram, np.diff(model.stages.column_ends, prepend=0), {g: k for k, g in enumerate(model.sequence.order.tolist())}
-    )
+        sizes, blocks = np.array([own.size for own in position]), np.arange(len(position))
+    else:
+        variance = np.full(subset.z.shape[1], 2 * model.sequence.null_value)  # of all targets, for a tolerance
+        gram = Gram(subset.U.T @ subset.U, subset.U.T @ subset.z, variance)
+        sizes, blocks = np.diff(model.stages.column_ends, prepend=0), np.zeros(chosen.size, dtype=np.intp)
+        blocks[model.sequence.order] = np.arange(sizes.size)
+    with one_blas_thread():
+        objective = LeastSquares(BlockCholesky(gram), sizes, "fr")
+        for k in blocks[chosen].tolist():
+            objective.choose(k)
+        single, sets = objective.gains(), [blocks[A].tolist() for A in added]
+        return np.array([single[A[0]] if len(A) == 1 else objective.joint_scores([A])[0] / 2 for A in sets])

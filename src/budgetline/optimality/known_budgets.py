@@ -1,4 +1,8 @@
-"""What known budgets buy, judged on data: the curve of plans, and good sets for many budgets within a short time."""
+"""Good sets for many budgets within a short time, for reports: the search of a plan without its proof.
+
+For every budget a set is filled up in the order of the sequence, and another by what groups explain alone; then groups
+are exchanged. Sets that a cheaper one beats are left out. The sets are evaluated on held-out rows.
+"""
 
 from __future__ import annotations
 
@@ -10,73 +14,23 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK, check_number
-from budgetline.evaluation import BudgetCurve, budget_curve
+from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.budget_curves import curve_of_sets
 from budgetline.evaluation.held_out import HeldOut
-from budgetline.fitting.planned import with_sets
 from budgetline.model.anytime import AnytimeModel
+from budgetline.optimality.best_sets import SAME_VALUE, SetSearch
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.gains import estimated_value
-from budgetline.optimality.plan import Plan
-from budgetline.optimality.planning import conditions_of, problems_of
+from budgetline.optimality.plan import stages_to_search
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.search import filled
-from budgetline.optimality.sets import SAME_VALUE, SetSearch
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
 
 KNOWN_BUDGET = "a known budget"
 """The label of such curves."""
 MOST_PARAMETERS = 2000
 """In larger models one set takes too long for a search of many."""
-
-
-def plan_curve(
-    plans: Iterable[Plan],
-    X: object,
-    y: object = None,
-    *,
-    metric: object = "explained",
-    sample_weight: object = None,
-    qid: object = None,
-) -> BudgetCurve:
-    """Return what budgets buy on held-out data if they are known in advance.
-
-    Every point is a plan, at its cost. A budget between two points buys what the lower one does. Plans that explain no
-    more of the training data, less the correction, than a cheaper one are left out.
-
-    Parameters
-    ----------
-    plans : Plans of one model
-        For several budgets: ``model.plans([10, 20, 50])``.
-    X, y, metric, sample_weight, qid
-        As in :func:`budget_curve`; ``X`` is the table that the estimator itself takes.
-
-    Examples
-    --------
-    >>> from budgetline import AnytimeRegressor
-    >>> from budgetline.datasets import load_heart
-    >>> from budgetline.optimality import plan_curve
-    >>> heart = load_heart()
-    >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data[::2], heart.target[::2])
-    >>> plans = model.plans([10, 30, 100, 200], time_limit=60)
-    >>> known = plan_curve(plans, heart.data[1::2], heart.target[1::2])
-    >>> known.costs.round(2).tolist(), known.values.round(2).tolist()
-    ([0.0, 4.0, 29.87, 93.3, 197.2], [0.0, 0.31, 0.29, 0.42, 0.45])
-    """
-    found = tuple(plans)
-    for plan in found:
-        if not isinstance(plan, Plan):
-            raise TypeError(f"plans must be Plans, such as model.plans([10, 20]), not {type(plan).__name__}")
-        if plan.model_.layout is not found[0].model_.layout:
-            raise ValueError("the plans must be of one model: their groups or columns differ")
-    if not found:
-        raise ValueError("there are no plans to judge")
-    costs, values = np.array([plan.cost for plan in found]), np.array([plan.value for plan in found])
-    kept = [found[k] for k in undominated(costs, values)]
-    named = tuple(", ".join(plan.groups) for plan in kept)
-    judged = with_sets(found[0].model_, [plan.model_.last for plan in kept], named, [plan.cost for plan in kept])
-    curve = budget_curve(judged, X, y, metric=metric, sample_weight=sample_weight, qid=qid)
-    return replace(curve, label=KNOWN_BUDGET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +55,32 @@ class KnownSets:
         self, fitted: object, X: object, y: object, metric: object, sample_weight: object = None, qid: object = None
     ) -> BudgetCurve:
         """Return what the sets are worth on data; ``fitted`` is the estimator, or pipeline, that holds the model."""
-        named = tuple(", ".join(groups) for groups in self.groups)
-        judged = with_sets(self.model, list(self.model.stages.of_patterns(self.steps)), named, self.costs)
         held = HeldOut.of(fitted, X, y, sample_weight, qid)
-        return replace(curve_of_sets(judged, held, metric), label=KNOWN_BUDGET)
+        return replace(curve_of_sets(self._staged(), held, metric), label=KNOWN_BUDGET)
+
+    def _staged(self) -> AnytimeModel:
+        """Return a model whose stages are those of the sets.
+
+        The sets need not contain one another, so every stage reads the columns of all of them, and of the model.
+        """
+        stages, sets, count = self.model.stages, list(self.model.stages.of_patterns(self.steps)), len(self.costs)
+        columns = np.unique(np.concatenate([stages.columns, *(each.columns for each in sets)]))
+        named, paid = tuple(", ".join(groups) for groups in self.groups), np.diff(self.costs, prepend=0.0)
+        found = replace(
+            stages,
+            sequence=GroupSequence(np.arange(count), named, paid, np.zeros(count), stages.sequence.null_value),
+            coef_path=np.array([each.coef for each in sets]).reshape(count, *stages.coef_path.shape[1:]),
+            intercept_path=np.array([each.intercept for each in sets]).reshape(count, stages.null_intercept.size),
+            columns=columns,
+            column_ends=np.full(count, columns.size, dtype=np.intp),
+        )
+        return replace(self.model, stages=found)
 
 
 def known_sets(model: AnytimeModel, budgets: Iterable[float], time_limit: float) -> KnownSets:
     """Return good sets for budgets, and the prefixes of the sequence where no set is better; nothing is proven.
 
-    Two sets are filled up for every budget, in the order of the sequence and by what groups explain alone. Then groups
-    are exchanged. When the time is over, the other budgets are left out.
+    When the time is over, the other budgets are left out.
     """
     end = time.monotonic() + check_number("time_limit", time_limit, "number of seconds", ge=0)
     stages, prices, order = model.n_stages, model.groups.prices, model.sequence.order
@@ -142,10 +111,11 @@ def undominated(costs: Float, values: Float) -> list[int]:
 
 def _good_sets(model: AnytimeModel, budget: float, deadline: float) -> list[Mask]:
     """Return good sets (J,) for a budget, one or two for each problem."""
-    about = conditions_of(model)
+    always = model.settings.get("start", ())
+    about = Conditions.of(model.groups, (), (), (), always).within(model)
     if about.prices.cost(about.included) > budget * (1 + SLACK):
         return []
-    found, problems = list[Mask](), problems_of(model, budget)
+    found, problems = list[Mask](), _problems(model, budget)
     for k, problem in enumerate(problems):
         search, starts = SetSearch(problem, about, budget), []
         for order in (model.sequence.order.tolist(), _best_alone_first(problem)):
@@ -159,10 +129,19 @@ def _good_sets(model: AnytimeModel, budget: float, deadline: float) -> list[Mask
     return found
 
 
+def _problems(model: AnytimeModel, budget: float) -> list[Quadratic]:
+    """Return the problems to search for sets within a budget: of squared error one, of other losses one per stage."""
+    if model.squared_error:
+        problems = [Quadratic.of_sequence(model)]
+    else:
+        problems = [Quadratic.around(model, stage) for stage in stages_to_search(model, budget)[-2:]]
+    return [replace(problem, penalties=model.penalties) for problem in problems]
+
+
 def _values(model: AnytimeModel, masks: Mask) -> Float:
     """Return F of sets (K, J) less their correction; an estimate where the loss is not squared error."""
     if model.squared_error:
-        (problem,) = problems_of(model, 0.0)
+        (problem,) = _problems(model, 0.0)
         return np.array([problem.value(mask) for mask in masks])
     lost = np.zeros(len(masks)) if model.penalties is None else masks @ model.penalties
     return np.array([estimated_value(model, mask[model.sequence.order]) for mask in masks]) - lost

@@ -1,4 +1,8 @@
-"""What to buy next, from any set of groups already at hand."""
+"""What to buy next, from any set of available groups.
+
+Every group that is not available is valued alone, together with what it requires: its gain F(S ∪ A) − F(S), and for
+rows of a classifier the chance that it changes the decision. The best value per cost comes first.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK, check_number
 from budgetline.devices import on_host
 from budgetline.groups.parsing import places_of, positions_of
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality.chances import chances_of, sampled_chances
 from budgetline.optimality.gains import known_groups, stored_gains
 from budgetline.sequencing.candidates import best_group
@@ -25,11 +29,11 @@ class NextGroups(Tabular):
     Attributes
     ----------
     available : tuple of str
-        The groups at hand, with those that they require.
+        The available groups, with those that they require.
     groups : tuple of str
         The groups that can be bought next, best first. Arrays have one entry for each.
     along : tuple of tuples of str
-        What each of them requires and is not at hand: it is bought along, and included in cost and gain.
+        What each group requires and is not available: it is bought along, and included in cost and gain.
     costs : float array
         What the purchase costs now: shared costs that are paid already do not count.
     gains : float array
@@ -37,8 +41,8 @@ class NextGroups(Tabular):
     chances : array of shape (groups, n), or None
         For n rows of a classifier, the probability that the purchase changes the decision.
     unknown : tuple of str
-        Groups that are not at hand and not ranked: the sequence ended before them, and the model does not know their
-        gains.
+        Groups that are neither available nor ranked: the sequence ended before them, so the model does not know
+        their gains.
 
     Examples
     --------
@@ -93,7 +97,7 @@ class NextGroups(Tabular):
         return text_table(header, cells, left={0, 1} if any(self.along) else {0})
 
     def __repr__(self) -> str:
-        return f"NextGroups({len(self)} groups, {len(self.available)} at hand)\n{self}"
+        return f"NextGroups({len(self)} groups, {len(self.available)} available)\n{self}"
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
@@ -113,14 +117,15 @@ class NextGroups(Tabular):
 
 
 def next_groups(
-    model: AnytimeModel,
+    fitted: object,
     available: Collection[str] = (),
     *,
     budget: float | None = None,
     X: object = None,
     sample: object = None,
 ) -> NextGroups:
-    """Rank what to buy next; parameters as in :meth:`budgetline.AnytimeRegressor.next_groups`."""
+    """Rank what to buy next for a fitted model; parameters as in :meth:`budgetline.AnytimeRegressor.next_groups`."""
+    model = as_model(fitted)
     names, prices = model.groups.names, model.groups.prices
     most = np.inf if budget is None else check_number("budget", budget, "cost", ge=0)
     _check_rows(model, X, sample)
@@ -185,7 +190,7 @@ def _check_rows(model: AnytimeModel, X: object, sample: object) -> None:
 def _ranked(gains: Float, chances: Float | None, costs: Float) -> Positions:
     """Return the positions by falling worth per cost, as in a sequence: free ones first, ties to the cheaper.
 
-    Worth is the chance of another decision; where there is none, the gain.
+    Worth is the chance of another decision, or the gain where that chance is 0.
     """
     found = list[int]()
     changing = np.zeros(costs.size, dtype=bool) if chances is None else (chances > 0) | (costs <= 0)

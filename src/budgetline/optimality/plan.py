@@ -1,14 +1,34 @@
-"""Plan: what to buy for a budget that is known, and the model of it."""
+"""Plans: what to buy for a budget that is known, and the model of it.
+
+For squared error a plan is the best set of the quadratic problem of the model, proven by a certificate, and its model
+the least-squares fit of these groups.
+
+For other losses every set would need a fit. The risk is approximated by a quadratic around up to three fitted stages:
+the empty one, the last that the budget pays for, and the last. The best set of each is a candidate; another is the
+sequence itself, filled up with what still fits. The candidate that explains most is the plan.
+
+:mod:`~budgetline.optimality.best_sets` searches, :mod:`~budgetline.optimality.planned_models` fits.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from budgetline.arrays import Array, Float
+import numpy as np
+
+from budgetline.arrays import Array, Float, Mask
+from budgetline.budgets import check_number
 from budgetline.devices import like
 from budgetline.messages import printable
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.optimality.best_sets import best_sets
 from budgetline.optimality.certificate import Certificate
+from budgetline.optimality.conditions import Conditions, GroupNames
+from budgetline.optimality.planned_models import FitToData, TrainingData, from_gram, from_population, refit_to
+from budgetline.optimality.quadratic import Quadratic
+from budgetline.optimality.search import filled
+from budgetline.progress import Progress
 from budgetline.tables import rounded_down
 
 
@@ -117,3 +137,114 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return self.model_.sequence._repr_html_()
+
+
+def plan(
+    model: object,
+    budget: float,
+    *,
+    include: GroupNames = (),
+    exclude: GroupNames = (),
+    at_most_one: Iterable[GroupNames] = (),
+    time_limit: float = 5.0,
+    data: TrainingData | None = None,
+    progress: Progress = None,
+) -> Plan:
+    """Find the best set of groups of a fitted model for a budget; parameters as in :meth:`AnytimeRegressor.plan`."""
+    about = {"include": include, "exclude": exclude, "at_most_one": at_most_one}
+    return plans(model, [budget], **about, time_limit=time_limit, data=data, progress=progress)[0]  # type: ignore[arg-type]
+
+
+def plans(
+    model: object,
+    budgets: Iterable[float],
+    *,
+    include: GroupNames = (),
+    exclude: GroupNames = (),
+    at_most_one: Iterable[GroupNames] = (),
+    time_limit: float = 5.0,
+    data: TrainingData | None = None,
+    progress: Progress = None,
+) -> tuple[Plan, ...]:
+    """Return the plan for every budget; they share the time. With ``data`` the models of the plans are fitted to it."""
+    known = as_model(model)
+    refit = None if data is None else refit_to(known, data)
+    conditions = Conditions.of(known.groups, include, exclude, at_most_one, known.settings.get("start", ()))
+    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
+    amounts = [check_number("budget", budget, ge=0, finite=True) for budget in budgets]
+    make = _exact_plans if known.squared_error else _approximate_plans
+    return make(known, amounts, conditions, limit, progress, refit)
+
+
+def _exact_plans(
+    model: AnytimeModel,
+    budgets: list[float],
+    conditions: Conditions,
+    time_limit: float,
+    progress: Progress,
+    refit: FitToData | None,
+) -> tuple[Plan, ...]:
+    """Return the plans of a model of squared error."""
+    if model.moments is not None:
+        problem = Quadratic.of_model(model)
+    else:
+        problem, conditions = Quadratic.of_sequence(model), conditions.within(model)
+    problem = replace(problem, penalties=model.penalties)
+    found, unit = [], problem.gram.null_value or 1.0
+    for best in best_sets(problem, conditions, budgets, time_limit, progress):
+        order = best.certificate.order.tolist()
+        own = from_gram(model, problem.gram, order) if refit is None else refit(best.groups)
+        explained = best.explained if refit is None else _explained(own)
+        shares = explained, best.value / unit, best.bound / unit
+        found.append(Plan(best.groups, best.cost, *shares, best.optimal, best.certificate, True, own))
+    return tuple(found)
+
+
+def _approximate_plans(
+    model: AnytimeModel,
+    budgets: list[float],
+    conditions: Conditions,
+    time_limit: float,
+    progress: Progress,
+    refit: FitToData | None,
+) -> tuple[Plan, ...]:
+    """Return the plans of a model of another loss: the best of a few candidates each."""
+    about, order = conditions.within(model), model.sequence.order.tolist()
+    searches: dict[int, list[int]] = {}  # the budgets to search for around each stage
+    for k, budget in enumerate(budgets):
+        for stage in stages_to_search(model, budget):
+            searches.setdefault(stage, []).append(k)
+    share = time_limit / max(1, sum(map(len, searches.values())))
+    candidates = [[filled(about, about.included, about.excluded, budget, order)] for budget in budgets]
+    for stage, asked in searches.items():
+        problem = replace(Quadratic.around(model, stage), penalties=model.penalties)
+        found = best_sets(problem, about, [budgets[k] for k in asked], share * len(asked), progress)
+        for k, each in zip(asked, found, strict=True):
+            candidates[k].append(np.isin(model.groups.names, each.groups))
+    different = [{each.tobytes(): each for each in several}.values() for several in candidates]
+    return tuple(
+        max((_of_set(model, about, each, refit) for each in several), key=lambda plan: plan.value)
+        for several in different
+    )
+
+
+def stages_to_search(model: AnytimeModel, budget: float) -> list[int]:
+    """Return the stages around which to approximate the risk: the empty one, the one that a budget buys, the last."""
+    return sorted({0, model.sequence.stage_at(budget), model.n_stages})
+
+
+def _of_set(model: AnytimeModel, about: Conditions, chosen: Mask, refit: FitToData | None) -> Plan:
+    """Return the plan of a set, fitted if there are data."""
+    steps = chosen[model.sequence.order]
+    groups = tuple(np.array(model.sequence.groups, dtype=object)[steps].tolist())
+    own = from_population(model, steps) if refit is None else refit(groups)
+    explained = _explained(own)
+    lost = 0.0 if model.penalties is None else float(model.penalties[chosen].sum()) / (own.sequence.null_value or 1.0)
+    exact = refit is not None or bool(steps[: len(groups)].all())  # prefixes of the sequence have been fitted
+    cost = about.prices.cost(chosen)
+    return Plan(groups, cost, explained, explained - lost, None, False, None, exact, own)
+
+
+def _explained(model: AnytimeModel) -> float:
+    """Return F/R(∅) of all groups of a sequence."""
+    return float(np.append(0.0, model.sequence.explained)[-1])

@@ -1,4 +1,10 @@
-"""What sets of groups explain, F(S) = ½ tr(b_S' C_S⁻¹ b_S), and what they cost: the problem behind the bounds."""
+"""The problem that certificates and plans solve: what sets of groups explain, and what they cost.
+
+    maximise  F(S) = ½ tr(b_S' C_S⁻¹ b_S), less penalties of the groups of S,    subject to  cost(S) ≤ budget
+
+C and b come from moments, from the factor of a fitted sequence, or, for losses other than squared error, from a
+quadratic approximation of the risk around a fitted stage.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ from budgetline.fitting.linear import LARGEST_GRAM, warn_from_moments
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Prices
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.model.subsets import LinearSubset
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.objectives.factors import BlockCholesky
 from budgetline.objectives.gram import EPS, Gram
 from budgetline.objectives.least_squares import LeastSquares
@@ -49,16 +55,6 @@ class Quadratic:
     penalties: Float | None = None
 
     @classmethod
-    def of(cls, subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
-        """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
-        if isinstance(subject, Moments):
-            return cls.of_moments(subject, feature_groups, costs, alpha)
-        model = model_of(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
-        if not model.squared_error:
-            raise ValueError("only squared error can be searched exactly: for other losses every set needs a refit")
-        return cls.of_model(model)
-
-    @classmethod
     def of_moments(cls, moments: Moments, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
         """Return the problem of moments and a user's groups and costs."""
         if not isinstance(moments, Moments):
@@ -70,21 +66,59 @@ class Quadratic:
 
     @classmethod
     def of_model(cls, model: AnytimeModel) -> Quadratic:
-        """Return the problem of a fitted model of squared error, from its moments or its factor."""
+        """Return the problem of all groups of a fitted model of squared error, from its moments or its factor."""
         layout = model.layout
         if model.moments is not None:
             return cls._from(model.moments, layout.position, design_groups(model), model.alpha, model.weights)
-        subset, columns = model.stages.subset, model.stages.columns
+        subset = model.stages.subset
         assert isinstance(subset, LinearSubset)
-        if columns.size < layout.read.size or not subset.kept.all():
+        if model.stages.columns.size < layout.read.size or not subset.kept.all():
             raise ValueError(
                 "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
                 "give the moments, certify(moments, groups, sequence=model.sequence_)"
             )
-        sizes = sizes_of(layout.columns)
-        U = subset.U[:, np.argsort(columns)[np.searchsorted(np.sort(columns), layout.by_group)]]
-        gram = Gram(U.T @ U, U.T @ subset.z, np.array([2 * model.sequence.null_value]))
-        return cls(gram, sizes, design_groups(model), model.alpha, _ordered(model.weights, layout.position))
+        return cls.of_sequence(model)
+
+    @classmethod
+    def of_sequence(cls, model: AnytimeModel) -> Quadratic:
+        """Return the problem of the groups in the sequence of a model of squared error, from its factor."""
+        subset = model.stages.subset
+        assert isinstance(subset, LinearSubset)
+        return cls._of_columns(model, subset.U.T @ subset.U, subset.U.T @ subset.z, 1)
+
+    @classmethod
+    def around(cls, model: AnytimeModel, stage: int) -> Quadratic:
+        """Return the quadratic approximation of the risk of a loss other than squared error, around a fitted stage.
+
+        With θ* the stage, g and H the derivatives of the risk of the population that the model keeps, and
+        t = Hθ* − g, the risk is about t'θ − ½θ'Hθ below a constant. Every set has the intercepts 0; without them
+
+            C = H_xx − H_x0 H_00⁻¹ H_0x,    b = t_x − H_x0 H_00⁻¹ t_0.
+        """
+        subset = model.stages.subset
+        assert isinstance(subset, GeneralisedSubset)
+        expansion = subset.expansion(*model.stages.standardised(model.stages.at_stage(stage)))
+        H, t, Q = expansion.H, (expansion.H @ expansion.theta - expansion.gradient)[:, None], expansion.n_scores
+        level = np.linalg.solve(H[:Q, :Q], np.hstack([H[:Q, Q:], t[:Q]]))
+        C = H[Q:, Q:] - H[Q:, :Q] @ level[:, :-1]
+        return cls._of_columns(model, C / 2 + C.T / 2, t[Q:] - H[Q:, :Q] @ level[:, -1:], Q)
+
+    @classmethod
+    def _of_columns(cls, model: AnytimeModel, C: Float, b: Float, Q: int) -> Quadratic:
+        """Return the problem with C and b of the columns of the sequence, in its order, with Q parameters per column.
+
+        Each group after the end of the sequence gets one column with an identity and zeros: it explains nothing.
+        """
+        layout, known = model.layout, known_columns(model)
+        sizes = sizes_of([np.repeat(own, Q) for own in known])
+        place = np.empty(layout.n_features, dtype=np.intp)
+        place[layout.read[np.concatenate(known)]] = np.arange(sizes.sum() // Q)
+        at = (place[model.stages.columns][:, None] * Q + np.arange(Q)).ravel()
+        whole, right = np.eye(int(sizes.sum())), np.zeros((int(sizes.sum()), b.shape[1]))
+        whole[np.ix_(at, at)], right[at] = C, b
+        gram = Gram(whole, right, np.array([2 * model.sequence.null_value]))
+        weights = None if Q > 1 else _ordered(model.weights, known)
+        return cls(gram, sizes, design_groups(model), model.alpha, weights)
 
     @classmethod
     def _from(
@@ -193,6 +227,17 @@ def design_groups(model: AnytimeModel) -> FeatureGroups:
         return groups
     columns = {name: own.tolist() for name, own in zip(groups.names, model.layout.columns, strict=True)}
     return FeatureGroups(columns, groups.costs, shared=groups.shared, requires=groups.requires)
+
+
+def known_columns(model: AnytimeModel) -> tuple[Positions, ...]:
+    """Return the columns of every group, among those that are read, whose C and b a model knows.
+
+    Without moments a model knows nothing of the groups after the end of its sequence: each gets one column.
+    """
+    if model.moments is not None:
+        return model.layout.position
+    chosen = set(model.sequence.order.tolist())
+    return tuple(own if g in chosen else own[:1] for g, own in enumerate(model.layout.position))
 
 
 def model_of(subject: object, **of_moments: object) -> AnytimeModel:

@@ -199,7 +199,7 @@ class Search:
         return True
 
     def _group_to_split(self, leaf: Leaf, amount: float) -> int | None:
-        """Return the affordable free group that matters most and is undecided, else any; None if there is none.
+        """Return the affordable free group that matters most and is undecided, else any; None if no group is free.
 
         A group is undecided if it is bought in part, or together with a rival.
         """

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Labels = NDArray[np.intp]
+Reals = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+GroupLabels = NDArray[np.intp]
 
 TOLERANCE = 1e-8
 """Numbers that are computed twice agree to this share of R(∅)."""
@@ -108,7 +108,7 @@ def _check_types(certificate: Any) -> None:
         _need(finite and value >= least, f"{name} is not a finite number ≥ {least:g}")
 
 
-def _covariance(certificate: Any, moments: Any) -> tuple[Float, Float, float, list[int]]:
+def _covariance(certificate: Any, moments: Any) -> tuple[Reals, Reals, float, list[int]]:
     """Return C and b of standardised columns, group after group, R(∅), and the sizes of the groups."""
     D = moments.scatter.shape[0] - max(1, int(np.prod(moments.target_shape, dtype=int)))
     every = [column for group in certificate.feature_groups.columns for column in group]
@@ -147,7 +147,7 @@ class _Price:
             self.needs |= (self.needs.astype(int) @ self.needs.astype(int)) > 0
         self.rivals = [np.isin(np.arange(len(names)), each) for each in rivals]
 
-    def ruled_out(self, inside: Mask) -> Mask:
+    def ruled_out(self, inside: Flags) -> Flags:
         """Return the groups that are in no set with ``inside``, which is closed, because of rivals."""
         barred = np.zeros_like(inside)
         for each in self.rivals:
@@ -155,14 +155,14 @@ class _Price:
             barred |= (held | (inside & each)).sum(axis=1) > 1
         return barred
 
-    def closed(self, S: Mask) -> Mask:
+    def closed(self, S: Flags) -> Flags:
         return np.asarray(S | self.needs[S].any(axis=0))
 
-    def of(self, S: Mask) -> float:
+    def of(self, S: Flags) -> float:
         all_of_it = self.closed(S)
         return float(self.own[all_of_it].sum() + sum(c for c, members in self.shared if all_of_it[members].any()))
 
-    def best(self, v: Float, budget: float, inside: Mask, outside: Mask) -> float:
+    def best(self, v: Reals, budget: float, inside: Flags, outside: Flags) -> float:
         """Return the largest value of sets with ``inside`` and without ``outside``, bought in fractions.
 
         Other groups of negative value are left out, also where a set would need them.
@@ -224,7 +224,9 @@ def _check_shapes(certificate: Any, J: int, shape: tuple[int, ...]) -> None:
     _need(L == 0 or 0 <= proof.leaf_budget.min() <= proof.leaf_budget.max() < B, "leaf_budget has an unknown budget")
 
 
-def _check_values(certificate: Any, C: Float, b: Float, label: Labels, price: _Price, lost: Float, near: float) -> None:
+def _check_values(
+    certificate: Any, C: Reals, b: Reals, label: GroupLabels, price: _Price, lost: Reals, near: float
+) -> None:
     """Check γ, F of all groups, and what the prefixes achieve at every budget, less their penalties."""
     inside, outside = certificate.included, certificate.excluded
     _need(not (price.closed(inside) & outside).any(), "excluded holds a group that included needs")
@@ -246,7 +248,7 @@ def _check_values(certificate: Any, C: Float, b: Float, label: Labels, price: _P
         _need(abs(certificate.achieved[k] - values[j]) <= near, f"achieved at {budget:g} is not F of the prefix")
 
 
-def _prefix_values(order: Labels, C: Float, b: Float, label: Labels) -> list[float]:
+def _prefix_values(order: GroupLabels, C: Reals, b: Reals, label: GroupLabels) -> list[float]:
     """Return F of every prefix, from one factorisation: C = LL', F = ½‖L⁻¹b‖² up to the last row of the prefix."""
     columns = np.concatenate([np.flatnonzero(label == g) for g in order] or [np.empty(0, dtype=np.intp)])
     z = np.linalg.solve(np.linalg.cholesky(C[np.ix_(columns, columns)]), b[columns])
@@ -254,7 +256,7 @@ def _prefix_values(order: Labels, C: Float, b: Float, label: Labels) -> list[flo
     return [0.0, *(float(np.sum(z[:end] ** 2) / 2) for end in ends)]
 
 
-def _gamma(C: Float, label: Labels) -> float:
+def _gamma(C: Reals, label: GroupLabels) -> float:
     """Return the smallest eigenvalue of C in coordinates in which the block of every group is I."""
     white = np.zeros_like(C)
     for g in range(label[-1] + 1):
@@ -263,7 +265,7 @@ def _gamma(C: Float, label: Labels) -> float:
     return max(0.0, float(np.linalg.eigvalsh(white @ C @ white.T)[0]))
 
 
-def _dual_terms(proof: Any, C: Float, b: Float, label: Labels, largest: float) -> list[tuple[float, Float]]:
+def _dual_terms(proof: Any, C: Reals, b: Reals, label: GroupLabels, largest: float) -> list[tuple[float, Reals]]:
     """Check Δ, and return ½ tr u'Mu and v of every dual."""
     M, v = C.copy(), np.zeros((len(proof.duals), len(proof.blocks)))
     for g, block in enumerate(proof.blocks):
@@ -282,7 +284,7 @@ def _dual_terms(proof: Any, C: Float, b: Float, label: Labels, largest: float) -
     return [(float(np.sum(u * Mu) / 2), row) for u, Mu, row in zip(proof.duals, products, v, strict=True)]
 
 
-def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Price, near: float) -> None:
+def _check_bounds(certificate: Any, terms: list[tuple[float, Reals]], price: _Price, near: float) -> None:
     """Check that the leaves of every budget cover all sets, and that its bound is that of the worst leaf."""
     proof, own = certificate.proof, np.empty(certificate.budgets.size)
     for k, budget in enumerate(certificate.budgets):
@@ -299,7 +301,7 @@ def _check_bounds(certificate: Any, terms: list[tuple[float, Float]], price: _Pr
         _need(follows, f"the bound at budget {budget:g} does not follow from its leaves")
 
 
-def _covered(inside: Mask, outside: Mask, leaves: list[tuple[Mask, Mask]], price: _Price, budget: float) -> bool:
+def _covered(inside: Flags, outside: Flags, leaves: list[tuple[Flags, Flags]], price: _Price, budget: float) -> bool:
     """Tell whether every affordable set with ``inside`` and without ``outside`` is in a leaf."""
     inside = price.closed(inside)
     outside = outside | price.ruled_out(inside)

@@ -10,8 +10,7 @@ from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of, to_byt
 from budgetline.estimators import StagedEstimators
 from budgetline.files import PathName, encode, kind_of, read, write_atomically
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.model.sets import as_ordered
+from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.optimality import Plan
 from budgetline.packing import packed
 from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, library_version, record_of_model
@@ -58,7 +57,7 @@ def save(model: Any, path: PathName) -> None:
     [0, 1]
     """
     if isinstance(model, StagedEstimators):
-        as_ordered(model)  # a file holds an order of the groups
+        as_staged(model)  # which must be fitted
         write_atomically(path, to_bytes(STAGED, record_of_staged(model, library_version()).checked()))
         return
     fitted = check_model(model, "save")

@@ -28,7 +28,6 @@ from budgetline.inputs import check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.sets import as_ordered
 from budgetline.model.staged import Staged
 from budgetline.objectives.families import SquaredError
 from budgetline.optimality import Certificate
@@ -106,7 +105,7 @@ def make_report(
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
     '16 of 524 points buy 94 % of the held-out improvement from all 22 groups.'
     """
-    found, rows = as_ordered(model), Samples(X, y, sample_weight, None, groups)
+    found, rows = as_staged(model), Samples(X, y, sample_weight, None, groups)
     title = _title(found, y) if title is None else title
     _check(model, rows, metric, (certificate, plan_seconds), title=title, unit=unit)
     report = _of_model(found, type(model).__name__, title, unit)

@@ -14,9 +14,8 @@ from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
 from budgetline.encoding.unknown import Watch
 from budgetline.messages import did_you_mean, shown, some
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_staged
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.sets import as_ordered
 from budgetline.model.staged import Staged
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
@@ -145,7 +144,7 @@ def check_model(fitted: object) -> Staged:
             f"a fitted estimator of budgetline is needed, got {type(fitted).__name__}; "
             "fit it on what the extractors return, without a pipeline before it"
         )
-    return as_ordered(fitted)
+    return as_staged(fitted)
 
 
 def check_raws(raws: Any, name: str = "raws") -> list[object]:

@@ -5,8 +5,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from baselines import LightGBMPath
 from budgetline import AnytimeRegressor, FeatureGroups, budget_curve, compare
-from budgetline.baselines import LightGBMPath
 from budgetline.datasets import load_heart
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -158,7 +158,7 @@ def test_a_target_without_pattern_buys_nothing():
 def test_other_estimators_are_refused():
     from sklearn.linear_model import LinearRegression
 
-    with pytest.raises(TypeError, match=r"one of lightgbm, got LinearRegression: pip install 'budgetline\[lightgbm\]'"):
+    with pytest.raises(TypeError, match=r"one of lightgbm, got LinearRegression: pip install lightgbm"):
         LightGBMPath(LinearRegression(), GROUPS, COSTS).fit(*draw())
     with pytest.raises(ValueError, match="n_models"):
         LightGBMPath(lightgbm.LGBMRegressor(), GROUPS, COSTS, n_models=0).fit(*draw())

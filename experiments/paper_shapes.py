@@ -40,7 +40,7 @@ FIELD_DECAY, FIELD_SIGNAL = 7.0, 0.97
 AGRICULTURAL = """\
 Synthetic data in the shape of the Agricultural data set
 
-Made by budgetline.datasets.make_agricultural from a seed; the original of Hu, Grubb, Bagnell and Hebert (UAI 2016) is
+Made by make_agricultural from a seed; the original of Hu, Grubb, Bagnell and Hebert (UAI 2016) is
 proprietary and is not included. From the paper: 328 features in 57 groups (six of size 32, the others of 1 to 6),
 costs in seconds from 0.0005 to 0.0088 with total 0.111, labels 1 and 2 with initial risk R(∅) = Var(y)/2 = 0.091. Not
 from the paper: the factor model of the features and the linear score whose threshold gives the label. Licence:
@@ -63,7 +63,7 @@ WEB_DECAY, WEB_SIGNAL = 30.0, 0.5
 YAHOO = """\
 Synthetic data in the shape of the Yahoo! Learning to Rank Challenge data
 
-Made by budgetline.datasets.make_yahoo from a seed; the original (Chapelle and Chang 2011), used by Hu, Grubb, Bagnell
+Made by make_yahoo from a seed; the original (Chapelle and Chang 2011), used by Hu, Grubb, Bagnell
 and Hebert (UAI 2016), may not be redistributed and is not included. From the paper: 501 features with costs in {1, 5,
 20, 50, 100, 150, 200} and a total of about 17,000, labels 0 to 4 with initial risk R(∅) = Var(y)/2 = 0.85, random
 groups of features of equal cost. Not from the paper: how many features have each cost, the label frequencies, the
@@ -135,7 +135,7 @@ def make_agricultural(n_samples: int = 100_000, *, random_state: RandomState = N
 
     Examples
     --------
-    >>> from budgetline.datasets import make_agricultural
+    >>> from paper_shapes import make_agricultural
     >>> field = make_agricultural(500, random_state=0)
     >>> field.data.shape, field.feature_groups
     ((500, 328), FeatureGroups(57 groups, 328 columns, total cost 0.111))
@@ -247,7 +247,7 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
 
     Examples
     --------
-    >>> from budgetline.datasets import make_yahoo
+    >>> from paper_shapes import make_yahoo
     >>> web = make_yahoo(500, random_state=0)
     >>> web.data.shape, web.feature_groups
     ((500, 501), FeatureGroups(51 groups, 501 columns, total cost 16950))

@@ -31,7 +31,7 @@ class Samples:
 
     @classmethod
     def given(cls, X: object, y: object, weight: object = None, qid: object = None, groups: object = None) -> Samples:
-        """Return rows that can be indexed; arrays of other libraries come to the host."""
+        """Return rows that can be indexed; arrays of a device are copied to the host."""
         if qid is not None and groups is not None:
             raise ValueError("folds keep queries together or groups: give one of qid and groups")
         X, y, weight, qid, groups = map(on_host, (X, y, weight, qid, groups))

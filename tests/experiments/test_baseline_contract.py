@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from budgetline.baselines import ForwardSelection, ImportanceKnapsack
+from baselines import ForwardSelection, ImportanceKnapsack
 
 ESTIMATORS = [
     ImportanceKnapsack(Ridge(), importance="contributions", budgets=3),

@@ -11,15 +11,16 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetline.arrays import Float, Mask
-from budgetline.baselines.importance import Importance, contributed, given, permuted
-from budgetline.baselines.set_estimators import SetEstimators, Stage
 from budgetline.budgets import check_number
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import Layout
 from budgetline.messages import shown
-from budgetline.optimality.knapsack import most_valuable
 from budgetline.progress import Progress
+
+from .importance import Importance, contributed, given, permuted
+from .most_valuable import most_valuable
+from .set_estimators import SetEstimators, Stage
 
 
 class ImportanceKnapsack(SetEstimators):
@@ -74,7 +75,7 @@ class ImportanceKnapsack(SetEstimators):
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from budgetline.baselines import ImportanceKnapsack
+    >>> from baselines import ImportanceKnapsack
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> logistic = LogisticRegression(max_iter=5000)

@@ -16,9 +16,10 @@ from budgetline.estimators.clones import TrainingRows
 from budgetline.evaluation import budget_curve
 from budgetline.groups import Layout, as_feature_groups
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.sets import SetModels, sequence_of_sets
 from budgetline.optimality.known_budgets import undominated
 from budgetline.progress import Progress
+
+from .set_models import SetModels, sequence_of_sets
 
 
 class Stage(NamedTuple):

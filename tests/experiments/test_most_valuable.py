@@ -4,11 +4,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from baselines.most_valuable import most_valuable
 
+from baselines import most_valuable as knapsack
 from budgetline import FeatureGroups
 from budgetline.budgets import SLACK
-from budgetline.optimality import knapsack
-from budgetline.optimality.knapsack import most_valuable
 
 
 def problem(seed, priced):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from exact_search import best_sequence
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from truth import best_by_programming, make
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, best_sequence
+from budgetline import AnytimeClassifier, AnytimeRegressor, Moments
 
 ADVERSARIAL = ("suppressors", "xor", "wide costs", "correlated", "plain", "equal costs", "free", "targets",
                "duplicates", "weights")  # fmt: skip

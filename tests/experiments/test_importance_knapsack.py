@@ -9,8 +9,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClas
 from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from budgetline import AnytimeRunner, FeatureGroups, compare, make_report, save
-from budgetline.baselines import ImportanceKnapsack
+from baselines import ImportanceKnapsack
+from budgetline import FeatureGroups, compare
 
 GROUPS = {"a": [0, 4], "b": [2], "c": [1, 3], "d": [5], "e": [6]}
 COSTS = {"a": 3.0, "b": 1.0, "c": 2.0, "d": 5.0, "e": 2.5}
@@ -162,19 +162,6 @@ def test_available_is_answered_by_the_dearest_set_inside():
     np.testing.assert_allclose(model.predict(X, available=[]), y.mean())
     with pytest.raises(ValueError, match="auto"):
         model.predict(X, available="auto")
-
-
-def test_what_needs_an_order_of_the_groups_says_so(tmp_path):
-    X, y = draw()
-    model = ImportanceKnapsack(LinearRegression(), GROUPS, COSTS, budgets=[1, 6], random_state=0).fit(X, y)
-    extractors = dict.fromkeys(GROUPS)
-    for use in (
-        lambda: make_report(model, X, y),
-        lambda: AnytimeRunner(model, extractors),
-        lambda: save(model, tmp_path / "sets"),
-    ):
-        with pytest.raises(TypeError, match="an order of the groups is needed, which ImportanceKnapsack has not"):
-            use()
 
 
 def test_compare_and_what_is_worth_nothing():

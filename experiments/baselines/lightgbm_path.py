@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import clone
 
 from budgetline.arrays import Array, Float, Mask
-from budgetline.baselines.boosted_path import BoostedPath
-from budgetline.baselines.trade_offs import Bought, Columns
 from budgetline.estimators.clones import TrainingRows
+
+from .boosted_path import BoostedPath
+from .trade_offs import Bought, Columns
 
 
 class LightGBMPath(BoostedPath):
@@ -50,13 +51,13 @@ class LightGBMPath(BoostedPath):
 
     Notes
     -----
-    The table must hold numbers; missing ones are LightGBM's business. ``pip install 'budgetline[lightgbm]'``. Peter,
+    The table must hold numbers; missing ones are LightGBM's business. ``pip install lightgbm``. Peter,
     Diego, Hamprecht and Nadler, *Cost efficient gradient boosting*, NeurIPS 2017.
 
     Examples
     --------
     >>> from lightgbm import LGBMClassifier
-    >>> from budgetline.baselines import LightGBMPath
+    >>> from baselines import LightGBMPath
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> trees = LGBMClassifier(n_estimators=20, random_state=0, n_jobs=1, deterministic=True, verbose=-1)

@@ -7,8 +7,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
+from baselines import ForwardSelection
 from budgetline import FeatureGroups, StagedEstimators, compare, load, save
-from budgetline.baselines import ForwardSelection
 
 GROUPS = {"a": [0, 4], "b": [2], "c": [1, 3], "d": [5], "e": [6]}
 COSTS = {"a": 3.0, "b": 1.0, "c": 2.0, "d": 5.0, "e": 2.5}

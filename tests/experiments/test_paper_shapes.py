@@ -4,9 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-
-from budgetline.datasets import make_agricultural, make_yahoo
-from budgetline.datasets.generators import CHUNK
+from paper_shapes import CHUNK, make_agricultural, make_yahoo
 
 pytestmark = pytest.mark.quick_cases(1)
 

@@ -12,11 +12,12 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.baselines.trade_offs import dense
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import Layout
 from budgetline.messages import shown
 from budgetline.model.prefixes import PrefixTable
+
+from .trade_offs import dense
 
 Importance = Callable[[object, object, Array], object]
 """Returns one number ≥ 0 per column that is in a group, for a fitted model, its table and its target."""

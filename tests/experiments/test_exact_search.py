@@ -2,9 +2,11 @@
 
 from itertools import pairwise, permutations
 
+import exact_search
 import numpy as np
 import pytest
 import reference
+from exact_search import best_sequence, best_values, subset_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +15,6 @@ from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
 from budgetline.groups.prices import Prices
 from budgetline.objectives.gram import Gram
-from budgetline.optimality import best_sequence, exact
-from budgetline.optimality.exact import best_values, subset_values
 from budgetline.sequencing import Doubling
 
 INTERPOLATIONS = ("step", "linear")
@@ -22,12 +22,12 @@ INTERPOLATIONS = ("step", "linear")
 
 def best_order(values, costs, stop=None, interpolation="step"):
     demand = Demand.of(float(np.sum(costs)), stop, None, None, interpolation)
-    return exact.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
+    return exact_search.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
 
 
 def additive(gains):
     """The table of a sum of gains."""
-    return exact.subset_costs(Prices.of(gains))
+    return exact_search.subset_costs(Prices.of(gains))
 
 
 def mean_over_budgets(costs, values, stop, interpolation):
@@ -117,7 +117,7 @@ def test_splitting_changes_nothing(limit, monkeypatch):
     groups = LAYOUTS["unequal"]
     X, Y = problem(np.random.default_rng(4), groups, 2)
     plain = values_of(X, Y, groups, 1e-4)
-    monkeypatch.setattr(exact, "BATCH_BYTES", limit)
+    monkeypatch.setattr(exact_search, "BATCH_BYTES", limit)
     np.testing.assert_allclose(values_of(X, Y, groups, 1e-4), plain, rtol=1e-14)
 
 

@@ -9,9 +9,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.groups import FeatureGroups
-from budgetline.model.anytime import as_staged
 from budgetline.model.prefixes import PrefixModels, PrefixTable
-from budgetline.model.staged import Staged
 from budgetline.sequencing.sequence import GroupSequence
 
 
@@ -45,16 +43,6 @@ class SetModels(PrefixModels):
 
     def __repr__(self) -> str:
         return f"SetModels({self.estimator}, {len(self.masks)} sets of {len(self.groups)} groups)"
-
-
-def as_ordered(fitted: object) -> Staged:
-    """Return the model inside a fitted estimator, as ``as_staged`` does, if its stages follow an order of groups."""
-    found = as_staged(fitted)
-    if isinstance(found, SetModels):
-        raise TypeError(
-            f"an order of the groups is needed, which {found.estimator} has not: its sets need not contain one another"
-        )
-    return found
 
 
 def sequence_of_sets(groups: FeatureGroups, masks: tuple[Mask, ...], risks: Float) -> GroupSequence:

@@ -20,7 +20,7 @@ from budgetline.groups.prices import Prices
 from budgetline.messages import shown
 from budgetline.objectives.blocks import whiten
 from budgetline.objectives.gram import Gram
-from budgetline.optimality.quadratic import Quadratic
+from budgetline.optimality.quadratic import Quadratic, model_of
 from budgetline.sequencing.candidates import TIE, best_group
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
@@ -68,7 +68,8 @@ def best_sequence(
     A sensor and its background, of little use separately, and a proxy that greedy prefers:
 
     >>> import numpy as np
-    >>> from budgetline import AnytimeRegressor, Moments, best_sequence
+    >>> from budgetline import AnytimeRegressor, Moments
+    >>> from exact_search import best_sequence
     >>> signal, background, noise = np.random.default_rng(0).normal(size=(3, 500))
     >>> X = np.column_stack([signal + 4 * background, background, signal + 1.5 * noise])
     >>> groups = {"sensor": [0], "background": [1], "proxy": [2]}
@@ -78,7 +79,7 @@ def best_sequence(
     >>> best.groups, best.explained.round(2).tolist()
     (('sensor', 'background', 'proxy'), [0.07, 1.0, 1.0])
     """
-    problem = Quadratic.of(subject, feature_groups, costs, alpha)
+    problem = _problem(subject, feature_groups, costs, alpha)
     demand = Demand.of(problem.prices.total, stop, budgets, weights, interpolation)
     values = subset_values(problem.gram, problem.sizes)
     order = best_order(values, problem.prices, demand)
@@ -86,6 +87,16 @@ def best_sequence(
     gains = np.maximum(np.diff(F), 0.0)  # a group can reduce F only by rounding
     names = tuple(problem.groups.names[g] for g in order)
     return GroupSequence(order, names, problem.prices.steps(order), gains, problem.gram.null_value)
+
+
+def _problem(subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
+    """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
+    if isinstance(subject, Moments):
+        return Quadratic.of_moments(subject, feature_groups, costs, alpha)
+    model = model_of(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
+    if not model.squared_error:
+        raise ValueError("only squared error can be searched exactly: for other losses every set needs a refit")
+    return Quadratic.of_model(model)
 
 
 def best_values(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from baselines import CatBoostPath
 from budgetline import compare
-from budgetline.baselines import CatBoostPath
 
 catboost = pytest.importorskip("catboost")
 SETTINGS = {"learning_rate": 0.2, "depth": 2, "random_seed": 0, "thread_count": 1, "bootstrap_type": "No"}

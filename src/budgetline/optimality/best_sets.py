@@ -1,26 +1,29 @@
-"""Find the best set of groups for a known budget."""
+"""The best set of groups for a budget that is known: a local search, then branch and bound.
+
+1. Greedy forward regression fills the budget, once by gain per cost and once by gain.
+2. Each of the two sets is improved: one group is exchanged for another, and the budget filled up again, as long as that
+   raises the value. With penalties a group may also be added or removed.
+3. Branch and bound starts from the better set (:mod:`~budgetline.optimality.search`). It ends with a proof that no
+   set is better, with a better set, or at the deadline with a bound.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 
-from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, check_number
-from budgetline.messages import printable
+from budgetline.arrays import Mask
+from budgetline.budgets import SLACK
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING
-from budgetline.optimality.conditions import Allowed, Conditions, Names
+from budgetline.optimality.conditions import Allowed, Conditions
 from budgetline.optimality.quadratic import Quadratic
 from budgetline.optimality.relaxation import Separation, separate
 from budgetline.optimality.search import Search, filled
 from budgetline.progress import Progress, TimeLimit
-from budgetline.statistics.moments import Moments
-from budgetline.tables import rounded_down
 from budgetline.threads import one_blas_thread
 
 EXCHANGING = 0.5
@@ -46,90 +49,14 @@ class BestSet:
     optimal: bool
     certificate: Certificate
 
-    @property
-    def ratio(self) -> float:
-        """Value over bound: the certified share of the optimum; without a positive bound 1 if optimal, otherwise 0."""
-        return max(0.0, min(1.0, self.value / self.bound)) if self.bound > 0 else float(self.optimal)
-
-    def __repr__(self) -> str:
-        how = "optimal" if self.optimal else f"at least {rounded_down(self.ratio, 4):.2%} of the optimum"
-        if condition := self.certificate.condition:
-            how += f" of sets {condition}"
-        groups = ", ".join(map(printable, self.groups)) or "nothing"
-        return f"BestSet({groups}: cost {self.cost:.6g}, explains {self.explained:.1%}, {how})"
-
-
-@overload
-def best_set(
-    moments: Moments, feature_groups: object = ..., costs: object = ..., *, budget: float, include: Names = ...,
-    exclude: Names = ..., at_most_one: Iterable[Names] = ..., alpha: float = ..., time_limit: float = ...,
-    progress: Progress = ...,
-) -> BestSet: ...  # fmt: skip
-@overload
-def best_set(
-    moments: Moments, feature_groups: object = ..., costs: object = ..., *, budget: Sequence[float] | Float,
-    include: Names = ..., exclude: Names = ..., at_most_one: Iterable[Names] = ..., alpha: float = ...,
-    time_limit: float = ..., progress: Progress = ...,
-) -> tuple[BestSet, ...]: ...  # fmt: skip
-def best_set(
-    moments: Moments,
-    feature_groups: object = None,
-    costs: object = None,
-    *,
-    budget: float | Sequence[float] | Float,
-    include: Names = (),
-    exclude: Names = (),
-    at_most_one: Iterable[Names] = (),
-    alpha: float = 1e-5,
-    time_limit: float = 5.0,
-    progress: Progress = None,
-) -> BestSet | tuple[BestSet, ...]:
-    """Find the set of groups that explains most for a known budget, such as the best tests for 200 dollars.
-
-    If the budget is known, a set is better than a prefix of a sequence. Greedy sets are filled up with groups that
-    still fit, groups are exchanged, and branch and bound runs until the set is proven optimal or the time is over.
-
-    Parameters
-    ----------
-    moments : Moments
-    feature_groups, costs, alpha
-        As in :class:`budgetline.AnytimeRegressor`.
-    budget : float or sequence of floats
-        For a sequence the result is a tuple, one BestSet per budget.
-    include, exclude : names of groups
-        Groups that must be in the set (with those that they require), or must not be (nor those that require them).
-    at_most_one : lists of names of groups
-        Of each list at most one group may be in the set: ``[["mri", "ct"]]``.
-    time_limit, progress
-        As in :func:`certify`; the limit is for all budgets together.
-
-    Examples
-    --------
-    >>> from budgetline import Moments, best_set
-    >>> from budgetline.datasets import load_heart
-    >>> heart = load_heart()
-    >>> moments = Moments.of(heart.data, heart.target)
-    >>> best_set(moments, heart.feature_groups, budget=200)
-    BestSet(cp, sex, age, trestbps, exercise, fluoroscopy: cost 194.2, explains 52.0%, optimal)
-    >>> [len(found.groups) for found in best_set(moments, heart.feature_groups, budget=[20, 200])]
-    [5, 6]
-    """
-    given = np.asarray(budget, dtype=object)
-    problem = Quadratic.of_moments(moments, feature_groups, costs, alpha)
-    conditions = Conditions.of(problem.groups, include, exclude, at_most_one)
-    found = best_sets(problem, conditions, np.atleast_1d(given).tolist(), time_limit, progress)
-    return found if given.ndim else found[0]
-
 
 def best_sets(
     problem: Quadratic, conditions: Conditions, budgets: Iterable[float], time_limit: float, progress: Progress
 ) -> tuple[BestSet, ...]:
     """Return the best set for every budget; they share Δ and the time."""
-    limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
-    amounts = [check_number("budget", each, ge=0, finite=True) for each in budgets]
-    searches = [SetSearch(problem, conditions, amount) for amount in amounts]
+    searches = [SetSearch(problem, conditions, budget) for budget in budgets]
     found = []
-    with one_blas_thread(), TimeLimit(limit, progress) as clock:
+    with one_blas_thread(), TimeLimit(time_limit, progress) as clock:
         separation = separate(problem, clock.start + SEPARATING * clock.limit)
         for k, search in enumerate(searches):
             now = time.monotonic()

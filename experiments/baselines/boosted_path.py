@@ -12,13 +12,14 @@ from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval
 
 from budgetline.arrays import Float
-from budgetline.baselines.set_estimators import SetEstimators, Stage
-from budgetline.baselines.trade_offs import Bought, Columns, Padded, PaddedClassifier, dense, start_of, trade_off_path
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import Layout
 from budgetline.model.prefixes import PrefixModels
 from budgetline.progress import Progress, counted
+
+from .set_estimators import SetEstimators, Stage
+from .trade_offs import Bought, Columns, Padded, PaddedClassifier, dense, start_of, trade_off_path
 
 
 class BoostedPath(SetEstimators):
@@ -54,9 +55,7 @@ class BoostedPath(SetEstimators):
     def _sets(self, rows: TrainingRows, layout: Layout, progress: Progress) -> Sequence[Stage]:
         if type(self.estimator).__module__.split(".")[0] != self.library:
             kind = type(self.estimator).__name__
-            raise TypeError(
-                f"estimator must be one of {self.library}, got {kind}: pip install 'budgetline[{self.library}]'"
-            )
+            raise TypeError(f"estimator must be one of {self.library}, got {kind}: pip install {self.library}")
         columns, prices = Columns.of(layout), layout.groups.prices
         X = dense(rows.table.take(layout.read))
         steps = iter(counted(range(self.n_models), progress, "models"))

@@ -55,7 +55,7 @@ class ForwardSelection(StagedEstimators):
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from budgetline.baselines import ForwardSelection
+    >>> from baselines import ForwardSelection
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> logistic = LogisticRegression(max_iter=5000)

@@ -10,10 +10,11 @@ from typing import ClassVar, Protocol, cast
 import numpy as np
 
 from budgetline.arrays import Array, Float
-from budgetline.baselines.boosted_path import BoostedPath
-from budgetline.baselines.trade_offs import Bought, Columns
 from budgetline.estimators.clones import TrainingRows
 from budgetline.messages import shown
+
+from .boosted_path import BoostedPath
+from .trade_offs import Bought, Columns
 
 TREES = "iterations"
 ALSO_TREES = ("n_estimators", "num_boost_round", "num_trees")
@@ -46,12 +47,12 @@ class CatBoostPath(BoostedPath):
 
     Notes
     -----
-    The table must hold numbers; missing ones are CatBoost's business. ``pip install 'budgetline[catboost]'``.
+    The table must hold numbers; missing ones are CatBoost's business. ``pip install catboost``.
 
     Examples
     --------
     >>> from catboost import CatBoostClassifier
-    >>> from budgetline.baselines import CatBoostPath
+    >>> from baselines import CatBoostPath
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> quiet = {"verbose": False, "allow_writing_files": False}
