@@ -3,7 +3,6 @@
 import io
 import os
 import sys
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data import memory, parquet_files, text_files
-from budgetline.data.column_blocks import rows_cut
+from budgetline.data import parquet_files, text_files
 from budgetline.data.marks import rows_about
 from budgetline.data.sources import SOURCE_BYTES, ahead
 from budgetline.statistics import sums
@@ -183,13 +181,10 @@ def test_sources_with_names(tmp_path, name, kind, weight):
 @pytest.mark.parametrize("columns_at_once", [1, 4, 6])
 @pytest.mark.parametrize("held", [0, 1 << 20])
 def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_once, held):
-    """In memory, and through a file where a reader of all columns would need too much memory."""
+    """Held in memory, and streamed where they are too large for that."""
     frame = make_frame(kind)
-    monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
-    monkeypatch.setattr(parquet_files, "BLOCK_ROWS", 80)
-    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 80)
-    monkeypatch.setattr(memory, "LARGE", 64)
+    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 110)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
     found = AnytimeRegressor(NAMED, COSTS).fit(source)
@@ -219,8 +214,7 @@ def test_parquet_metadata_are_those_of_the_file_as_it_is(tmp_path):
 def test_parquet_columns_of_several_types(tmp_path, monkeypatch, row_group, held):
     """Flags, small integers and numbers of half precision become numbers; gaps become NaN."""
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
-    monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
-    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * 30)  # one column at a time
+    monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 1)  # one column at a time
     rng = np.random.default_rng(0)
     values = {
         "flag": rng.integers(0, 2, 100).astype(bool),
@@ -240,19 +234,7 @@ def test_parquet_columns_of_several_types(tmp_path, monkeypatch, row_group, held
     wanted[61, 4] = np.nan
     np.testing.assert_array_equal(np.vstack([chunk.X for chunk in chunks]), wanted)
     np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), np.arange(100.0))
-    assert max(chunk.n_rows for chunk in chunks) <= min(row_group, 30)
-
-
-@pytest.mark.parametrize("sizes", [[10], [3, 7], [1] * 10, [4, 4, 2], [2, 8], []])
-@pytest.mark.parametrize("lengths", [[10], [5, 5], [1, 0, 2, 7], [9, 1]])
-def test_batches_are_cut_anywhere(lengths, sizes):
-    ends = np.cumsum([0, *lengths])
-    batches = [pa.record_batch({"a": np.arange(a, b)}) for a, b in pairwise(ends)]
-    found = list(rows_cut(batches, sizes, "here"))
-    assert [batch.num_rows for batch in found] == sizes
-    assert [value for batch in found for value in batch.column("a").to_pylist()] == list(range(sum(sizes)))
-    with pytest.raises(ValueError, match="here: there are fewer rows than the file says"):
-        list(rows_cut(batches, [*sizes, 11], "here"))
+    assert max(chunk.n_rows for chunk in chunks) <= (min(row_group, 30) if held else 30)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -514,13 +496,11 @@ def test_chunks_in_work_take_bounded_memory(monkeypatch, entries, most):
     assert max(held) <= most
 
 
-@pytest.mark.parametrize("spilled", [False, True])
-def test_results_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, spilled):
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_results_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, held):
     frame = make_frame("large means")
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
-    if spilled:
-        monkeypatch.setattr(parquet_files, "DECODER_BYTES", 0)
-        monkeypatch.setattr(parquet_files, "HELD_BYTES", 0)
+    monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
     found = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(sums, "blas_threads", lambda threads=threads: threads)

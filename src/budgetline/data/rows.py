@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
-from budgetline.data.memory import Room
 from budgetline.device_tables import DeviceTable
 from budgetline.encoding.design import DesignTable
 from budgetline.messages import shown
@@ -29,7 +28,7 @@ class Rows:
     """Some rows (n,) and columns (D,) of a table X (N, D'), with targets Y (N, P) and weights (N,), read in chunks.
 
     X is an array, a sparse matrix, a ``DesignTable``, all of whose columns are read, or a ``DeviceTable``, whose blocks
-    come to the host. None: all rows, all columns, equal weights. ``room`` is the memory around X, if it may be written.
+    come to the host. None: all rows, all columns, equal weights.
     """
 
     X: Table
@@ -37,7 +36,6 @@ class Rows:
     weight: Float | None = None
     columns: Positions | None = None
     rows: Positions | None = None
-    room: Room | None = None
 
     @property
     def n_rows(self) -> int:

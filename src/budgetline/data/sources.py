@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.data.memory import Room
 from budgetline.device_tables import DeviceTable, moved, on_device
 from budgetline.devices import named_device, on_host
 from budgetline.encoding.table import TableEncoding
@@ -39,7 +38,6 @@ class Chunk:
 
     ``where`` says in errors where the rows come from, such as a file and its row group. ``row_name`` says more of a row
     of the chunk, such as its line in a file. ``device`` is where the rows are to be multiplied, None: where they are.
-    ``room`` is the memory around X, where nobody else needs it.
     """
 
     X: Table
@@ -49,7 +47,6 @@ class Chunk:
     where: str
     row_name: Callable[[int], str] | None = None
     device: str | None = None
-    room: Room | None = None
 
     @classmethod
     def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:

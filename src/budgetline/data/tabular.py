@@ -20,7 +20,6 @@ import numpy as np
 from budgetline.arrays import Array, DType, Mask, Positions, Table
 from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
-from budgetline.data.memory import Room
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
 from budgetline.inputs import NotNumbers
 from budgetline.messages import cut, did_you_mean, shown, some
@@ -81,11 +80,6 @@ class Roles:
         """Return the error for a missing value of a column that is always read."""
         return MissingTarget if name in self.targets else ValueError
 
-    @property
-    def beside(self) -> int:
-        """Number of columns that are multiplied with the features: targets that are numbers, and ones."""
-        return len(self.targets) + 1
-
     def features_at(self, columns: Positions | None) -> list[str]:
         """Return the names of some features, None: all."""
         return list(self.features) if columns is None else [self.features[d] for d in columns]
@@ -125,12 +119,8 @@ class Roles:
             numbers = batch.select(names) if self.raw else numbers_of(batch, names, where)
             for start in range(0, batch.num_rows, size):
                 part, others = numbers.slice(start, size), batch.slice(start, size)
-                if self.raw and names:
-                    yield self.chunk(others, _frame_of(part), where, first + start)
-                    continue
-                room = matrix_of(part, self.beside)
-                chunk = self.chunk(others, room.table, where, first + start)
-                yield chunk if self.drop else replace(chunk, room=room)
+                X = _frame_of(part) if self.raw and names else matrix_of(part)
+                yield self.chunk(others, X, where, first + start)
             first += batch.num_rows
             del batch, numbers  # not held while the next one is read
 
@@ -242,11 +232,11 @@ def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
     return nw.from_native(arrow().Table.from_batches([batch]), eager_only=True)
 
 
-def matrix_of(numbers: pa.RecordBatch, beside: int) -> Room:
-    """Return a record batch of numbers as a table (m, D), missing values as NaN, with room beside it."""
-    room = Room((numbers.num_rows, numbers.num_columns), type_of(numbers), beside)
-    fill(room.columns, numbers)
-    return room
+def matrix_of(numbers: pa.RecordBatch) -> Array:
+    """Return a record batch of numbers as a table (m, D), missing values as NaN."""
+    columns = np.empty((numbers.num_columns, numbers.num_rows), type_of(numbers))
+    fill(columns, numbers)
+    return columns.T
 
 
 def type_of(numbers: pa.RecordBatch) -> DType:
