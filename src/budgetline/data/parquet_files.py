@@ -77,7 +77,7 @@ class ParquetPartition(WithRoles, FilePartition):
         if not roles.raw and 8 * len(wanted) * rows <= HELD_BYTES:
             yield from self._read_held(file, numbers, columns, where)
             return
-        batches = guarded(file.iter_batches(roles.rows_at_once(columns), numbers, wanted), where)
+        batches = guarded(file.iter_batches(roles.rows_at_once(columns), row_groups=numbers, columns=wanted), where)
         if roles.raw:
             declared = _schema(file)
             batches = (as_declared(batch, declared) for batch in batches)
@@ -146,7 +146,7 @@ def _dtype_of(schema: pa.Schema, names: list[str], where: str) -> DType:
 def _read_columns(file: pa.parquet.ParquetFile, numbers: list[int], names: list[str], where: str) -> pa.RecordBatch:
     """Return columns of row groups as one record batch."""
     rows = sum(_rows(file, number) for number in numbers)
-    [batch] = guarded(file.iter_batches(rows, numbers, names), where)
+    [batch] = guarded(file.iter_batches(rows, row_groups=numbers, columns=names), where)
     return batch
 
 
