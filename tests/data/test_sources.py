@@ -541,7 +541,7 @@ def test_what_is_not_a_source_is_refused():
             AnytimeRegressor().fit(np.eye(3), np.ones(3), **{option: "x"})
     for role in ("target", "weight", "qid", "features"):
         for data in ((np.eye(3), np.ones(3)), iter([(np.eye(3), np.ones(3))])):
-            with pytest.raises(ValueError, match=f"{role}= names a column"):
+            with pytest.raises(ValueError, match=f"{role} names a column"):
                 open_source(data, **{role: "y"})
     with pytest.raises(TypeError, match="of length 4"):
         open_source((np.eye(3), np.ones(3), None, None))

@@ -19,6 +19,7 @@ from budgetline.cli.fitting import demo, fit
 from budgetline.cli.grouping import groups, profile
 from budgetline.cli.inspecting import inspect
 from budgetline.cli.models import certify, export, predict, show
+from budgetline.cli.options import PANELS
 from budgetline.cli.planning import plan
 from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
 from budgetline.messages import cut, printable
@@ -65,14 +66,20 @@ def _command_line() -> Any:
         text, _, examples = (getdoc(function) or "").partition("\n\nFor example:\n")
         epilog = "\n\n".join(["Examples:", *examples.splitlines()])
         app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
-    return _named_values(typer.main.get_command(app))
+    return _arranged(typer.main.get_command(app))
 
 
-def _named_values(program: Any) -> Any:
-    """Return a program whose help names values as people do: newer versions of typer write <bool> or <float range>."""
+def _arranged(program: Any) -> Any:
+    """Return a program whose help has groups of options, and names values as people do.
+
+    Newer versions of typer write <bool> or <float range>.
+    """
+    panels, order = {name: panel for panel, names in PANELS.items() for name in names}, list(PANELS)
     for command in (program, *program.commands.values()):
         context = typer.Context(command)
         for param in (*command.params, command.get_help_option(context)):
+            if command is not program and param.param_type_name == "option" and param.rich_help_panel is None:
+                param.rich_help_panel = panels.get(param.name)
             if not hasattr(param, "display_type"):
                 continue
             if param.param_type_name == "argument":
@@ -80,6 +87,7 @@ def _named_values(program: Any) -> Any:
             elif param.metavar is None:
                 label = param.display_type(context).strip("<>")
                 param.metavar = PLAIN.get(label, label)
+        command.params.sort(key=lambda param: (order.index(panel) if (panel := param.rich_help_panel) in order else -1))
     return program
 
 

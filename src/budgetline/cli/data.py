@@ -135,6 +135,10 @@ class Files:
         Raw features are of any kind, others must be numbers.
         """
         if self.named:
+            if target is None:
+                raise Refused("say which column is the target: --target NAME")
+            if self.zero_based:
+                raise Refused(f"--zero-based is for svmlight files, and {self.place} is {self.found[1]}")
             self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
             for name in () if raw else names or ():
                 self.check_numbers(name, f"column {shown(name)} of {self.place}", "--encoding spline takes text")

@@ -320,5 +320,3 @@ def _print_curve(judged: BudgetCurve, printer: Printer) -> None:
         means = (with_error(value, error, style) for value, error in zip(values, errors, strict=True))
         header = ["cost", f"held-out {judged.metric}, mean of {len(judged.folds)} folds"]
         printer.table(header, zip(costs, means, strict=True))
-    printer.say()
-    printer.curve(judged)

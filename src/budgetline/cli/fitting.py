@@ -379,8 +379,6 @@ def demo(
 def _print_demo(curve: BudgetCurve, report: Report, held_out: int, files: dict[str, Path], printer: Printer) -> None:
     printer.say(f"\nWhat each budget buys: R² on {held_out:,} people who were held out\n")
     printer.budgets(curve)
-    printer.say()
-    printer.curve(curve)
     if report.comparison is not None:
         printer.say(f"\nIs the order worth it? Mean {report.measure.label} over all budgets, 5 folds:\n")
         style, methods, tenth = report.measure.style, report.comparison.methods, report.comparison.shares.index(0.1)

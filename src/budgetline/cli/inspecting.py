@@ -7,7 +7,7 @@ from dataclasses import asdict
 from budgetline.cli import options
 from budgetline.cli.data import Features, Files, columns_of_numbers
 from budgetline.cli.printing import Printer, Refused, refusing
-from budgetline.data.summary import MOST_LEVELS, ColumnSummary, TableSummary, summarise
+from budgetline.data.description import MOST_LEVELS, ColumnDescription, TableDescription, describe
 from budgetline.encoding import Encoding
 from budgetline.messages import cut, name_of, some
 from budgetline.report.formatting import count
@@ -40,7 +40,7 @@ def inspect(
     files = Files(data, file_format, False, delimiter, na)
     files.check_columns({"--target": target})
     with refusing(), printer.waiting("reading"):
-        found = summarise(files.raw, [] if target is None else [target])
+        found = describe(files.raw, [] if target is None else [target])
     printer.say(f"{data}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
     for line in () if found.text is None else found.text.in_words:
         printer.say(line)
@@ -86,7 +86,7 @@ def encoded_columns(
     return names, Encoding(kind, interactions=interactions) if interactions else kind
 
 
-def _without_identifiers(files: Files, names: list[str], found: TableSummary, printer: Printer) -> list[str]:
+def _without_identifiers(files: Files, names: list[str], found: TableDescription, printer: Printer) -> list[str]:
     """Return the columns that are no identifiers or free text, and say which are left out; there must be some."""
     left_out = {name: reason for name, reason in found.identifiers.items() if name in names}
     if left_out:
@@ -99,11 +99,11 @@ def _without_identifiers(files: Files, names: list[str], found: TableSummary, pr
     return [name for name in names if name not in left_out]
 
 
-def _understood(files: Files, names: list[str], target: str | None, printer: Printer, table: bool) -> TableSummary:
+def _understood(files: Files, names: list[str], target: str | None, printer: Printer, table: bool) -> TableDescription:
     """Return what is in some columns and the target, and print it, if a table of it is wanted."""
     labels = [] if target is None else [target]
     with refusing(), printer.waiting("reading"):
-        found = summarise(files.raw, labels, [*names, *labels])
+        found = describe(files.raw, labels, [*names, *labels])
     if not table:
         return found
     printer.note(f"{files.place}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
@@ -116,7 +116,7 @@ def _understood(files: Files, names: list[str], target: str | None, printer: Pri
     return found
 
 
-def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
+def _why(files: Files, columns: list[ColumnDescription]) -> list[str]:
     """Return why columns cannot be used as numbers as they are, in words; nothing if all can."""
     others = [column for column in columns if not files.numeric[column.name] and column.kind != "empty"]
     texts = sum(column.kind in ("text", "category") for column in others)
@@ -131,7 +131,7 @@ def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
     return [f"{count(number, 'column')} {what}" for number, what in parts if number]
 
 
-def _cells(column: ColumnSummary, target: str | None) -> list[str]:
+def _cells(column: ColumnDescription, target: str | None) -> list[str]:
     name = name_of(column.name) + (" (target)" if column.name == target else "")
     levels = f"> {MOST_LEVELS:,}" if column.levels is None else f"{column.levels:,}"
     if column.form:

@@ -49,7 +49,7 @@ Keep = Annotated[
 
 
 def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Show what a model holds: its sequence, what each budget buys, its curve and its settings.
+    """Show what a model holds: its sequence, what each budget buys, and its settings.
 
     For example:
     budgetline show heart.budgetline
@@ -70,8 +70,6 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
         printer.say(f"{printable(name)} requires {in_line(required)}")
     printer.say("\nWhat each budget buys, on the training data:\n")
     printer.budgets(curve)
-    printer.say("\nExplained, against cost:\n")
-    printer.curve(curve)
     printer.say()
     given = {name: value for name, value in settings_of(found).items() if value not in (None, "()")}
     printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in given.items()))

@@ -19,7 +19,7 @@ from budgetline.sequencing.schedules import SCHEDULES
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
 """Names of the losses on the command line, and in the library."""
 Task = Literal["auto", "regression", "classification"]
-By = Literal["prefix", "correlation", "column"]
+By = Literal["prefix", "column"]
 Kind = Literal["auto", "none", "linear", "spline"]
 if TYPE_CHECKING:
     Rule = str
@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
     Format = Literal[tuple(dict.fromkeys(SUFFIXES.values()))]
+
+PANELS = {
+    "Data": ("target", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "qid", "stream"),
+    "File format": ("file_format", "delimiter", "na", "zero_based"),
+    "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
+    "Order": ("start", "max_cost", "max_groups", "all_groups"),
+    "Cross-validation": ("cv", "no_cv", "fold_by", "shuffle"),
+    "Output": ("output", "as_json", "quiet", "help"),
+}
+"""Groups of options in the help, by parameter; all other options come first."""
 
 Data = Annotated[
     str,

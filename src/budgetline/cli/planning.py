@@ -35,7 +35,9 @@ def plan(
     ] = None,
     target: options.Target = None,
     include: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups to buy; repeatable.")] = None,
-    exclude: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.")] = None,
+    exclude: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.", rich_help_panel="Options")
+    ] = None,
     at_most_one: Annotated[list[str] | None, Option(metavar="A,B,…", help="Buy one at most; repeatable.")] = None,
     time_limit: Annotated[float, Option(metavar="SECONDS", min=0, help="How long to search, in all.")] = 5.0,
     output: Annotated[

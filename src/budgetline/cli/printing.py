@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from textwrap import fill
 
 import numpy as np
 
-from budgetline.arrays import Float, Mask
+from budgetline.arrays import Float
 from budgetline.budgets import affordable, points_of_stages
 from budgetline.data.tabular import MissingTarget
 from budgetline.evaluation import BudgetCurve
@@ -29,33 +29,6 @@ from budgetline.tables import text_table
 
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75)
 """Budgets in tables, as shares of the total cost, before rounding; the total cost comes last."""
-CURVE_WIDTH, CURVE_HEIGHT = 64, 10
-DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
-"""Bits of a Braille character, by row and column of the dot."""
-WORDS = (
-    ("give file_format='parquet', 'csv' or 'svmlight'", "give --format parquet, csv or svmlight"),
-    ("target='…'", "--target NAME"),
-    ("target= names", "--target names"),
-    ("weight= names", "--weight names"),
-    ("zero_based=True is", "--zero-based is"),
-    ("with_positive(metric, label)", "--positive LABEL"),
-    ("pass remainder='drop' to leave them out", "write 'remainder: drop' into the groups file to leave them out"),
-    ("; pass a data frame or give positions", ": give positions in the groups file"),
-    ("use rule='score' or 'omp'", "use --rule score or omp"),
-    ("rule='fr' refits", "rule fr refits"),
-    ("but X has no column names", "but the data have no column names"),
-    (" is not in X", " is not in the data"),
-    (" of X is in no group", " of the data is in no group"),
-    (" of X are in no group", " of the data are in no group"),
-    ("Input X contains", "the data contain"),
-    ("encoding='spline' takes", "a fit with --encoding spline takes"),
-    ("time_limit must be", "--time-limit must be"),
-    ("is not known: fit all of them", "is not known: fit with --all-groups"),
-    ("one of budget, stage and available", "one of --budget, --stage and --available"),
-    (" in available; ", " in --available; "),
-)
-"""Words of the library, and those of the command line."""
-
 _held: list[str] = []
 
 
@@ -72,8 +45,6 @@ def line_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     text = " ".join(str(error).split())
-    for own, here in WORDS:
-        text = text.replace(own, here)
     if isinstance(error, MissingTarget):
         text += "; --drop-missing-target leaves these rows out"
     return text or type(error).__name__
@@ -180,15 +151,6 @@ class Printer:
         ]
         self.table(["budget", "spent", "groups", curve.metric, "last group bought"], cells, left={4})
 
-    def curve(self, curve: BudgetCurve) -> None:
-        """Draw a curve."""
-        if not self.as_json:
-            width = min(CURVE_WIDTH, max(20, get_terminal_size().columns - 14))
-            # files and pipes get plain characters
-            fine = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-            style = label_of(curve.metric).style
-            print("\n".join(draw(curve, width, CURVE_HEIGHT, fine, lambda value: number(value, style))))
-
     def document(self, content: Mapping[str, object]) -> None:
         """Print the result as JSON, if the user wants that."""
         if self.as_json:
@@ -257,48 +219,3 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def draw(curve: BudgetCurve, width: int, height: int, fine: bool, text: Callable[[float], str]) -> list[str]:
-    """Return the lines of a plot of a curve as steps: value upwards, cost to the right.
-
-    The axes enclose width × height characters: with ``fine`` Braille characters of eight dots, else asterisks. ``text``
-    turns a value into a label.
-    """
-    lines = _shown(_dots(curve, width * (2 if fine else 1), height * (4 if fine else 1)), fine)
-    known = curve.values[np.isfinite(curve.values)]
-    labels = [""] * height
-    if known.size:
-        labels[0], labels[-1] = text(float(known.max())), text(float(known.min()))
-    margin = max(5, *map(len, labels))
-    upright, across, corner = ("│", "─", "└") if fine else ("|", "-", "+")
-    found = [f"{label:>{margin}} {upright}{line}".rstrip() for label, line in zip(labels, lines, strict=True)]
-    total = amount(curve.total_cost)
-    found.append(" " * (margin + 1) + corner + across * width)
-    found.append(" " * (margin + 2) + "0" + total.rjust(width - 1))
-    return found
-
-
-def _dots(curve: BudgetCurve, width: int, height: int) -> Mask:
-    """Return which dots (height, width) are set, the top row first; neighbouring columns are joined."""
-    dots = np.zeros((height, width), dtype=bool)
-    values = np.asarray(curve.at(np.linspace(0, curve.total_cost, width)))
-    known = np.isfinite(values)
-    if not known.any():
-        return dots
-    low, high = np.nanmin(curve.values), np.nanmax(curve.values)
-    spread = high - low if high > low else 1.0
-    level = np.rint((values - low) / spread * (height - 1), where=known, out=np.zeros(width)).astype(np.intp)
-    for x in np.flatnonzero(known).tolist():
-        before = level[x - 1] if x and known[x - 1] else level[x]
-        lowest, highest = sorted((int(before), int(level[x])))
-        dots[height - 1 - highest : height - lowest, x] = True
-    return dots
-
-
-def _shown(dots: Mask, fine: bool) -> list[str]:
-    if not fine:
-        return ["".join("*" if dot else " " for dot in row) for row in dots]
-    height, width = dots.shape[0] // 4, dots.shape[1] // 2
-    codes = (dots.reshape(height, 4, width, 2) * DOTS[:, None, :]).sum(axis=(1, 3))
-    return ["".join(chr(0x2800 + code) if code else " " for code in row) for row in codes.tolist()]

@@ -213,7 +213,7 @@ def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
         raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
     if kind not in SUFFIXES.values():
-        raise ValueError(f"cannot tell what {paths[0]} holds: give file_format='parquet', 'csv' or 'svmlight'")
+        raise ValueError(f"cannot tell what {paths[0]} holds: give its format: parquet, csv, excel or svmlight")
     if absent := [path for path in paths if not path.exists()]:
         raise FileNotFoundError(f"{absent[0]} does not exist")
     return paths, kind

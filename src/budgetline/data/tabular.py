@@ -153,7 +153,7 @@ class Asked:
     def refuse_names(self, *roles: str) -> None:
         """Raise an error if columns are named: those of the data have no names."""
         if given := [role for role in roles if getattr(self, role) is not None]:
-            raise ValueError(f"{given[0]}= names a column, but the columns of these data have no names")
+            raise ValueError(f"{given[0]} names a column, but the columns of these data have no names")
 
     def roles(self, names: Iterable[str]) -> Roles:
         """Give every column its role; features default to all columns but target, weight and query."""

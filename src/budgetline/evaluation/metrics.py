@@ -276,7 +276,8 @@ def _scored(scorer: Callable[..., float], view: StageView) -> float:
     except ValueError as error:
         if "pos_label" not in str(error):
             raise
-        why = f"{cut(str(error))}: say which class it is about, with_positive(metric, label)"
+        advice = "name the positive class: with_positive(metric, label), or --positive LABEL on the command line"
+        why = f"{cut(str(error))}: {advice}"
         raise ValueError(why) from error
 
 

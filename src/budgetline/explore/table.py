@@ -14,9 +14,9 @@ import numpy as np
 
 from budgetline.arrays import Array
 from budgetline.data import open_source
+from budgetline.data.description import ColumnDescription, describe
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
-from budgetline.data.summary import ColumnSummary, summarise
 from budgetline.explore.state import TASKS
 from budgetline.messages import shown, some
 
@@ -33,15 +33,15 @@ UNUSABLE = ("other", "empty")
 
 @dataclass(frozen=True)
 class Table:
-    """What was understood of a table; ``columns`` are as :class:`ColumnSummary` counts them."""
+    """What was understood of a table; ``columns`` are as :class:`ColumnDescription` counts them."""
 
     name: str
     rows: int
-    columns: tuple[ColumnSummary, ...]
+    columns: tuple[ColumnDescription, ...]
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def by_name(self) -> dict[str, ColumnSummary]:
+    def by_name(self) -> dict[str, ColumnDescription]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
 
@@ -148,7 +148,7 @@ class Data:
     def table(self) -> Table:
         """What is in the files."""
         paths, kind = self.found
-        found = summarise(RawFiles.of(paths, kind, self.delimiter, self.na or None))
+        found = describe(RawFiles.of(paths, kind, self.delimiter, self.na or None))
         if not found.rows:
             raise ValueError(f"{self.place} holds no rows")
         return Table(self.name, found.rows, found.columns, () if found.text is None else tuple(found.text.in_words))

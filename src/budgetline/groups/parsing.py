@@ -232,10 +232,8 @@ def locate(
     if complete and (left := n_features - len(owner)):
         places_left = (d for d in range(n_features) if d not in owner)  # a forged file may say that there are billions
         first = some((d if feature_names is None else feature_names[d] for d in places_left), 5)
-        which = f"column {first} of X is" if left == 1 else f"{left} columns ({first}) of X are"
-        raise ValueError(
-            f"{which} in no group; add the missing columns to a group or pass remainder='drop' to leave them out"
-        )
+        which, them = (f"column {first} is", "it") if left == 1 else (f"{left} columns ({first}) are", "them")
+        raise ValueError(f"{which} in no group: add {them} to a group, or leave {them} out with remainder 'drop'")
     return tuple(found)
 
 
@@ -244,16 +242,17 @@ def _position(column: Column, group: str, position: dict[str, int] | None, n_fea
     if isinstance(column, int):
         if not 0 <= column < n_features:
             raise ValueError(
-                f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns"
+                f"group {shown(group)}: column {shown(column)} is out of range, the data have {n_features} columns"
             )
         return column
     if position is None:
         raise ValueError(
-            f"group {shown(group)} names column {shown(column)}, but X has no column names; "
-            "pass a data frame or give positions"
+            f"group {shown(group)} names column {shown(column)}, but the columns of the data have no names: "
+            "give positions, or pass a data frame"
         )
     if column not in position:
-        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X{did_you_mean(column, position)}")
+        close = did_you_mean(column, position)
+        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in the data{close}")
     return position[column]
 
 

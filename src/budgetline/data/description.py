@@ -29,7 +29,7 @@ MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 
 
 @dataclass(frozen=True)
-class ColumnSummary:
+class ColumnDescription:
     """One column: its kind, the number of its levels (None: more than are counted), and how many values are missing.
 
     Kinds are number, integer, boolean, date (also times), category, text, empty (no value at all), and other. ``low``
@@ -48,7 +48,7 @@ class ColumnSummary:
 
 
 @dataclass(frozen=True)
-class TextSummary:
+class TextDescription:
     """How CSV files are written; ``missing`` counts the texts that stand for missing values.
 
     The ``encoding`` is that of the first file.
@@ -80,19 +80,19 @@ class TextSummary:
 
 
 @dataclass(frozen=True)
-class TableSummary:
+class TableDescription:
     """All columns of a table, and how its files are written, if they are text.
 
     ``identifiers`` are columns that tell nothing about new rows, each with the reason in words.
     """
 
     rows: int
-    columns: tuple[ColumnSummary, ...]
-    text: TextSummary | None
+    columns: tuple[ColumnDescription, ...]
+    text: TextDescription | None
     identifiers: dict[str, str]
 
 
-def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableSummary:
+def describe(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableDescription:
     """Read all rows, some at a time, and return what is in columns, None: all; words are never missing in ``labels``.
 
     Memory does not grow with the data. Of CSV files, columns that lack values are read again, to see by which texts.
@@ -106,9 +106,9 @@ def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str
         rows += batch.num_rows
         for tally, column in zip(tallies, batch.columns, strict=True):
             tally.add(column)
-    columns = tuple(tally.summary() for tally in tallies)
-    text = _text_summary(files, [each.name for each in columns if each.missing])
-    return TableSummary(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
+    columns = tuple(tally.description() for tally in tallies)
+    text = _text_description(files, [each.name for each in columns if each.missing])
+    return TableDescription(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
 
 
 @dataclass
@@ -159,7 +159,7 @@ class _Tally:
         }
         return next((name for name, found in tests.items() if found), "other")
 
-    def summary(self) -> ColumnSummary:
+    def description(self) -> ColumnDescription:
         """Return what was counted."""
         low, high, levels = self.low, self.high, len(self.levels)
         kind = "empty" if not levels and self.kind != "other" else self.kind
@@ -169,10 +169,10 @@ class _Tally:
         written = find_written(self.levels) if kind == "text" else None
         form = written.in_words if isinstance(written, Written) and not written.plain else ""
         known = levels if levels <= MOST_LEVELS else None
-        return ColumnSummary(self.name, kind, known, self.missing, low, high, examples, form)
+        return ColumnDescription(self.name, kind, known, self.missing, low, high, examples, form)
 
 
-def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
+def _text_description(files: RawFiles, gaps: Sequence[str]) -> TextDescription | None:
     """Return how text files are written; the columns ``gaps`` lack values."""
     if files.csv is None:
         return None
@@ -181,4 +181,4 @@ def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
     for path in files.paths if gaps else ():
         found += files.csv.count_missing(path, list(gaps))
     how = (written.delimiter, written.decimal, tuple(sorted(files.csv.commas)), header.compression)
-    return TextSummary(*how, dict(found), header.left_out, encoding_of(files.paths[0]))
+    return TextDescription(*how, dict(found), header.left_out, encoding_of(files.paths[0]))
