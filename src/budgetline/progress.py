@@ -1,20 +1,58 @@
-"""Progress: tqdm's bars, where it is installed, on a terminal; or a line from time to time, for logs."""
+"""Progress: tqdm's bars, where it is installed, on a terminal; or a line from time to time, for logs.
+
+Long work announces its steps, such as "group 14 of 81". Whoever watches in this context, or in a thread that works for
+it, is told; announcing costs nothing if nobody watches.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
+from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Literal, TypeVar
 
 T = TypeVar("T")
-Progress = bool | None | Literal["lines"]
-"""False: none; True: a bar; None: a bar on a terminal; "lines": a line on stderr every ten seconds."""
-SECONDS_PER_LINE = 10.0
+Progress = bool | None | Literal["lines", "status"]
+"""False: none; True: a bar; None: a bar on a terminal.
+
+"lines": a line on stderr every ten seconds; "status": one line on a terminal, which is rewritten.
+"""
+Listener = Callable[[str, int, int | None], None]
+"""Is told the unit of the steps, how many have begun or are done, and how many there are, None if that is not known."""
+SECONDS_PER_LINE, SECONDS_PER_STATUS = 10.0, 0.5
+
+_listener: ContextVar[Listener | None] = ContextVar("budgetline_progress", default=None)
+
+
+@contextmanager
+def watching(listener: Listener) -> Iterator[None]:
+    """Tell a listener every step that is announced meanwhile, also by the threads that help this one."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def announce(unit: str, number: int, total: int | None) -> None:
+    """Tell whoever watches which step begins or is done, and how many there are."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(unit, number, total)
+
+
+def announced(items: Iterable[T], unit: str) -> Iterator[T]:
+    """Yield the items, and announce each before it."""
+    total = len(items) if isinstance(items, Sized) else None
+    for number, item in enumerate(items, 1):
+        announce(unit, number, total)
+        yield item
 
 
 class Bar(AbstractContextManager["Bar"]):
@@ -24,6 +62,9 @@ class Bar(AbstractContextManager["Bar"]):
 
     def update(self, n: int = 1) -> None:
         """Count ``n`` more."""
+
+    def hear(self, unit: str, number: int, total: int | None) -> None:
+        """Note a step of the work that was announced."""
 
     def close(self) -> None:
         """Remove the bar."""
@@ -37,6 +78,7 @@ class Lines(Bar):
 
     def __init__(self, unit: str, total: int | None) -> None:
         self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()
+        self._steps: dict[str, str] = {}
         self._thread = Thread(target=self._print, daemon=True)
         self._thread.start()
 
@@ -49,16 +91,56 @@ class Lines(Bar):
         self._closed.set()
         self._thread.join(1.0)  # it may wait for a reader that does not read
 
+    def hear(self, unit: str, number: int, total: int | None) -> None:
+        """Show a step of the work from now on, after those that change less often."""
+        self._steps.pop(unit, None)
+        self._steps[unit] = f"{unit} {number:,}" + ("" if total is None else f" of {total:,}")
+
     def line(self) -> str:
-        """Return what is done, such as "3 of 25 fits, 40 s"."""
+        """Return what is done, such as "3 of 25 fits, 40 s" or "learning: group 14 of 81, 40 s"."""
         done = f"{self.n:,} of {self.total:,} {self.unit}" if self.total else f"{self.n:,} {self.unit}"
-        return f"{done if self.n or self.total else self.unit}, {time.monotonic() - self.start:.0f} s"
+        steps = ", ".join(list(self._steps.values()))
+        done = (done if self.n or self.total else self.unit) + (f": {steps}" if steps else "")
+        return f"{done}, {time.monotonic() - self.start:.0f} s"
+
+    def show(self) -> None:
+        """Print the line."""
+        _write(f"{self.line()}\n")
+
+    @property
+    def _pause(self) -> float:
+        return SECONDS_PER_LINE
 
     def _print(self) -> None:
-        while not self._closed.wait(SECONDS_PER_LINE):
-            if sys.stderr is not None:
-                with suppress(OSError, ValueError):  # the reader may be gone
-                    print(self.line(), file=sys.stderr, flush=True)
+        while not self._closed.wait(self._pause):
+            self.show()
+
+
+class Status(Lines):
+    """Rewrites one line of a terminal."""
+
+    def show(self) -> None:
+        """Write the line; whatever is printed next overwrites it."""
+        _write(f"{CLEAR}{self.line()[: get_terminal_size().columns - 1]}\r")
+
+    def close(self) -> None:
+        """Remove the line."""
+        super().close()
+        _write(CLEAR)
+
+    @property
+    def _pause(self) -> float:
+        return SECONDS_PER_STATUS
+
+
+CLEAR = "\x1b[K"
+"""Removes the rest of the line on a terminal."""
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # the reader may be gone
+            print(text, end="", file=sys.stderr, flush=True)
 
 
 def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
@@ -96,10 +178,10 @@ class TimeLimit:
 def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
     """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed.
 
-    For "lines" return :class:`Lines`.
+    For "lines" return :class:`Lines`, for "status" :class:`Status`.
     """
-    if progress == "lines":
-        return Lines(unit, total)
+    if progress in ("lines", "status"):
+        return (Lines if progress == "lines" else Status)(unit, total)
     if progress is None:
         # programs without a console have no stderr
         progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None

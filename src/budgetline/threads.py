@@ -12,17 +12,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from functools import cache, cached_property
-from threading import Lock, RLock, Thread, local
-from typing import ClassVar, TypeVar
+from threading import Lock, RLock, local
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from budgetline.arrays import Float
 from budgetline.messages import Held, hold_warnings, warn
+from budgetline.progress import announce
 
 STRIPES = 16
 """Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
@@ -103,8 +105,11 @@ def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: i
     _share(lambda k: work(stripes[k]), len(stripes), most)
 
 
-def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return the results for all items, each computed by one thread of its own; warnings come at the end."""
+def map_in_threads(function: Callable[[T], R], items: Sequence[T], unit: str = "") -> list[R]:
+    """Return the results for all items, each computed by one thread of its own; warnings come at the end.
+
+    Whoever watches the progress is told how many of these units are done.
+    """
     results: dict[int, R] = {}
     found: dict[int, list[Held]] = {}
 
@@ -113,6 +118,8 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         try:
             with hold_warnings() as found[k]:
                 results[k] = function(items[k])
+            if unit:
+                announce(unit, len(results), len(items))
         finally:
             _alone.reset(token)
 
@@ -143,9 +150,9 @@ def share_out(work: Callable[[int], None], count: int, most: int | None = None) 
             work(k)
         return
     job = _Job(work, count)
-    for _ in range(threads - 1):
-        if not _Helper.takes(job):
-            break
+    with suppress(RuntimeError):  # the system allows no more threads, or Python is about to end
+        for _ in range(threads - 1):
+            _helpers().submit(copy_context().run, job.run)
     job.run()
     job.wait()
 
@@ -176,6 +183,7 @@ class _Job:
         """Return when all calls have ended, wherever they run; raise the error of one of them."""
         with self._done:
             error, self._error = self._error, None  # it holds this frame, which must not hold it
+        del self._work  # with the arrays that it needs: a helper may find the job, with nothing left to do, much later
         if error is not None:
             try:
                 raise error
@@ -183,44 +191,9 @@ class _Job:
                 del error
 
 
-class _Helper(Thread):
-    """A thread that waits for jobs: it takes less time to wake up than a thread of an executor."""
-
-    idle: ClassVar[list[_Helper]] = []
-    number: ClassVar[int] = 0
-
-    def __init__(self, job: _Job) -> None:
-        super().__init__(name="budgetline rows", daemon=True)
-        self._job: _Job | None = job
-        self._given = Lock()
-
-    @classmethod
-    def takes(cls, job: _Job) -> bool:
-        """Give a job to a helper that is idle, or to a new one; False if as many as there are cores are at work."""
-        try:
-            helper = cls.idle.pop()
-        except IndexError:
-            return cls.number < (os.cpu_count() or 1) and cls._starts(job)
-        helper._job = job
-        helper._given.release()
-        return True
-
-    @classmethod
-    def _starts(cls, job: _Job) -> bool:
-        try:
-            cls(job).start()
-        except RuntimeError:  # the system allows no more threads, or Python is about to end
-            return False
-        cls.number += 1
-        return True
-
-    def run(self) -> None:
-        while True:
-            self._given.acquire()
-            if self._job is not None:
-                self._job.run()
-            self._job = None  # with the arrays that it needs
-            self.idle.append(self)
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), "budgetline rows")
 
 
 def _share(work: Callable[[int], None], count: int, most: int | None = None) -> None:
@@ -249,7 +222,7 @@ class _OrderedSum:
 
 def _renew() -> None:
     """Make a forked process usable, whatever other threads did when it was forked."""
-    _Helper.idle, _Helper.number = [], 0
+    _helpers.cache_clear()
     _Hold.lock = Lock()
     if _Hold.depth:
         _Hold.depth = getattr(_Hold.own, "depth", 0)

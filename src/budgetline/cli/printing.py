@@ -23,7 +23,7 @@ from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel
-from budgetline.progress import Bar, Progress, make_bar
+from budgetline.progress import CLEAR, Progress, make_bar, watching
 from budgetline.report.formatting import amount, number, share, with_error
 from budgetline.tables import text_table
 
@@ -83,7 +83,8 @@ def tell(text: str) -> None:
     """Print a line on stderr, unless that is closed or full."""
     if sys.stderr is not None:
         with suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+            clear = CLEAR if sys.stderr.isatty() else ""  # of a status line that is longer
+            print(f"{clear}{text}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,12 @@ class Printer:
             return False
         return None if sys.stderr.isatty() and find_spec("tqdm") is not None else "lines"
 
-    def waiting(self, what: str) -> Bar:
-        """Show that work goes on whose steps are not counted: by lines, where progress is shown by lines."""
-        return make_bar("lines" if self.progress == "lines" else False, what, None)
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show which steps the work announces: in one line of a terminal, else in a line every ten seconds."""
+        shown = sys.stderr is not None and not self.quiet
+        with make_bar(shown and ("status" if sys.stderr.isatty() else "lines"), what, None) as bar, watching(bar.hear):
+            yield
 
     def note(self, text: str) -> None:
         """Print a note, unless the user wants none."""

@@ -13,6 +13,7 @@ from budgetline.budgets import SLACK, check_number
 from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
 from budgetline.groups.prices import Prices
 from budgetline.messages import shown
+from budgetline.progress import announce
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
 from budgetline.sequencing.schedules import Schedule, as_schedule
 from budgetline.sequencing.sequence import GroupSequence
@@ -92,6 +93,7 @@ def greedy_order(
     loop, first = _Loop(objective, prices, schedule, limits, cost_sensitive), prices.closure(start)
     _check_start(first, prices, limits)
     while loop.left > 0:
+        announce("group", len(loop.order) + 1, len(loop.order) + loop.left)
         # 1. which groups may come next
         costs = loop.costs()
         fits = loop.fitting(costs)
