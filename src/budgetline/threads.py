@@ -1,10 +1,10 @@
-"""Threads: BLAS is kept to one, and rows are dealt to threads instead.
+"""Threads: BLAS is kept to one thread, and rows are shared out to threads instead.
 
-A BLAS that splits many small products over its threads waits for them again and again, for very long on a busy machine.
+A BLAS that splits many small products over its threads waits for them again and again, very long on a busy machine.
 Threads that each have their own rows, and a BLAS of one thread, do not wait.
 
-A forked process has only the thread that forked. Locks that others held would be held there for ever, so they are made
-new in the child.
+A forked process has only the thread that forked. Locks that other threads held would be held there for ever, so the
+child makes new ones.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from budgetline.messages import Held, hold_warnings, warn
 from budgetline.progress import announce
 
 STRIPES = 16
-"""Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
+"""Rows are split into this many sums, so that results do not depend on the number of threads."""
 FREE = 500
-"""``np.matmul`` keeps Python's lock, so that all other threads wait, unless its result has more entries than this."""
+"""``np.matmul`` holds Python's lock, and all other threads wait, unless its result has more entries than this."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class _Hold:
-    """How many contexts keep BLAS to one thread now, and how many threads it may use otherwise.
+    """Counts the contexts that keep BLAS to one thread; ``threads`` is how many it may use otherwise.
 
     The setting belongs to the whole process: the first context to enter changes it, the last to leave restores it.
     ``own.depth`` counts the contexts of a thread.
@@ -78,7 +78,7 @@ def _count(contexts: int) -> None:
 
 
 def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice], most: int = STRIPES) -> Float:
-    """Return the sum of ``work`` over stripes of slices, added in the order of the stripes; see ``in_threads``."""
+    """Return the sum of ``work`` over stripes of slices, added in the order of the stripes, as in ``in_threads``."""
     total, stripes = _OrderedSum(), stripes_of(slices)
     _share(lambda k: total.add(k, work(stripes[k])), len(stripes), most)
     return total.value
@@ -93,14 +93,14 @@ def added(of: Callable[[slice], Float], stripe: list[slice]) -> Float:
 
 
 def product(A: Float, B: Float) -> Float:
-    """Return the product of matrices (k, n) and (n, m); other threads can go on meanwhile, however small it is."""
+    """Return the product of matrices (k, n) and (n, m), without stopping other threads, however small it is."""
     small = A.shape[0] * B.shape[1] <= FREE
     whole = A.flags.forc and B.flags.forc  # np.dot copies others before it multiplies them by a vector
     return np.asarray(np.dot(A, B) if small and whole else A @ B)
 
 
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: int = STRIPES) -> None:
-    """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use, at most in so many."""
+    """Call ``work`` on stripes of slices, in as many threads as BLAS may use, but at most ``most``."""
     stripes = stripes_of(slices)
     _share(lambda k: work(stripes[k]), len(stripes), most)
 
@@ -131,11 +131,11 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T], unit: str = "
 
 
 _alone: ContextVar[bool] = ContextVar("budgetline_alone", default=False)
-"""Whether this thread computes one of several results, and so has no others to help it."""
+"""Whether this thread computes one of several results: then no other threads help it."""
 
 
 def stripes_of(slices: list[slice]) -> list[list[slice]]:
-    """Deal slices to ``STRIPES`` lists, or fewer."""
+    """Split slices into at most ``STRIPES`` lists."""
     return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
 
 
@@ -167,7 +167,7 @@ class _Job:
         self._done.acquire()
 
     def run(self) -> None:
-        """Take the next number, until all are taken; after an error, do nothing with them."""
+        """Take the next number, until all are taken; after an error, do no more work."""
         for k in self._numbers:
             try:
                 if self._error is None:
@@ -180,10 +180,10 @@ class _Job:
                     self._done.release()
 
     def wait(self) -> None:
-        """Return when all calls have ended, wherever they run; raise the error of one of them."""
+        """Wait until all calls have ended in all threads; raise the error of one of them."""
         with self._done:
-            error, self._error = self._error, None  # it holds this frame, which must not hold it
-        del self._work  # with the arrays that it needs: a helper may find the job, with nothing left to do, much later
+            error, self._error = self._error, None  # its traceback holds this frame, which must not hold it
+        del self._work  # free its arrays: a helper may find this job much later, with nothing left to do
         if error is not None:
             try:
                 raise error
@@ -197,13 +197,13 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def _share(work: Callable[[int], None], count: int, most: int | None = None) -> None:
-    """Call ``work`` with 0, 1, …, count − 1, while BLAS is kept to one thread."""
+    """Do the same as ``share_out``, with BLAS kept to one thread."""
     with one_blas_thread():
         share_out(work, count, most)
 
 
 class _OrderedSum:
-    """The sum of numbered arrays, always in the order of their numbers. Only those that come too early are kept."""
+    """The sum of numbered arrays, always in the order of their numbers. Only arrays that come too early are kept."""
 
     def __init__(self) -> None:
         self.value: Float = np.zeros(())
@@ -211,7 +211,7 @@ class _OrderedSum:
         self._next, self._lock = 0, Lock()
 
     def add(self, number: int, found: Float) -> None:
-        """Take an array, which may be overwritten."""
+        """Add an array, which may be overwritten."""
         with self._lock:
             self._early[number] = found
             while self._next in self._early:
@@ -221,7 +221,7 @@ class _OrderedSum:
 
 
 def _renew() -> None:
-    """Make a forked process usable, whatever other threads did when it was forked."""
+    """Make a forked process usable, whatever other threads did at the fork."""
     _helpers.cache_clear()
     _Hold.lock = Lock()
     if _Hold.depth:
@@ -250,5 +250,5 @@ def _threads_now() -> int:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Find the BLAS libraries, once, as it takes milliseconds; NumPy and SciPy have loaded theirs by then."""
+    """Find the BLAS libraries once: it takes milliseconds. NumPy and SciPy have loaded theirs by now."""
     return ThreadpoolController().select(user_api="blas")
