@@ -197,9 +197,7 @@ def test_numbers_of_later_blocks_in_another_style(tmp_path, monkeypatch, first):
 
 def test_thousands_are_doubted(tmp_path):
     (tmp_path / "a.csv").write_text("a;b;y\n1,5;1.234;1\n2;4;2\n")
-    doubt = (
-        r"a.csv: column 'b' is read with a decimal point: if the point of '1.234' stands between thousands, remove it"
-    )
+    doubt = r"a.csv: column 'b' is read with a decimal point: if the point of '1.234' separates thousands, remove it"
     with pytest.warns(UserWarning, match=doubt):
         open_source(tmp_path / "a.csv", "y")
 
@@ -404,7 +402,7 @@ def test_words_are_labels_unless_they_are_given(tmp_path):
     [
         ({"delimiter": ";;"}, ValueError, "the delimiter must be one character, such as ';' or a tab, got ';;'"),
         ({"delimiter": '"'}, ValueError, "the delimiter must be one character"),
-        ({"na": [1]}, TypeError, "na must be texts that stand for missing values, got 1"),
+        ({"na": [1]}, TypeError, "na must be texts that mean missing values, got 1"),
     ],
 )
 def test_wrong_formats(tmp_path, given, error, message):

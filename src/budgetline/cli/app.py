@@ -87,7 +87,7 @@ def _arranged(program: Any) -> Any:
             elif param.metavar is None:
                 label = param.display_type(context).strip("<>")
                 param.metavar = PLAIN.get(label, label)
-        command.params.sort(key=lambda param: (order.index(panel) if (panel := param.rich_help_panel) in order else -1))
+        command.params.sort(key=lambda param: order.index(panel) if (panel := param.rich_help_panel) in order else -1)
     return program
 
 

@@ -93,7 +93,7 @@ class ParquetPartition(WithRoles, FilePartition):
             for number in numbers
             for start in range(0, _rows(file, number), size)
         ]
-        dtype = _dtype_of(file.schema_arrow, names, where)
+        dtype = _dtype_of(file.schema_arrow, names, parts[0][0])
         blocks = [np.empty((len(names), m), dtype) for _, _, m in parts]
         width = max(1, BLOCK_BYTES // (8 * sum(m for _, _, m in parts)))
         for k in range(0, len(names), width):
@@ -146,8 +146,10 @@ def _dtype_of(schema: pa.Schema, names: list[str], where: str) -> DType:
 def _read_columns(file: pa.parquet.ParquetFile, numbers: list[int], names: list[str], where: str) -> pa.RecordBatch:
     """Return columns of row groups as one record batch."""
     rows = sum(_rows(file, number) for number in numbers)
-    [batch] = guarded(file.iter_batches(rows, row_groups=numbers, columns=names), where)
-    return batch
+    batches = list(guarded(file.iter_batches(rows, row_groups=numbers, columns=names), where))
+    if len(batches) > 1:  # a batch of text may end with its row group
+        batches = arrow().Table.from_batches(batches).combine_chunks().to_batches()
+    return batches[0]
 
 
 def _place(path: Path, first: int, last: int) -> str:

@@ -44,7 +44,7 @@ def arrow() -> ModuleType:
 
 
 def from_stream(data: T) -> T:
-    """Return what exports Arrow data, such as a DuckDB relation, as an Arrow table; frames and all else as they are."""
+    """Return an object that exports Arrow data, such as a DuckDB relation, as an Arrow table; others stay."""
     if not hasattr(data, "__arrow_c_stream__"):
         return data
     frame: object = nw.from_native(data, pass_through=True, allow_series=True)
@@ -55,7 +55,7 @@ def from_stream(data: T) -> T:
 class Roles:
     """Which named columns are features, targets (a tuple: several), weights and queries; rows to read at once.
 
-    Raw features are columns of any kind, in data frames. With ``drop``, rows without a target are left out.
+    Raw features may hold anything; they are read as data frames. With ``drop``, rows without a target are left out.
     """
 
     features: tuple[str, ...]
@@ -77,7 +77,7 @@ class Roles:
         return [*self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
     def lost(self, name: str) -> type[ValueError]:
-        """Return the error for a missing value of a column that is always read."""
+        """Return the type of the error for a missing value in a target, weight or query."""
         return MissingTarget if name in self.targets else ValueError
 
     def features_at(self, columns: Positions | None) -> list[str]:
@@ -98,7 +98,7 @@ class Roles:
         return Source(partitions, len(self.features), self.features, shape)
 
     def chunk(self, batch: pa.RecordBatch, X: Table, where: str, first: int = 0) -> Chunk:
-        """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
+        """Return a chunk of features X, with targets, weights and queries from a record batch."""
         if self.drop:
             there = np.flatnonzero(~missing_in(batch, self.targets))
             X, batch = X[there], batch.take(arrow().array(there))
@@ -145,13 +145,13 @@ class Asked:
             check_integer("chunk_rows", self.chunk_rows, ge=1)
 
     def refuse(self, why: str, *names: str) -> None:
-        """Raise an error for the first of these arguments that was given: it would be ignored."""
+        """Raise an error if one of these arguments was given: it would be ignored."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
 
     def refuse_names(self, *roles: str) -> None:
-        """Raise an error if columns are named: those of the data have no names."""
+        """Raise an error if one of these arguments was given: the columns of the data have no names."""
         if given := [role for role in roles if getattr(self, role) is not None]:
             raise ValueError(f"{given[0]} names a column, but the columns of these data have no names")
 
@@ -203,7 +203,7 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
 def declared_categories(metadata: Mapping[bytes, bytes] | None, schema: pa.Schema) -> pa.Schema:
     """Return the schema of a Parquet file with the categories that it was written with.
 
-    Parquet itself knows those of text alone, so Arrow keeps the types that it was given beside the data.
+    Parquet itself has only categories of text. Arrow stores the types that it was given as metadata.
     """
     pa, given = arrow(), (metadata or {}).get(b"ARROW:schema")
     if given is None:
@@ -250,7 +250,7 @@ def type_of(numbers: pa.RecordBatch) -> DType:
 def fill(columns: Array, numbers: pa.RecordBatch) -> None:
     """Copy a record batch of numbers into an array (D, m).
 
-    Arrow could make the array itself, but NumPy's memory comes in large pages, which take the system less time.
+    Arrow could make the array itself, but NumPy's memory has large pages, which the system provides faster.
     """
     for column, values in zip(columns, numbers.columns, strict=True):
         column[:] = values.to_numpy(zero_copy_only=False)
@@ -278,7 +278,7 @@ def missing_in(batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
 
 
 def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches; if the reader cannot read them, the error says where."""
+    """Yield batches; errors of the reader say where."""
     try:
         yield from batches
     except (OSError, arrow().ArrowException) as error:
@@ -322,7 +322,7 @@ class TablePartition(WithRoles, Partition):
 
 @dataclass(frozen=True)
 class FragmentPartition(WithRoles, Partition):
-    """One fragment of an Arrow dataset; if it is a file of this machine, with its mark."""
+    """One fragment of an Arrow dataset, with its mark if it is a local file."""
 
     fragment: pa.dataset.Fragment
     schema: pa.Schema
@@ -331,13 +331,13 @@ class FragmentPartition(WithRoles, Partition):
 
     @classmethod
     def of(cls, fragment: pa.dataset.Fragment, schema: pa.Schema, roles: Roles) -> FragmentPartition:
-        """Mark the file, if there is one."""
+        """Return the partition of a fragment."""
         local = type(getattr(fragment, "filesystem", None)).__name__ == "LocalFileSystem"
         return cls(fragment, schema, roles, Mark.of(Path(fragment.path)) if local else None)
 
-    def anew(self) -> FragmentPartition:
+    def reopened(self) -> FragmentPartition:
         """Return the partition of the file as it is now."""
-        return self if self.mark is None else replace(self, mark=self.mark.anew())
+        return self if self.mark is None else replace(self, mark=self.mark.renewed())
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Read the fragment with little read ahead: the defaults let memory grow with the data."""
