@@ -23,7 +23,7 @@ from budgetline.messages import shown
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 PINNED_BYTES = 1 << 26
 """Up to this size, arrays are copied from a GPU through pinned memory, which takes a tenth of the time."""
-Given = TypeVar("Given")
+T = TypeVar("T")
 _own = local()
 """The queues of work of each thread, by the name of the device."""
 
@@ -241,10 +241,10 @@ def largest(values: Float, axis: int) -> Float:
     return found
 
 
-def on_host(value: Given) -> Given:
+def on_host(value: T) -> T:
     """Return an array of another library as a NumPy array; anything else as it is."""
     device = device_of(value)
-    return value if device is None else cast(Given, device.numpy(value))
+    return value if device is None else cast(T, device.numpy(value))
 
 
 def like(given: object, answer: Array) -> Array:

@@ -21,7 +21,7 @@ from sklearn.utils import Bunch
 
 import budgetline
 import budgetline.cli.data
-import budgetline.cli.fitting
+import budgetline.cli.learning
 import budgetline.data.sources
 import budgetline.data.text_files
 from budgetline import (
@@ -582,7 +582,7 @@ def test_an_interruption_leaves_nothing_behind(command, run, monkeypatch):
         raise KeyboardInterrupt
 
     place, name, call = {
-        "fit": (budgetline.cli.fitting, "save", ["fit", path, *given, *PLAIN, "-o", "new"]),
+        "fit": (budgetline.cli.learning, "save", ["fit", path, *given, *PLAIN, "-o", "new"]),
         "predict": (AnytimeModel, "respond", ["predict", "m", path, "-o", "new.csv"]),
     }[command]
     monkeypatch.setattr(place, name, interrupted)
@@ -798,7 +798,7 @@ def test_a_bug_is_not_hidden(run, monkeypatch):
     def broken(*_):
         raise AttributeError("a bug")
 
-    monkeypatch.setattr(budgetline.cli.fitting, "save", broken)
+    monkeypatch.setattr(budgetline.cli.learning, "save", broken)
     with pytest.raises(AttributeError, match="a bug"):
         run("fit", "data.csv", "-t", "target", "-o", "new")
 

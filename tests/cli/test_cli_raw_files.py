@@ -77,7 +77,7 @@ def test_one_question_mark_is_a_gap_with_its_line(run):
     data.loc[83, "age"] = "?"
     data.to_csv("data.csv", index=False)
     for more in ([], ["--stream"]):
-        assert "1 column with gaps" in run("fit", "data.csv", "-t", "buys", "-o", "m", *more).err
+        assert "1 column with missing values" in run("fit", "data.csv", "-t", "buys", "-o", "m", *more).err
         assert run("predict", "m", "data.csv", "-o", "p.csv").code == 0
         found = run("fit", "data.csv", "-t", "buys", "-o", "m", "--encoding", "none", *more)
         assert (found.code, found.out) == (2, "")

@@ -1,4 +1,4 @@
-"""All commands, and how they end."""
+"""All commands, their help, and their exit codes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from budgetline.cli.advising import next_
+from budgetline.cli.buying import next_, plan
 from budgetline.cli.evaluating import compare, curve, report
 from budgetline.cli.exploring import explore
-from budgetline.cli.fitting import demo, fit
 from budgetline.cli.grouping import groups, profile
 from budgetline.cli.inspecting import inspect
+from budgetline.cli.learning import demo, fit
 from budgetline.cli.models import certify, export, predict, show
 from budgetline.cli.options import PANELS
-from budgetline.cli.planning import plan
 from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
 from budgetline.messages import cut, printable
 
@@ -34,7 +33,7 @@ EXIT_CODES = (
 )
 PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
-"""What the help calls the values of options, by typer's words for their types."""
+"""Names of the values of options in the help, by typer's names for their types."""
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, explore, certify, export, profile
 )  # fmt: skip
@@ -112,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command; its notes are still held back."""
+    """Run a command; its notes are printed later."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: aside(f"warning: {line_of(message)}")
         try:

@@ -19,13 +19,13 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown, some
 from budgetline.runtime import profile_costs
 
-Columns = list[str] | list[int]
+ColumnList = list[str] | list[int]
 """Names or positions."""
 
 
 def groups(
-    data: options.Data,
-    target: options.Target = None,
+    data: options.DataFiles,
+    target: options.TargetName = None,
     by: Annotated[options.By, Option(help="How to group.")] = "column",
     sep: Annotated[str, Option(help="With --by prefix: names are cut at the first SEP.")] = "_",
     output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
@@ -36,7 +36,7 @@ def groups(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a groups file to start from: each column a group at cost 1, or columns together. Edit it.
+    """Write a groups file to edit: each column a group at cost 1, or columns with a common prefix together.
 
     For example:
     budgetline groups heart.csv --target ill -o groups.yaml
@@ -63,7 +63,7 @@ def groups(
     printer.document({"by": by, "groups": entries, "target": target, "written": written})
 
 
-def _columns(files: Files, target: str | None, printer: Printer) -> Columns:
+def _columns(files: Files, target: str | None, printer: Printer) -> ColumnList:
     """Return the columns to group, by name or position."""
     if not files.named:
         if target is not None:
@@ -75,12 +75,12 @@ def _columns(files: Files, target: str | None, printer: Printer) -> Columns:
     return other_columns(files, [] if target is None else [target])
 
 
-def _by_name(files: Files, columns: Columns, by: options.By, sep: str) -> tuple[FeatureGroups, str]:
+def _by_name(files: Files, columns: ColumnList, by: options.By, sep: str) -> tuple[FeatureGroups, str]:
     if by == "column":
         return FeatureGroups({str(column): [column] for column in columns}, remainder="drop"), "one for each column"
     if not files.named:
         raise Refused("the columns of svmlight files have no names: use --by column")
-    with catch_warnings():  # the user has asked for it, and reads the file
+    with catch_warnings():  # the user chose prefixes, and reads the file
         simplefilter("ignore", UserWarning)
         found = FeatureGroups.from_prefix(columns, sep, remainder="drop")
     return found, f"by the part of the name before {shown(sep)}"
@@ -96,7 +96,7 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str)
         "A column is in at most one group; columns in no group are left out ('remainder: drop').",
     ]
     if not files.named:
-        lines.append("Columns are positions, counted from 0: the first feature of the files is 0.")
+        lines.append("ColumnList are positions, counted from 0: the first feature of the files is 0.")
     if target is not None:
         lines.append(f"The target {shown(target)} must be in no group.")
     return "".join(f"# {printable(' '.join(line.split()))}\n" for line in lines) + made.to_yaml()
@@ -111,10 +111,10 @@ def profile(
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help="With --groups: the groups at the measured costs.")
     ] = None,
-    quantile: Annotated[float, Option(min=0, max=1, help="Quantile to show beside the median.")] = 0.95,
+    quantile: Annotated[float, Option(min=0, max=1, help="Quantile to show next to the median.")] = 0.95,
     repeats: Annotated[int, Option(min=1, help="How often every input is timed.")] = 3,
     warmup: Annotated[int, Option(min=0, help="Calls before the measurement.")] = 1,
-    batch_size: Annotated[int | None, Option(min=1, help="Batch size of extractors that take batches.")] = None,
+    batch_size: Annotated[int | None, Option(min=1, help="Batch size of extractors that accept batches.")] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -148,7 +148,7 @@ def profile(
 
 
 def _mapping(text: str, output: Path | None) -> Mapping[str, Any]:
-    """Import the mapping; modules in the current folder are found, as by ``python -m``."""
+    """Import the mapping; modules in the current folder are found, as with ``python -m``."""
     module, _, name = text.partition(":")
     if not module or not name:
         raise Refused(f"{shown(text)} is not MODULE:NAME, such as extractors:EXTRACTORS")

@@ -48,7 +48,7 @@ Keep = Annotated[
 ]
 
 
-def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
+def show(model: options.ModelFile, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
     """Show what a model holds: its sequence, what each budget buys, and its settings.
 
     For example:
@@ -79,7 +79,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
 
 
 def certify(
-    model: options.Model,
+    model: options.ModelFile,
     time_limit: Annotated[
         float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds; they are always valid.")
     ] = 5.0,
@@ -168,8 +168,8 @@ def settings_of(model: AnytimeModel) -> dict[str, str | int | float | None]:
 
 
 def predict(
-    model: options.Model,
-    data: options.Data,
+    model: options.ModelFile,
+    data: options.DataFiles,
     budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")] = None,
     stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
     available: Available = None,
@@ -230,7 +230,7 @@ def predict(
 
 
 def export(
-    model: options.Model,
+    model: options.ModelFile,
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
     as_json: options.Json = False,
     quiet: options.Quiet = False,

@@ -1,4 +1,4 @@
-"""What a command prints: results on stdout, as tables or one JSON document; notes, progress and errors on stderr."""
+"""Output of commands: results on stdout, as tables or one JSON document; notes, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _held: list[str] = []
 
 
 class Refused(Exception):
-    """The user asked for something that cannot be done; the text says why, in one line."""
+    """A command cannot do what the user wants; the text says why, in one line."""
 
 
 EXPECTED = (Refused, OSError, ValueError, ImportError, MemoryError)
@@ -63,7 +63,7 @@ def refusing(where: str = "") -> Iterator[None]:
 def aside(text: str) -> None:
     """Print a line on stderr: at once on a terminal, else when the command has succeeded.
 
-    In a log, an error is then one line and nothing else.
+    So in a log an error is one line and nothing else.
     """
     text = printable(text)
     if sys.stderr is not None and sys.stderr.isatty():
@@ -109,7 +109,7 @@ class Printer:
             yield
 
     def note(self, text: str) -> None:
-        """Print a note, unless the user wants none."""
+        """Print a note, unless the command is quiet."""
         if not self.quiet:
             aside(text)
 
@@ -131,7 +131,7 @@ class Printer:
         self.say(text_table(header, list(rows), left))
 
     def sequence(self, model: AnytimeModel) -> None:
-        """Print the sequence of a model, with held-out quality where it is known, and groups that are not in it."""
+        """Print the sequence of a model, with held-out quality if it is known, and the groups that are not in it."""
         columns, expected, training = model.sequence.to_dict(), held_out_of(model), training_curve(model).values
         rows = [
             [str(step), group, amount(cost), amount(total), f"{gain:.5g}", share(training[step])]
@@ -147,7 +147,7 @@ class Printer:
             self.say(f"not bought: {in_line(left_out)}")
 
     def budgets(self, curve: BudgetCurve) -> None:
-        """Print what some budgets buy."""
+        """Print a table of what some budgets buy."""
         style = label_of(curve.metric).style
         cells = [
             [amount(row.budget), amount(row.spent), str(row.groups), number(row.value, style), row.last or "none"]
@@ -156,7 +156,7 @@ class Printer:
         self.table(["budget", "spent", "groups", curve.metric, "last group bought"], cells, left={4})
 
     def document(self, content: Mapping[str, object]) -> None:
-        """Print the result as JSON, if the user wants that."""
+        """Print the result as JSON, if the user wants JSON."""
         if self.as_json:
             print(json.dumps(_plain(content), allow_nan=False, indent=1))
 
@@ -171,8 +171,8 @@ def held_out_of(model: AnytimeModel) -> Float | None:
 
 
 @dataclass(frozen=True)
-class Bought:
-    """What a budget buys: the cost and number of the groups, the value of the metric, and the last group."""
+class BudgetRow:
+    """What a budget buys: cost and number of the groups, value of the metric, last group."""
 
     budget: float
     spent: float
@@ -181,13 +181,13 @@ class Bought:
     last: str
 
 
-def bought_at(curve: BudgetCurve) -> list[Bought]:
-    """Return what budgets between 0 and the total cost buy; the points of a mean over folds are no groups."""
+def bought_at(curve: BudgetCurve) -> list[BudgetRow]:
+    """Return what budgets between 0 and the total cost buy; a mean over folds has no groups."""
     total = curve.total_cost
     rounded = [min(float(f"{share * total:.2g}"), total) for share in SHARES]
     stages = {budget: int(affordable(curve.costs, budget)) - 1 for budget in (*rounded, total)}
     return [
-        Bought(budget, float(curve.costs[k]), k, float(curve.values[k]), curve.groups[k] if curve.groups else "")
+        BudgetRow(budget, float(curve.costs[k]), k, float(curve.values[k]), curve.groups[k] if curve.groups else "")
         for budget, k in stages.items()
     ]
 
@@ -200,8 +200,8 @@ def in_line(names: Iterable[str]) -> str:
 def command_name() -> str:
     """Return what to type in a shell in this folder to run this program again.
 
-    That is ``budgetline`` if the shell finds this very program under that name, else the path by which it was called,
-    as in an environment that is not activated.
+    That is ``budgetline`` if the shell finds this program under that name, else the path by which it was called, as in
+    an environment that is not activated.
     """
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
@@ -218,7 +218,7 @@ def _plain(value: object) -> object:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
-    if isinstance(value, Bought):
+    if isinstance(value, BudgetRow):
         return _plain(vars(value))
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]

@@ -104,7 +104,7 @@ def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | Non
     """Return the format of a file, without the decimal mark; what is not given is found from its first lines."""
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ValueError(f"the delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
-    sample = _Sample.of(path)
+    sample = _FirstLines.of(path)
     tabs = any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes)
     mark = delimiter or (sample.delimiter("\t") if tabs else None) or sample.delimiter()
     if mark is None:
@@ -116,7 +116,7 @@ def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | Non
 
 def find_header(path: Path, delimiter: str) -> Header:
     """Return how a file begins."""
-    sample = _Sample.of(path)
+    sample = _FirstLines.of(path)
     sample.check_width(path, delimiter)
     records = sample.records(delimiter)
     if not records:
@@ -146,7 +146,7 @@ def check_header(path: Path, written: TextFormat) -> None:
     descend may be names, such as years or wavelengths. A first line without numbers is data if most of its texts come
     again below.
     """
-    [(_, first), *rest] = _Sample.of(path).records(written.delimiter) or [(0, [])]
+    [(_, first), *rest] = _FirstLines.of(path).records(written.delimiter) or [(0, [])]
     rows = [fields for _, fields in rest if len(fields) == len(first)]
     if len(rows) < ROWS_BELOW:
         return
@@ -198,7 +198,7 @@ def text_rows_about(path: Path) -> int | None:
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _FirstLines:
     """The first lines of a file, the size of a byte order mark before them, and whether they are all."""
 
     text: str
@@ -207,7 +207,7 @@ class _Sample:
     complete: bool
 
     @classmethod
-    def of(cls, path: Path) -> _Sample:
+    def of(cls, path: Path) -> _FirstLines:
         """Read the first lines of a file."""
         data, more, ends = bytearray(), True, Counter[bytes]()
         with readable(path), text_stream(path) as (_, stream):

@@ -1,4 +1,4 @@
-"""``budgetline fit``: from data files to a model file; and ``demo``: the whole way on real data."""
+"""``budgetline fit``: from data files to a model file; and ``demo``: all steps on real data."""
 
 from __future__ import annotations
 
@@ -47,20 +47,17 @@ Estimator = AnytimeRegressor | AnytimeClassifier
 """Those that choose alpha are subclasses."""
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 FOLDS, MOST_PAIRS = 5, 20
-"""Folds, and pairs of columns that are tried, if the user says nothing."""
+"""Default number of folds, and of pairs of columns that are tried."""
 NOTHING, MANY_GROUPS = 0.01, 200
-"""A group that explains less than this share of one row gains nothing; more groups than so many are not refitted."""
+"""A group gains nothing if it explains less than this share of one row. More groups than this need rule score."""
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""
 WORSE = 0.005
 """A fall of held-out quality that is worth a warning, if it is also more than a standard error."""
 
 
-class Given(NamedTuple):
-    """What a fit learns from: the source, all its rows if they are in memory, groups, columns and encoding.
-
-    ``encoding`` is None for numbers as they are.
-    """
+class LearningData(NamedTuple):
+    """The data of a fit: source, rows if they are in memory, groups, columns, encoding (None: plain numbers)."""
 
     source: Source
     table: Chunk | None
@@ -70,9 +67,9 @@ class Given(NamedTuple):
 
 
 def fit(
-    data: options.Data,
+    data: options.DataFiles,
     output: options.Output = None,
-    target: options.Target = None,
+    target: options.TargetName = None,
     groups: options.Groups = None,
     exclude: options.Exclude = None,
     task: options.LearnedTask = "auto",
@@ -129,7 +126,7 @@ def fit(
 
 
 def _check_folds(cv: int | None, no_cv: bool, shuffle: bool, fold_by: str | None, streamed: bool) -> None:
-    """Raise an error if what is asked of folds does not fit together."""
+    """Raise an error if the options about folds contradict each other."""
     if streamed and (fold_by is not None or (cv is not None and not shuffle)):
         option = "--no-shuffle" if fold_by is None else "--fold-by"
         raise Refused(f"{option} needs all rows in memory: in chunks, rows go to folds by a hash of their values")
@@ -143,12 +140,12 @@ def _given(
     files: Files,
     features: Features,
     others: Mapping[str, str | None],
-    asked: tuple[options.Kind, int, bool],
+    asked: tuple[options.EncodingKind, int, bool],
     stream: bool | None,
-    task: options.Task,
+    task: options.TaskName,
     printer: Printer,
-) -> Given:
-    """Open the data, and read all rows if they fit into memory; ``asked``: encoding, pairs, whether ids are kept."""
+) -> LearningData:
+    """Open the data, and read all rows if they fit into memory; ``asked``: encoding, pairs, whether to keep ids."""
     target, weight, fold_by = others.values()
     kind, pairs, keep_ids = asked
     columns, settings = encoded_columns(files, features, target, (kind, pairs), printer, keep_ids)
@@ -158,13 +155,13 @@ def _given(
     table = None if streamed else files.read_all(source, printer)
     if table is not None and task != "classification":
         table = with_numbers(table, target, printer)
-    return Given(source, table, features[1], columns, settings)
+    return LearningData(source, table, features[1], columns, settings)
 
 
 def _task(
-    files: Files, found: Given, task: options.Task, loss: str | None, target: str | None, printer: Printer
-) -> options.Task:
-    """Return the task that the target asks for."""
+    files: Files, found: LearningData, task: options.TaskName, loss: str | None, target: str | None, printer: Printer
+) -> options.TaskName:
+    """Return the task, given or found from the target."""
     chunks = (
         (lambda: files.chunks(found.source, printer, NO_COLUMNS)) if found.table is None else (lambda: [found.table])
     )
@@ -177,15 +174,15 @@ def _task(
 
 
 def _limits(
-    found: Given,
-    task: options.Task,
+    found: LearningData,
+    task: options.TaskName,
     asked: Mapping[str, object],
     start: list[str] | None,
     max_groups: int | None,
     all_groups: bool,
     printer: Printer,
 ) -> dict[str, object]:
-    """Return which groups are bought, and by which rule where exact gains would take long."""
+    """Return settings that limit which groups are bought, and the rule if exact gains would take long."""
     n_groups = found.source.n_features if found.groups is None else len(found.groups)
     first = options.names_of(start, (found.columns or ()) if found.groups is None else found.groups.names) or None
     limits: dict[str, object] = {"start": first, "encoding": found.encoding, "max_groups": max_groups}
@@ -201,13 +198,13 @@ def _limits(
 
 
 def default_output(data: str) -> Path:
-    """Return the model file, in this folder, of data that a user has named: heart.budgetline for data/heart.csv.gz."""
+    """Return the default model file, in the current folder: heart.budgetline for data/heart.csv.gz."""
     name = Path(data).name
     return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")
 
 
-def _usual_folds(y: Array, task: options.Task, printer: Printer) -> int | None:
-    """Return the number of folds if the user gives none: fewer where rows or those of a class are few."""
+def _usual_folds(y: Array, task: options.TaskName, printer: Printer) -> int | None:
+    """Return the default number of folds: fewer if there are few rows, or few of a class."""
     rows = y.size if task == "regression" else int(np.unique(y, return_counts=True)[1].min())
     folds = min(FOLDS, rows // 2 if task == "regression" else rows)
     if folds < 2:
@@ -216,15 +213,15 @@ def _usual_folds(y: Array, task: options.Task, printer: Printer) -> int | None:
     return folds
 
 
-def _pairs_tried(found: Given) -> tuple[int, ...] | None:
-    """Return the numbers of pairs to try; None: pairs need an encoding, and rows in memory."""
+def _pairs_tried(found: LearningData) -> tuple[int, ...] | None:
+    """Return the numbers of pairs to try; None without an encoding or rows in memory, which pairs need."""
     return None if found.encoding is None or found.table is None else (0, MOST_PAIRS)
 
 
 def _searched(
     folds: int | None, alpha: float | str | None, correction: float | None, pairs: tuple[int, ...] | None
 ) -> dict[str, object]:
-    """Return the settings of an estimator that chooses on folds what the user has not given; None: without folds."""
+    """Return the settings of an estimator that chooses the others on folds; ``folds`` None: without folds."""
     if folds is None:
         return {"alpha": alpha, "correction": correction}
     if alpha == "auto":
@@ -233,7 +230,7 @@ def _searched(
     return {"cv": folds, "alphas": alphas, "corrections": corrections, "interactions": pairs}
 
 
-def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer) -> Estimator:
+def _fitted(estimator: Estimator, found: LearningData, shuffled: bool, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
     table = found.table
     if table is not None:
@@ -250,7 +247,7 @@ def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer
         return estimator.fit(found.source, progress=printer.progress)
 
 
-def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: Any) -> Estimator:
+def estimator_for(task: options.TaskName, groups: FeatureGroups | None, **settings: Any) -> Estimator:
     """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
     given = {name: value for name, value in settings.items() if value is not None}
     if task == "classification":
@@ -258,10 +255,10 @@ def estimator_for(task: options.Task, groups: FeatureGroups | None, **settings: 
     return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
 
 
-def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.Task:
-    """Return the task that the target asks for, and say why, unless the user has chosen it.
+def task_of(wanted: options.TaskName, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.TaskName:
+    """Return the task that the user wants, or find it from the target and print why.
 
-    No more chunks are read than it takes to decide.
+    Reading stops as soon as the task is known.
     """
     seen: set[Any] = set()
     what = f"the target{'' if name is None else f' {shown(name)}'} holds"
@@ -290,7 +287,7 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
 
 
 def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], printer: Printer) -> None:
-    """Print the sequence, what was written, and what to do next."""
+    """Print the sequence, the name of the file, and the next commands."""
     sequence = model.sequence
     printer.sequence(model)
     for line in _about_held_out(model):
@@ -329,7 +326,7 @@ def demo(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go the whole way on real data: what to ask and measure first to predict long-term blood sugar.
+    """Run all steps on real data: what to ask and measure first to predict long-term blood sugar.
 
     For example:
     budgetline demo
@@ -342,7 +339,7 @@ def demo(
     nhanes = load_nhanes()
     every, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
     costs = dict(zip(nhanes.feature_groups.names, nhanes.feature_groups.costs.tolist(), strict=True))
-    # Who knows about diabetes need not predict it: with this questionnaire, nothing else would be worth asking.
+    # With the questionnaire about diabetes, no other question would be worth its cost.
     columns = {name: [every[d] for d in own] for name, own in members if name != KNOWN}
     used = [d for d, name in enumerate(every) if any(name in own for own in columns.values())]
     names = [every[d] for d in used]
