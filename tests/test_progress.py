@@ -98,7 +98,7 @@ def test_a_long_line_is_cut_to_the_width_of_the_terminal(monkeypatch):
 def test_commands_show_steps_on_terminals_and_in_logs_but_not_if_quiet(monkeypatch):
     heard = []
     on_terminal(monkeypatch)
-    monkeypatch.setattr(progress.Lines, "hear", lambda self, *step: heard.append((type(self).__name__, step)))
+    monkeypatch.setattr(progress.Lines, "hear", lambda self, *step: heard.append((self._rewritten, step)))
     with Printer(as_json=False, quiet=False).waiting("learning"):
         announce("group", 1, 2)
     with Printer(as_json=False, quiet=True).waiting("learning"):
@@ -106,4 +106,4 @@ def test_commands_show_steps_on_terminals_and_in_logs_but_not_if_quiet(monkeypat
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with Printer(as_json=False, quiet=False).waiting("learning"):
         announce("group", 1, 3)
-    assert heard == [("Status", ("group", 1, 2)), ("Lines", ("group", 1, 3))]
+    assert heard == [(True, ("group", 1, 2)), (False, ("group", 1, 3))]

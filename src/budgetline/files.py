@@ -129,8 +129,8 @@ def write_atomically(path: PathName, data: bytes) -> None:
 def replacing(path: PathName) -> Iterator[BinaryIO]:
     """Open a temporary file in the folder of ``path``; it replaces ``path`` at the end, unless there was an error.
 
-    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. Users
-    who may not read the old file cannot read the temporary one. Pipes and character devices are written to directly.
+    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. The
+    temporary file is not readable by more users than the old one. Pipes and character devices are written to directly.
     """
     target = target_of(path)
     if target is None:  # a pipe, a device, or a file that is already open: nothing is truncated or created
@@ -166,7 +166,7 @@ class KeptFile:
     Parameters
     ----------
     path : path
-        An empty file is created if there is none. A BlockingIOError says that another process keeps the file.
+        A missing file is created, empty. A BlockingIOError says that another process keeps the file.
 
     Attributes
     ----------

@@ -26,6 +26,8 @@ Progress = bool | None | Literal["lines", "status"]
 Listener = Callable[[str, int, int | None], None]
 """Is told the unit of the steps, how many have begun or are done, and how many there are, None if that is not known."""
 SECONDS_PER_LINE, SECONDS_PER_STATUS = 10.0, 0.5
+CLEAR = "\x1b[K"
+"""Removes the rest of a line on a terminal."""
 
 _listener: ContextVar[Listener | None] = ContextVar("budgetline_progress", default=None)
 
@@ -74,11 +76,14 @@ class Bar(AbstractContextManager["Bar"]):
 
 
 class Lines(Bar):
-    """Prints how much is done, every ten seconds, from a thread of its own: one step may take longer."""
+    """Prints how much is done from time to time, from a thread of its own: one step may take longer.
 
-    def __init__(self, unit: str, total: int | None) -> None:
+    If ``rewritten``, it is always the same line of a terminal.
+    """
+
+    def __init__(self, unit: str, total: int | None, rewritten: bool = False) -> None:
         self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()
-        self._steps: dict[str, str] = {}
+        self._rewritten, self._steps = rewritten, dict[str, str]()
         self._thread = Thread(target=self._print, daemon=True)
         self._thread.start()
 
@@ -86,55 +91,33 @@ class Lines(Bar):
         """Count ``n`` more."""
         self.n += n
 
-    def close(self) -> None:
-        """Print no more."""
-        self._closed.set()
-        self._thread.join(1.0)  # it may wait for a reader that does not read
-
     def hear(self, unit: str, number: int, total: int | None) -> None:
         """Show a step of the work from now on, after those that change less often."""
         self._steps.pop(unit, None)
         self._steps[unit] = f"{unit} {number:,}" + ("" if total is None else f" of {total:,}")
 
+    def close(self) -> None:
+        """Print no more."""
+        self._closed.set()
+        self._thread.join(1.0)  # it may wait for a reader that does not read
+        if self._rewritten:
+            _write(CLEAR)
+
     def line(self) -> str:
         """Return what is done, such as "3 of 25 fits, 40 s" or "learning: group 14 of 81, 40 s"."""
         done = f"{self.n:,} of {self.total:,} {self.unit}" if self.total else f"{self.n:,} {self.unit}"
+        done = done if self.n or self.total else self.unit
         steps = ", ".join(list(self._steps.values()))
-        done = (done if self.n or self.total else self.unit) + (f": {steps}" if steps else "")
-        return f"{done}, {time.monotonic() - self.start:.0f} s"
+        return f"{done}{': ' * bool(steps)}{steps}, {time.monotonic() - self.start:.0f} s"
 
     def show(self) -> None:
-        """Print the line."""
-        _write(f"{self.line()}\n")
-
-    @property
-    def _pause(self) -> float:
-        return SECONDS_PER_LINE
+        """Print the line; text that is printed later overwrites a rewritten line."""
+        width = get_terminal_size().columns - 1
+        _write(f"{CLEAR}{self.line()[:width]}\r" if self._rewritten else f"{self.line()}\n")
 
     def _print(self) -> None:
-        while not self._closed.wait(self._pause):
+        while not self._closed.wait(SECONDS_PER_STATUS if self._rewritten else SECONDS_PER_LINE):
             self.show()
-
-
-class Status(Lines):
-    """Rewrites one line of a terminal."""
-
-    def show(self) -> None:
-        """Write the line; whatever is printed next overwrites it."""
-        _write(f"{CLEAR}{self.line()[: get_terminal_size().columns - 1]}\r")
-
-    def close(self) -> None:
-        """Remove the line."""
-        super().close()
-        _write(CLEAR)
-
-    @property
-    def _pause(self) -> float:
-        return SECONDS_PER_STATUS
-
-
-CLEAR = "\x1b[K"
-"""Removes the rest of the line on a terminal."""
 
 
 def _write(text: str) -> None:
@@ -178,10 +161,10 @@ class TimeLimit:
 def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
     """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed.
 
-    For "lines" return :class:`Lines`, for "status" :class:`Status`.
+    For "lines" and "status" return :class:`Lines`.
     """
     if progress in ("lines", "status"):
-        return (Lines if progress == "lines" else Status)(unit, total)
+        return Lines(unit, total, rewritten=progress == "status")
     if progress is None:
         # programs without a console have no stderr
         progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None

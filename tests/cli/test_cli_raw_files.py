@@ -228,7 +228,7 @@ def test_long_work_is_told_in_lines(run, monkeypatch):
     made = []
 
     class Recorded(budgetline.progress.Bar):
-        def __init__(self, unit, total):
+        def __init__(self, unit, total, rewritten=False):
             made.append((unit, total))
 
     monkeypatch.setattr(budgetline.progress, "Lines", Recorded)

@@ -299,7 +299,7 @@ def with_numbers(table: Chunk, target: str | None, printer: Printer) -> Chunk:
 
 
 def check_classes(chunks: Iterable[Chunk], target: str | None) -> None:
-    """Raise an error if a target has so many classes that it is probably not one; stop reading as soon as it has."""
+    """Raise an error if a target has more classes than people usually mean; stop reading as soon as it has."""
     found = set[object]()
     for chunk in chunks:
         found.update(chunk.y.tolist())
@@ -353,7 +353,7 @@ def other_columns(files: Files, taken: Collection[str]) -> list[str]:
 
 
 def columns_of_numbers(files: Files, names: Sequence[str], printer: Printer) -> list[str]:
-    """Return the columns that hold numbers, of which there must be some; a warning names the others."""
+    """Return the columns that hold numbers; there must be some. A warning names the others."""
     if left_out := [name for name in names if not files.numeric[name]]:
         printer.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
     if len(left_out) == len(names):

@@ -235,7 +235,7 @@ class _FirstLines:
         return found if self.complete or len(found) < 3 else found[:-1]  # the last one may be cut
 
     def delimiter(self, tried: Iterable[str] = DELIMITERS) -> str | None:
-        """Return the delimiter that splits the header and most rows into equally many fields; None: there is none."""
+        """Return the delimiter that splits header and most rows into equally many fields; None: no delimiter does."""
         best, found = (False, 0.0, 0), None
         for mark in tried:
             widths = [len(fields) for _, fields in self.records(mark)] or [0]

@@ -102,7 +102,7 @@ def _loader(yaml: Any) -> type[SafeLoader]:
 
         def compose_node(self, parent: Node, index: object) -> Node:
             event = self.peek_event()
-            if getattr(event, "anchor", None) is not None:  # a few lines of aliases can stand for a billion entries
+            if getattr(event, "anchor", None) is not None:  # a few lines of aliases can expand to a billion entries
                 raise ValueError(f"anchors and aliases (& and *) are not supported (line {event.start_mark.line + 1})")
             return super().compose_node(parent, index)
 
