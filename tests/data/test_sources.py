@@ -18,9 +18,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
-from budgetline.data import parquet_files, text_files
-from budgetline.data.marks import rows_about
+from budgetline.data import parquet_files, svmlight_files
 from budgetline.data.sources import SOURCE_BYTES, ahead
+from budgetline.data.svmlight_files import rows_about
 from budgetline.statistics import sums
 from budgetline.statistics.passes import ChunkMoments, sum_over
 
@@ -184,6 +184,7 @@ def test_parquet_columns_read_in_turns(tmp_path, monkeypatch, kind, columns_at_o
     """Held in memory, and streamed where they are too large for that."""
     frame = make_frame(kind)
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
+    monkeypatch.setattr(parquet_files, "COLUMN_BYTES", 0)
     monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 8 * columns_at_once * 110)
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     source = open_source(tmp_path / "a.parquet", "y", weight="w", features=COLUMNS, chunk_rows=40)
@@ -214,6 +215,7 @@ def test_parquet_metadata_are_those_of_the_file_as_it_is(tmp_path):
 def test_parquet_columns_of_several_types(tmp_path, monkeypatch, row_group, held):
     """Flags, small integers and numbers of half precision become numbers; gaps become NaN."""
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
+    monkeypatch.setattr(parquet_files, "COLUMN_BYTES", 0)
     monkeypatch.setattr(parquet_files, "BLOCK_BYTES", 1)  # one column at a time
     rng = np.random.default_rng(0)
     values = {
@@ -297,7 +299,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
         dump_svmlight_file(
             X[rows], y[rows], str(tmp_path / f"{k}.svm"), zero_based=False, query_id=qid[rows], comment="text"
         )
-    monkeypatch.setattr(text_files, "TEXT_BYTES", text_bytes)
+    monkeypatch.setattr(svmlight_files, "TEXT_BYTES", text_bytes)
     source = open_source(tmp_path, qid="qid", n_features=count)
     chunks = [chunk for part in source.partitions for chunk in part.chunks(None)]
     np.testing.assert_array_equal(np.concatenate([chunk.qid for chunk in chunks]), qid)
@@ -312,7 +314,7 @@ def test_svmlight_lines_are_read_once_wherever_the_file_is_cut(tmp_path, monkeyp
 def test_svmlight_boundaries_at_the_very_start_of_a_line(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_bytes(b"1 1:1\n2 1:2\n3 1:3\n4 1:4")  # lines of 6 bytes, the last one without its end
     for size in range(1, 25):
-        monkeypatch.setattr(text_files, "TEXT_BYTES", size)
+        monkeypatch.setattr(svmlight_files, "TEXT_BYTES", size)
         source = open_source(tmp_path / "a.txt", file_format="svmlight")
         y = np.concatenate([chunk.y for part in source.partitions for chunk in part.chunks(None)])
         assert y.tolist() == [1, 2, 3, 4]
@@ -501,6 +503,7 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, h
     frame = make_frame("large means")
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=110)
     monkeypatch.setattr(parquet_files, "HELD_BYTES", held)
+    monkeypatch.setattr(parquet_files, "COLUMN_BYTES", 0)
     found = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(sums, "blas_threads", lambda threads=threads: threads)

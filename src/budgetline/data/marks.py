@@ -104,14 +104,3 @@ class FilePartition(Partition):
     def reopened(self) -> Self:
         """Return the partition of the current file, split as before."""
         return replace(self, mark=self.mark.renewed())
-
-
-def rows_about(path: Path, size: int | None = None) -> int | None:
-    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, from its first lines."""
-    if not path.exists():
-        return None  # reading it raises the error
-    size = path.stat().st_size if size is None else size
-    with path.open("rb") as file:
-        head = file.read(1 << 16)
-    lines = head.count(b"\n")
-    return max(1, round(size * lines / (head.rindex(b"\n") + 1))) if lines else None

@@ -17,8 +17,9 @@ from budgetline.data.iterators import frame_source, iterator_source, split_given
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Source, array_source
+from budgetline.data.svmlight_files import svmlight_source
 from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition, from_stream
-from budgetline.data.text_files import CsvFiles, CsvPartition, svmlight_source
+from budgetline.data.text_files import CsvFiles, CsvPartition
 from budgetline.data.text_format import ROW_NAMES, find_header
 from budgetline.data.text_streams import UTF8, encoding_of
 from budgetline.files import PathName

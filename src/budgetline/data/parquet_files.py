@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 READ_BUFFER = 1 << 14
 """Bytes read ahead per column of a row group, so that a large row group is not read in full."""
 HELD_BYTES = 1 << 29
-"""Size of decoded row groups that are held in memory; larger ones are streamed."""
+"""Row groups up to this size are decoded a few columns at a time and held in memory; larger ones are streamed."""
+COLUMN_BYTES = 3 << 20
+"""Memory that streaming needs for each column: a page, and a dictionary twice. So wide row groups are held, too."""
 BLOCK_BYTES = 1 << 23
-"""Size of the columns that are decoded together: the decoder of a column holds a page and a dictionary of it."""
+"""Size of the columns that are decoded together."""
 RAW_ROWS = 1 << 16
 """Rows that are read at once when columns keep their types."""
 
@@ -74,7 +76,7 @@ class ParquetPartition(WithRoles, FilePartition):
         rows = sum(_rows(file, number) for number in numbers)
         if not rows:
             return
-        if not roles.raw and 8 * len(wanted) * rows <= HELD_BYTES:
+        if not roles.raw and 8 * len(wanted) * rows <= max(HELD_BYTES, COLUMN_BYTES * len(wanted)):
             yield from self._read_held(file, numbers, columns, where)
             return
         batches = guarded(file.iter_batches(roles.rows_at_once(columns), row_groups=numbers, columns=wanted), where)
