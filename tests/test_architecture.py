@@ -27,8 +27,8 @@ LAYERS = (
     "packing",
     "codec",
     "tables",
-    "budgets",
     "inputs",
+    "budgets",
     "groups",
     "encoding",
     "data",
@@ -48,7 +48,7 @@ LAYERS = (
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
-    "datasets": {"datasets", "groups", "budgets", "messages", "arrays"},
+    "datasets": {"datasets", "groups", "inputs", "messages", "arrays"},
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }

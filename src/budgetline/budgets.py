@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from budgetline.arrays import Float, Positions
+from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 
 SLACK = 1e-12
@@ -24,8 +21,6 @@ ENDLESS = 2**20
 """The exponent of an infinite rate, larger than that of any quotient of two floats."""
 Interpolation = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
-BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
-"""Signs and tests of the bounds of numbers."""
 
 
 def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
@@ -107,60 +102,6 @@ def check_interpolation(interpolation: object) -> None:
     """Raise an error unless ``interpolation`` is "step" or "linear"."""
     if interpolation not in get_args(Interpolation):
         raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
-
-
-def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
-    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
-
-    NaN and bools are refused. ``kind`` is what the error calls the number.
-    """
-    number = number_of(value)
-    if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
-        raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")
-    return number
-
-
-def check_integer(name: str, value: object, **bounds: int) -> int:
-    """Return an integer, not a bool, within bounds as in :func:`check_number`, or raise an error."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
-        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
-    return int(value)
-
-
-def _within(number: float, bounds: Mapping[str, float]) -> bool:
-    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
-
-
-def _words(bounds: Mapping[str, float]) -> str:
-    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
-
-
-def number_of(value: object) -> float:
-    """Return a number as a float; NaN if it is not a number, or too large for a float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return np.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return np.nan
-
-
-def floats_of(values: object) -> Float:
-    """Return numbers as an array of floats; NaN for those that are too large."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except OverflowError:
-        given = np.asarray(values, dtype=object)
-        return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
-
-
-def finite_floats(name: str, values: object, least: int) -> Float:
-    """Return targets or weights of at least ``least`` samples as an array of finite floats."""
-    try:
-        found: Float = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=least)
-    except OverflowError as error:
-        raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
-    return found
 
 
 def check_stop(stop: object) -> float:

@@ -6,6 +6,7 @@ so they are checked instead, and X is read once less. :func:`raise_not_finite` t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +22,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.budgets import check_number, finite_floats, floats_of
 from budgetline.device_tables import DeviceTable, on_device
 from budgetline.devices import on_host
 from budgetline.messages import cut, did_you_mean, shown, some
@@ -29,6 +29,8 @@ from budgetline.messages import cut, did_you_mean, shown, some
 Frame = nw.DataFrame[Any]
 MOST_CLASSES = 50
 """Most classes of a target; more are usually numbers or names, and take long to learn."""
+BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
+"""Signs and tests of the bounds of numbers."""
 AUTO = "auto"
 """Means, instead of names of available groups: the groups that each row has."""
 
@@ -394,3 +396,57 @@ def _as_float(values: Array, name: object) -> Float:
     except (TypeError, ValueError, OverflowError) as error:
         kind = NotNumbers if "could not convert" in str(error) else ValueError
         raise kind(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error
+
+
+def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
+    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
+
+    NaN and bools are refused. ``kind`` is what the error calls the number.
+    """
+    number = number_of(value)
+    if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
+        raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")
+    return number
+
+
+def check_integer(name: str, value: object, **bounds: int) -> int:
+    """Return an integer, not a bool, within bounds as in :func:`check_number`, or raise an error."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
+        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
+    return int(value)
+
+
+def _within(number: float, bounds: Mapping[str, float]) -> bool:
+    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
+
+
+def _words(bounds: Mapping[str, float]) -> str:
+    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
+
+
+def number_of(value: object) -> float:
+    """Return a number as a float; NaN if it is not a number, or too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan
+
+
+def floats_of(values: object) -> Float:
+    """Return numbers as an array of floats; NaN for those that are too large."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        given = np.asarray(values, dtype=object)
+        return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
+
+
+def finite_floats(name: str, values: object, least: int) -> Float:
+    """Return targets or weights of at least ``least`` samples as an array of finite floats."""
+    try:
+        found: Float = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=least)
+    except OverflowError as error:
+        raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
+    return found

@@ -13,10 +13,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from budgetline.arrays import Float, Mask
 from budgetline.baselines.importance import Importance, contributed, given, permuted
 from budgetline.baselines.set_estimators import SetEstimators, Stage
-from budgetline.budgets import check_number
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import Layout
+from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.optimality.knapsack import most_valuable
 from budgetline.progress import Progress

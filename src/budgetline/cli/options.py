@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from budgetline.budgets import check_number
 from budgetline.data.opening import SUFFIXES
 from budgetline.evaluation.metrics import METRICS
+from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.objectives.families import LOSSES
 from budgetline.objectives.rules import RULES

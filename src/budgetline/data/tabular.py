@@ -18,10 +18,9 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array, DType, Mask, Positions, Table
-from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
-from budgetline.inputs import NotNumbers
+from budgetline.inputs import NotNumbers, check_integer
 from budgetline.messages import cut, did_you_mean, shown, some
 
 if TYPE_CHECKING:

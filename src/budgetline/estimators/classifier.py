@@ -14,12 +14,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.arrays import Array, Float
-from budgetline.budgets import check_number
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.advice import advising
 from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.scores import ScoresAtBudget
-from budgetline.inputs import MOST_CLASSES, check_labels
+from budgetline.inputs import MOST_CLASSES, check_labels, check_number
 from budgetline.messages import shown, some, warn
 from budgetline.model.recipe import Recipe
 from budgetline.model.staged import Available

@@ -17,7 +17,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from budgetline.arrays import Float
-from budgetline.budgets import floats_of
 from budgetline.data.rows import Rows
 from budgetline.encoding import Encoding
 from budgetline.encoding.settings import as_encoding
@@ -26,6 +25,7 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.regressor import AnytimeRegressor
 from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
+from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.model.interactions import with_pairs
 from budgetline.model.recipe import Recipe

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float, Positions
-from budgetline.budgets import check_integer
 from budgetline.groups import parsing
 from budgetline.groups.parsing import Column, Costs, Name, Requires, SharedCosts, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import content_of, read_groups, write_yaml
-from budgetline.inputs import KnownColumns
+from budgetline.inputs import KnownColumns, check_integer
 from budgetline.messages import name_of, shown, some, warn
 from budgetline.tables import html_table
 

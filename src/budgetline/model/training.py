@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from budgetline.arrays import Array, Float, Positions
-from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.encoding.design import DesignTable
 from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
 from budgetline.groups import Layout
+from budgetline.inputs import check_integer
 from budgetline.messages import shown
 from budgetline.model.agreement import warn_if_apart
 from budgetline.model.generalised import fit_generalised

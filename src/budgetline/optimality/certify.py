@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float
-from budgetline.budgets import affordable, check_number, floats_of
+from budgetline.budgets import affordable
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.certificate import Certificate

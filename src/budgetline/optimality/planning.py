@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import check_number
+from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.planned import known_columns, planned_approximately, planned_from_gram

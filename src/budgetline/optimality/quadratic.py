@@ -10,9 +10,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import check_number
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Prices
+from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.linear import LARGEST_GRAM, warn_from_moments
 from budgetline.model.subsets import LinearSubset

@@ -10,7 +10,8 @@ from typing import overload
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, check_number
+from budgetline.budgets import SLACK
+from budgetline.inputs import check_number
 from budgetline.messages import printable
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.certify import SEPARATING

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import SLACK, check_number
+from budgetline.budgets import SLACK
 from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
 from budgetline.groups.prices import Prices
+from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.progress import announce
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
