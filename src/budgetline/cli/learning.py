@@ -349,8 +349,9 @@ def demo(
     X, X_test, y, y_test = train_test_split(nhanes.data[:, used], nhanes.target, test_size=0.2, random_state=0)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
     table = NamedArray(X, tuple(names))
-    searched = AnytimeRegressorCV(groups).fit(table, y)
-    model = searched.chosen().fit(table, y)  # the folds of the report learn with what was chosen here
+    with printer.waiting("learning"):
+        searched = AnytimeRegressorCV(groups).fit(table, y)
+        model = searched.chosen().fit(table, y)  # the folds of the report learn with the settings chosen here
     curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
