@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import Demand, Interpolation, affordable, floats_of
+from budgetline.budgets import Demand, Interpolation, affordable
 from budgetline.groups.prices import Prices
+from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.objectives.blocks import whiten
 from budgetline.objectives.gram import Gram

@@ -16,8 +16,8 @@ from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
 from budgetline.arrays import Float
-from budgetline.budgets import check_integer
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import check_integer
 
 RandomState = int | np.random.RandomState | None
 Ints = NDArray[np.int64]

@@ -114,9 +114,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         Option(("--time-limit",), ("0", "0.05"), ("-1", "nan", "x", "")), Option(("--budget",), ("1", "2.5"), NUMBERS),
     ),
     "groups": (
-        TARGET, Option(("--by",), ("prefix", "correlation", "column"), ("zz",)),
-        Option(("--sep",), ("_", "-"), ("", "ab")),
-        Option(("--threshold",), ("0.3", "0.9"), NUMBERS), *READING,
+        TARGET, Option(("--by",), ("prefix", "column"), ("zz",)),
+        Option(("--sep",), ("_", "-"), ("", "ab")), *READING,
     ),
     "export": (),
     "inspect": (TARGET, *TEXT),

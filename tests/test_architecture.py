@@ -21,14 +21,14 @@ LAYERS = (
     "messages",
     "devices",
     "device_tables",
+    "progress",
     "threads",
     "files",
     "packing",
     "codec",
-    "progress",
     "tables",
-    "budgets",
     "inputs",
+    "budgets",
     "groups",
     "encoding",
     "data",
@@ -49,7 +49,7 @@ LAYERS = (
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
-    "datasets": {"datasets", "groups", "budgets", "messages", "arrays"},
+    "datasets": {"datasets", "groups", "inputs", "messages", "arrays"},
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }

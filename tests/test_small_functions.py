@@ -6,10 +6,11 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from budgetline.budgets import Demand, Rates, affordable, check_integer, check_number, number_of
+from budgetline.budgets import Demand, Rates, affordable
 from budgetline.devices import Device
 from budgetline.files import decode, encode
 from budgetline.groups.prices import Prices, SharedCost
+from budgetline.inputs import check_integer, check_number, number_of
 from budgetline.messages import printable, shown, some
 from budgetline.persistence.settings import from_plain, to_plain
 from budgetline.report.formatting import amount, at_least, number

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from budgetline import AnytimeClassifier, AnytimeRegressor
+from budgetline import AnytimeClassifier, AnytimeRegressor, threads
 from budgetline.data.rows import Rows
 from budgetline.messages import warn
 from budgetline.threads import (
     FREE,
     STRIPES,
-    _Helper,
     _Hold,
     blas_threads,
     in_threads,
@@ -83,9 +82,8 @@ def test_several_threads_may_ask_for_help_at_once():
 
 
 def test_work_goes_on_if_no_thread_can_be_started(monkeypatch):
-    monkeypatch.setattr(_Helper, "idle", [])
-    monkeypatch.setattr(_Helper, "number", 0)
-    monkeypatch.setattr(_Helper, "start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread")))
+    monkeypatch.setattr(threads, "_helpers", lambda: ThreadPoolExecutor(1))
+    monkeypatch.setattr(Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread")))
     seen = []
     with threadpool_limits(4):
         in_threads(seen.extend, SLICES)

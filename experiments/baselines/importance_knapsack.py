@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import check_number
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import Layout
+from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.progress import Progress
 

@@ -1,31 +1,26 @@
-"""Costs and budgets: what is affordable, and how a curve of quality against cost is read between its points."""
+"""Costs and budgets: what is affordable, and how to read a curve of quality against cost between its points."""
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from budgetline.arrays import Float, Positions
+from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 
 SLACK = 1e-12
 """Costs that differ by less than this, relatively, are equal: 0.1 + 0.2 must be affordable at 0.3."""
 TINY, HUGE = 1e-200, 1e200
-"""A best rate between these needs no unit of its own."""
+"""Rates whose best one is between these are plain floats."""
 ENDLESS = 2**20
-"""The exponent of an infinite rate, beyond that of any quotient of two numbers."""
+"""The exponent of an infinite rate, larger than that of any quotient of two floats."""
 Interpolation = Literal["step", "linear"]
 """A budget between two points buys the lower one (step), or something between them (linear)."""
-BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
-"""Signs and tests of the bounds of numbers."""
 
 
 def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
@@ -36,8 +31,8 @@ def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
 def points_of_stages(stages: Float, costs: Float) -> Positions:
     """Return which point of a curve with costs (K,) belongs to each stage; both start at cost 0 and do not decrease.
 
-    It is the last one that the cost of the stage buys; before it, stages of equal cost have points of their own, as
-    far as there are points of this cost. Stage 0 has no group, not even a free one.
+    It is the last point that the cost of the stage buys. Of several stages of equal cost, the last gets that point, and
+    earlier ones get the points of equal cost before it, if there are any. Stage 0 has no group, not even a free one.
     """
     last = affordable(costs, stages) - 1
     later = affordable(stages, stages) - 1 - np.arange(stages.size)
@@ -52,10 +47,10 @@ def unit_of(cost: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Values per cost as mantissa·2^exponent: quotients of numbers of any size, which a float may not hold.
+    """Values per cost as mantissa·2^exponent: a float may not hold the quotient of a tiny value and a huge cost.
 
-    The sign is −1, 0 or 1; the mantissa has it, too, and its absolute value is 0 or in [1, 2). At cost 0 the rate is
-    infinite. All have shape (n,).
+    The sign is −1, 0 or 1. The mantissa has the same sign, and its absolute value is 0 or in [1, 2). At cost 0 the rate
+    is infinite. All arrays have shape (n,).
     """
 
     sign: Float
@@ -79,7 +74,7 @@ class Rates:
         return np.lexsort((-self.mantissa, -self.sign * self.exponent, -self.sign))
 
     def relative(self) -> Float:
-        """Return the rates in a unit, a power of two, in which the best is about 1."""
+        """Return the rates as floats, divided by a power of two so that the best is about 1."""
         up, down = self.exponent[self.sign > 0], self.exponent[self.sign < 0]
         unit = up.max() if up.size else down.min(initial=ENDLESS)
         with np.errstate(over="ignore"):
@@ -91,10 +86,10 @@ class Rates:
 
 
 def relative_rates(values: Float, costs: Float) -> Float:
-    """Return values per cost, (n,), in a unit, a power of two, in which floats hold the best: see :class:`Rates`."""
+    """Return values per cost, (n,), divided by a power of two if floats would not hold the best: see :class:`Rates`."""
     with np.errstate(all="ignore"):
         rates = values / costs
-    # quotients that float arithmetic holds are the same in every unit; those far below the best may become 0
+    # dividing by a power of two changes no digit; rates far below the best may become 0
     return rates if TINY < rates.max() < HUGE else Rates.of(values, costs).relative()
 
 
@@ -104,63 +99,9 @@ def rate(value: float, cost: float) -> tuple[float, float, float]:
 
 
 def check_interpolation(interpolation: object) -> None:
-    """Raise an error unless ``interpolation`` is one of the two ways to read a curve."""
+    """Raise an error unless ``interpolation`` is "step" or "linear"."""
     if interpolation not in get_args(Interpolation):
         raise ValueError(f"interpolation must be 'step' or 'linear', got {shown(interpolation)}")
-
-
-def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
-    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
-
-    Neither NaN nor a bool is a number. ``kind`` is what the error calls it.
-    """
-    number = number_of(value)
-    if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
-        raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")
-    return number
-
-
-def check_integer(name: str, value: object, **bounds: int) -> int:
-    """Return an integer, not a bool, within bounds as in :func:`check_number`, or raise an error."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
-        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
-    return int(value)
-
-
-def _within(number: float, bounds: Mapping[str, float]) -> bool:
-    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
-
-
-def _words(bounds: Mapping[str, float]) -> str:
-    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
-
-
-def number_of(value: object) -> float:
-    """Return a number as a float; NaN, which passes no check, for anything else, and for what no float can hold."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return np.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return np.nan
-
-
-def floats_of(values: object) -> Float:
-    """Return numbers as an array of floats; NaN for those that no float can hold."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except OverflowError:
-        given = np.asarray(values, dtype=object)
-        return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
-
-
-def finite_floats(name: str, values: object, least: int) -> Float:
-    """Return targets or weights, of at least so many samples, as an array of finite floats."""
-    try:
-        found: Float = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=least)
-    except OverflowError as error:
-        raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
-    return found
 
 
 def check_stop(stop: object) -> float:
@@ -170,10 +111,11 @@ def check_stop(stop: object) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The distribution of budgets: uniform from 0 to ``stop``, or a sample with the share of it from each budget on.
+    """The distribution of budgets: uniform from 0 to ``stop``, or a sample.
 
-    The mean over budgets of a curve that starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for
-    step j (interpolation "step"), or the mean of that share over the step (interpolation "linear").
+    ``shares[k]`` is the share of the sample that is at least ``budgets[k]``. The mean over budgets of a curve that
+    starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for step j (interpolation "step"), or the
+    mean of that share over the step (interpolation "linear").
     """
 
     stop: float
@@ -183,7 +125,7 @@ class Demand:
 
     @classmethod
     def of(cls, total: float, stop: object, budgets: object, weights: object, interpolation: Interpolation) -> Demand:
-        """Check what a user gives; ``total`` is the cost of all groups."""
+        """Check the arguments of a user; ``total`` is the cost of all groups."""
         check_interpolation(interpolation)
         if budgets is None:
             if weights is not None:

@@ -1,4 +1,4 @@
-"""Tables on a device: read and multiplied there a chunk of rows at a time, in smaller chunks if memory runs out."""
+"""Tables on a device: multiplied there a chunk of rows at a time, in smaller chunks if memory runs out."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from budgetline.arrays import Array, DType, Float, Positions
 from budgetline.devices import DOUBLE, SINGLE, Device, device_of, on_host
 
 SMALL_BYTES = 1 << 18
-"""Tables of at most this many bytes are computed on the host: starting work on a device takes longer than that."""
+"""Tables of at most this many bytes are copied to the host: starting work on a device takes longer."""
 CHUNK_BYTES = 1 << 28
-"""Size of the rows that are multiplied at once: large enough for any device, and small beside its memory."""
+"""Size of the rows that are multiplied at once: large enough for any device, and small compared with its memory."""
 LEAST_ROWS = 256
 """Chunks are not made smaller than this when memory runs out."""
 Index = slice | Positions | list[int]
@@ -101,7 +101,7 @@ class DeviceTable:
 
     @property
     def chunk_bytes(self) -> int:
-        """Size of what is computed at once: small beside the table, too."""
+        """Size of the rows that are multiplied at once: also small compared with the table."""
         n, D = self.shape
         return min(CHUNK_BYTES, max(1 << 20, n * D))
 
@@ -113,7 +113,7 @@ class DeviceTable:
     def summed(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
         """Return the sum of what ``work`` returns for chunks of rows, on the device.
 
-        ``at_once``: the work makes no large arrays of its own, so that blocks that are views need no chunks.
+        ``at_once``: the work makes no large arrays. If blocks are views, too, all rows are one chunk.
         """
         found: list[Float] = []
 
@@ -127,14 +127,14 @@ class DeviceTable:
         return found[0]
 
     def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
-        """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device; as above."""
+        """Return the results of ``work`` for chunks of rows (m, …), joined, on the device; as in :meth:`summed`."""
         parts: list[Float] = []
         self._over_chunks(work, parts.append, at_once)
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 
     def _over_chunks(self, work: Callable[[slice], Float], take: Callable[[Float], None], at_once: bool) -> None:
-        """Call ``take`` with the work on chunks of rows; they are made smaller if memory runs out."""
+        """Call ``take`` with the results of ``work`` for chunks of rows; chunks become smaller if memory runs out."""
         n, start = self.shape[0], 0
         size = n if at_once and self.plain else self.chunk_rows
         while start < n:
@@ -149,7 +149,7 @@ class DeviceTable:
                 size = min(tried // 2, self.chunk_rows)
 
     def _attempt(self, work: Callable[[slice], Float], rows: slice) -> Float | None:
-        """Return the work on some rows, None if there is not enough memory for it."""
+        """Return the result of ``work`` for some rows; None if there is not enough memory."""
         try:
             return work(rows)
         except (RuntimeError, MemoryError) as error:
@@ -161,10 +161,10 @@ class DeviceTable:
     def _advice(self, rows: int) -> str:
         n, D = self.shape
         free = self.device.free_bytes()
-        text = f"{self.device} has no memory left for {rows} rows of {D} columns beside the table of {n} rows"
+        text = f"{self.device} has no memory left for {rows} rows of {D} columns, in addition to the table of {n} rows"
         if free is None:
             return f"{text}: fit on fewer rows, or stream them with open_source(..., device=...)"
-        # per row: the row itself and a few scores; besides, chunks and a few matrices of all columns
+        # per row: the row itself and a few scores; in addition, chunks and a few matrices of all columns
         need = 2 * 8 * LEAST_ROWS * D + 4 * 8 * D * D
         fit = max(0, (free + n * D * self.dtype.itemsize - need) // (self.dtype.itemsize * D + 64))
         return (
@@ -176,7 +176,7 @@ class DeviceTable:
 def on_device(given: object) -> object:
     """Return an array of another library as a table on its device; anything else as it is.
 
-    A table that is small, or on a device without doubles, comes to the host.
+    A small table, or one on a device without double precision, is copied to the host.
     """
     device = device_of(given)
     if device is None:
@@ -189,7 +189,7 @@ def on_device(given: object) -> object:
 
 
 def moved(table: Array, device: Device) -> Array | DeviceTable:
-    """Return a copy of a table on a device; a small one, a sparse matrix and one that is on a device stay."""
+    """Return a copy of a table on a device; small tables, sparse matrices and device tables stay."""
     if not isinstance(table, np.ndarray) or table.nbytes <= SMALL_BYTES:
         return table
     numbers = table if table.dtype in (DOUBLE, SINGLE) else table.astype(DOUBLE)

@@ -1,7 +1,7 @@
-"""Arrays of other libraries, on whatever device: PyTorch, CuPy, and all others that follow the array API standard.
+"""Arrays of other libraries on any device: PyTorch, CuPy, and all others that follow the array API standard.
 
-What is large stays where it is and is multiplied there, a chunk of rows at a time; what is small comes to the host, as
-NumPy arrays. Arrays of other libraries have the static type of NumPy's: they follow the same standard.
+Large arrays stay on their device and are multiplied there, a chunk of rows at a time. Small ones are copied to
+the host, as NumPy arrays. Arrays of other libraries have the static type of NumPy's: they follow the same standard.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from budgetline.messages import shown
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 PINNED_BYTES = 1 << 26
-"""Up to this size, arrays come from a GPU through memory that stays locked, which takes a tenth of the time."""
-Given = TypeVar("Given")
+"""Up to this size, arrays are copied from a GPU through pinned memory, which takes a tenth of the time."""
+T = TypeVar("T")
 _own = local()
-"""What each thread has of its own: a queue of work for each device, by its name."""
+"""The queues of work of each thread, by the name of the device."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """A library of arrays and one of its devices; what libraries call by different names."""
+    """A library of arrays and one of its devices: one name for functions that libraries name differently."""
 
     xp: ModuleType
     where: object
@@ -42,7 +42,7 @@ class Device:
 
     @property
     def double(self) -> bool:
-        """Whether the device has numbers of double precision; JAX has them only if it is told to."""
+        """Whether the device has double precision; JAX has it only if ``jax_enable_x64`` is set."""
         if self.library == "jax":
             return bool(sys.modules["jax"].config.jax_enable_x64)
         return not (self.library == "torch" and str(self.where).startswith("mps"))
@@ -79,7 +79,7 @@ class Device:
         return found
 
     def cast(self, values: Float, dtype: DType) -> Float:
-        """Return an array with numbers of another type; the same array if it has them."""
+        """Return an array with numbers of another type; the same array if it already has this type."""
         wanted = getattr(self.xp, dtype.name)
         if values.dtype == wanted:
             return values
@@ -116,7 +116,7 @@ class Device:
 
     @property
     def has_bits(self) -> bool:
-        """Whether the library shows the bits of doubles as integers; that is not part of the standard."""
+        """Whether the bits of doubles can be viewed as integers; that is not part of the standard."""
         return self.library in ("torch", "cupy")
 
     def bits(self, values: Float) -> Float:
@@ -135,9 +135,9 @@ class Device:
 
     @contextmanager
     def lane(self) -> Iterator[None]:
-        """Queue the work of this thread apart from that of others, so that copies and products overlap.
+        """Give this thread its own queue of work, so that copies and products overlap.
 
-        It begins when the default queue is done, which may still be filling a table that is on the device.
+        Its work begins when the default queue is done, which may still be filling a table on the device.
         """
         lanes, name = vars(_own), str(self)
         if self.library == "torch" and str(self.where).startswith("cuda"):
@@ -162,7 +162,7 @@ class Device:
         return self.library != "jax"
 
     def release(self) -> None:
-        """Return memory that the library keeps for later to the device."""
+        """Free the memory that the library keeps for later."""
         if self.library == "torch" and str(self.where).startswith("cuda"):
             self.xp.cuda.empty_cache()
         elif self.library == "cupy":
@@ -241,14 +241,14 @@ def largest(values: Float, axis: int) -> Float:
     return found
 
 
-def on_host(value: Given) -> Given:
+def on_host(value: T) -> T:
     """Return an array of another library as a NumPy array; anything else as it is."""
     device = device_of(value)
-    return value if device is None else cast(Given, device.numpy(value))
+    return value if device is None else cast(T, device.numpy(value))
 
 
 def like(given: object, answer: Array) -> Array:
-    """Return an answer as an array of the library and on the device of what was given; labels that are text stay."""
+    """Return an answer as an array of the library and device of ``given``; text labels stay NumPy arrays."""
     device = device_of(given)
     if device is None or answer.dtype.kind not in "biuf":
         return answer
@@ -265,6 +265,6 @@ def _is_of_cupy(value: object) -> bool:
 
 
 def _is_tensor(value: object) -> bool:
-    """Return whether a value is a tensor of PyTorch, which is not imported for that."""
+    """Return whether a value is a tensor of PyTorch, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -34,13 +33,11 @@ SCHEMA = 1
 MANIFEST = "budgetline"
 """Key of the manifest in the metadata of a file."""
 UNFINISHED = ".unfinished"
-"""Suffix of files that are still being written, or that a killed process left."""
-ABANDONED = 3600.0
-"""Unfinished files that no process has locked are removed at this age, in seconds."""
+"""Suffix of files that are still being written, or that a killed process has left."""
 MOST_OF_A_NAME = 50
 """Characters of a name that its unfinished file begins with: names must not become too long."""
 MOST_LINKS = 40
-"""Links that lead to links are followed this far, as by Linux."""
+"""Longest chain of symbolic links that is followed, as on Linux."""
 
 
 def encode(kind: str, arrays: Mapping[str, Array], fields: Mapping[str, object]) -> bytes:
@@ -130,48 +127,46 @@ def write_atomically(path: PathName, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: PathName) -> Iterator[BinaryIO]:
-    """Open a file to write to, beside ``path``; it replaces ``path`` at the end, unless there was an error.
+    """Open a temporary file in the folder of ``path``; it replaces ``path`` at the end, unless there was an error.
 
-    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. Users
-    who may not read the old file cannot read the unfinished one. Pipes and character devices are written to directly.
+    A link is followed, and stays. An existing file keeps its mode and, where possible, its owner and group. The
+    temporary file is not readable by more users than the old one. Pipes and character devices are written to directly.
     """
     target = target_of(path)
-    if target is None:  # a pipe, a device, or what is open already: nothing is truncated or created
+    if target is None:  # a pipe, a device, or a file that is already open: nothing is truncated or created
         number = _descriptor(Path(path))
         with os.fdopen(os.open(path, os.O_WRONLY) if number is None else os.dup(number), "wb") as file:
             yield file
         return
-    start = f".{target.name[:MOST_OF_A_NAME]}."
-    beside = target.with_name(f"{start}{token_hex(8)}{UNFINISHED}")
+    unfinished = target.with_name(f".{target.name[:MOST_OF_A_NAME]}.{token_hex(8)}{UNFINISHED}")
     try:
         old = os.stat(target) if target.exists() else None
-        with _created(beside, old) as file:
-            _remove_abandoned(beside, start, os.fstat(file.fileno()).st_mtime)
+        with _created(unfinished, old) as file:
             yield file
             file.flush()
             if old is not None:
                 _keep_access(file.fileno(), old)
             os.fsync(file.fileno())
-        os.replace(beside, target)
+        os.replace(unfinished, target)
     except OSError as error:
-        if error.filename == str(beside):  # name the file that was asked for
+        if error.filename == str(unfinished):  # name the file that the caller knows
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:
-        beside.unlink(missing_ok=True)  # only there if something went wrong
+        unfinished.unlink(missing_ok=True)  # it exists only if something went wrong
     _sync_folder(target.parent)
 
 
 class KeptFile:
     """A file that one process keeps up to date: no other process can keep it too, or change it unnoticed.
 
-    It is locked while it is kept. The lock ends with the process, however that ends. Where files cannot be locked, a
-    change by others is noticed at the next write, because the content is no longer the one that was read or written.
+    The file is locked while it is kept. The lock ends with the process, however that ends. Where files cannot be
+    locked, the next write notices a change by others: the content is no longer what was read or written last.
 
     Parameters
     ----------
     path : path
-        An empty file is created if there is none. A BlockingIOError says that another process keeps the file.
+        A missing file is created, empty. A BlockingIOError says that another process keeps the file.
 
     Attributes
     ----------
@@ -186,13 +181,13 @@ class KeptFile:
         self.content = self._found()
 
     def write(self, data: bytes) -> None:
-        """Replace the file; a FileExistsError says that its content is not the one that was read or written last."""
+        """Replace the file; a FileExistsError says that another program has changed it."""
         if self._found() not in (b"", self.content):
             raise FileExistsError(errno.EEXIST, "another program has changed it", str(self.path))
         with ExitStack() as undo:
             with replacing(self.path) as file:
                 file.write(data)
-                if fcntl is not None:  # the new file is locked already, and stays so while this descriptor is open
+                if fcntl is not None:  # the new file is already locked; it stays locked while this descriptor is open
                     number = os.dup(file.fileno())
                     undo.callback(os.close, number)
             undo.pop_all()
@@ -217,9 +212,9 @@ class KeptFile:
 
 
 def _locked(path: Path) -> int | None:
-    """Lock a file, which is created if there is none, and return its descriptor; None where that is impossible."""
+    """Create the file if it does not exist, lock it and return its descriptor; None if files cannot be locked."""
     while fcntl is not None and (path.is_file() or not path.exists()):
-        # NFS locks only what is open for writing
+        # NFS locks only files that are open for writing
         access = os.O_RDONLY if path.exists() and not os.access(path, os.W_OK) else os.O_RDWR
         try:
             number = os.open(path, access | os.O_CREAT, 0o666)
@@ -263,7 +258,7 @@ def target_of(path: PathName) -> Path | None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the file descriptor of this process that a path such as /dev/stdout stands for, if it does."""
+    """Return the file descriptor of this process that a path such as /dev/stdout means, if it means one."""
     own = ("/dev/fd", f"/proc/{os.getpid()}/fd")
     for _ in range(MOST_LINKS):
         folder = os.path.realpath(path.parent)
@@ -275,17 +270,17 @@ def _descriptor(path: Path) -> int | None:
     return None
 
 
-def _created(beside: Path, old: os.stat_result | None) -> BinaryIO:
-    """Create a file, and lock it to show that it is being written. Before it replaces an old one, it is private."""
+def _created(path: Path, old: os.stat_result | None) -> BinaryIO:
+    """Create a file and lock it. It is private until it replaces an old one."""
     mode = 0o666 if old is None else old.st_mode & 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    file = os.fdopen(os.open(beside, flags, mode), "wb")
+    file = os.fdopen(os.open(path, flags, mode), "wb")
     _lock(file.fileno())
     return file
 
 
 def _keep_access(number: int, old: os.stat_result) -> None:
-    """Give a file the owner, group and mode of an old one; if the group differs, it gets the rights of others."""
+    """Give a file the owner, group and mode of an old one; another group gets the rights of others."""
     if not hasattr(os, "fchown"):  # Windows
         return
     mode = old.st_mode & 0o777
@@ -299,26 +294,11 @@ def _keep_access(number: int, old: os.stat_result) -> None:
     os.fchmod(number, mode)
 
 
-def _remove_abandoned(beside: Path, start: str, now: float) -> None:
-    """Remove what killed saves of the same file left: old unfinished files that no process has locked."""
-    ours = re.compile(re.escape(start) + "[0-9a-f]{16}" + re.escape(UNFINISHED))
-    with suppress(OSError):  # the save does not depend on it
-        for entry in [e for e in os.scandir(beside.parent) if ours.fullmatch(e.name) and e.name != beside.name]:
-            if now - entry.stat(follow_symlinks=False).st_mtime > ABANDONED and entry.is_file(follow_symlinks=False):
-                with open(entry.path, "r+b") as file:
-                    if _lock(file.fileno()):
-                        os.unlink(entry.path)
-
-
-def _lock(number: int) -> bool:
-    """Lock an open file until it is closed; return whether that was possible."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+def _lock(number: int) -> None:
+    """Lock an open file until it is closed, where files can be locked."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,11 +1,12 @@
 """The one place where user data is checked: tables, targets, weights, and the keywords of ``predict``.
 
-Whether X is finite is not checked here when a model is fitted: the statistics of X are infinite or NaN exactly when X
-or its square is, so they are checked instead, and X is read once less. :func:`raise_not_finite` then names the column.
+A fit does not check here whether X is finite. The statistics of X are infinite or NaN exactly when X or its square is,
+so they are checked instead, and X is read once less. :func:`raise_not_finite` then names the column.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,20 +22,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.budgets import check_number, finite_floats, floats_of
 from budgetline.device_tables import DeviceTable, on_device
 from budgetline.devices import on_host
 from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
 MOST_CLASSES = 50
-"""Of a target; more are usually numbers or names, and take long to learn."""
+"""Most classes of a target; more are usually numbers or names, and take long to learn."""
+BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
+"""Signs and tests of the bounds of numbers."""
 AUTO = "auto"
-"""In place of the names of available groups: those that each row has."""
+"""Means, instead of names of available groups: the groups that each row has."""
 
 
 class RowError(ValueError):
-    """What is wrong with a table, and in which row first. Readers of files name the line instead."""
+    """An error in a table and the first row that has it. Readers of files name the line instead."""
 
     def __init__(self, text: str, row: int) -> None:
         super().__init__(text, row)
@@ -45,16 +47,16 @@ class RowError(ValueError):
 
 
 class MissingValue(RowError):
-    """A value is missing where only an encoding takes missing values."""
+    """A value is missing, and only an encoding accepts missing values."""
 
 
 class NotNumbers(ValueError):
-    """A column holds text or other values that only an encoding takes."""
+    """A column holds text or other values that only an encoding accepts."""
 
 
 @dataclass(frozen=True, eq=False)
 class NamedArray:
-    """A table (n, D) as an array and the names of its columns, for data that need not become a data frame."""
+    """A table (n, D) as an array and the names of its columns: a data frame without a library of data frames."""
 
     values: Array
     names: tuple[str, ...]
@@ -95,7 +97,7 @@ class KnownColumns:
         return [str(d) if self.names is None else self.names[d] for d in columns.tolist()]
 
     def find(self, wanted: Sequence[str], names: Sequence[str]) -> Positions:
-        """Return the positions of the wanted columns among names; one that is not there is an error."""
+        """Return the positions of the wanted columns among names; a missing column is an error."""
         position = {name: k for k, name in enumerate(names)}
         if name := next((name for name in wanted if name not in position), None):
             group = f" of group {shown(self.group_of[name])}" if name in self.group_of else ""
@@ -104,7 +106,7 @@ class KnownColumns:
         return np.array([position[name] for name in wanted], dtype=np.intp)
 
     def check(self, names: Sequence[str] | None, n_features: int) -> None:
-        """Raise an error unless columns are the known ones; without names their number counts."""
+        """Raise an error unless columns are the known ones; without names, only their number is compared."""
         if n_features != self.n_features:
             raise ValueError(f"there are {n_features} features, the model was fitted on {self.n_features}")
         if self.names is not None and names is not None and self.names != tuple(names):
@@ -112,7 +114,7 @@ class KnownColumns:
             raise ValueError(f"the columns are not those of the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
 
     def stand_in(self) -> BaseEstimator:
-        """Return an estimator that was fitted on these columns, with which scikit-learn's checks compare a table."""
+        """Return an estimator with the fitted attributes that scikit-learn's checks compare a table with."""
         found = _class_named(self.estimator)()
         found.n_features_in_ = self.n_features
         if self.names is not None:
@@ -159,15 +161,15 @@ def _array(X: object, estimator: object) -> Table:
             _as_float(column, d)
         if text:
             raise
-    # objects are text, or whole numbers that no integer of NumPy holds: errors name the column
+    # objects are text, or whole numbers too large for NumPy's integers: errors name the column
     return np.column_stack([_as_float(x, d) for d, x in enumerate(found.T)]) if found.dtype == object else found
 
 
 def numbers_of(table: Table | Frame, columns: Positions | None = None) -> Table:
     """Return columns of a checked table as an array (or sparse matrix) of numbers; None means all.
 
-    Arrays are returned as they are when all columns are asked for. Frames are converted column by column, so
-    columns that are not asked for may hold anything.
+    Arrays are returned as they are if all columns are wanted. Of frames only the wanted columns are converted: others
+    may hold anything.
     """
     if not isinstance(table, nw.DataFrame):
         return table if columns is None else table[:, columns]
@@ -190,7 +192,7 @@ def numbers_of(table: Table | Frame, columns: Positions | None = None) -> Table:
 
 
 def _refuse_masked(values: object, name: str) -> None:
-    """Raise an error if numbers are masked: NumPy would use the numbers under the mask."""
+    """Raise an error if values are masked: NumPy would use the values under the mask."""
     for part in values if isinstance(values, list | tuple) else [values]:
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             raise ValueError(f"{name} is a masked array with masked values: fill them first")
@@ -220,7 +222,7 @@ def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
     y, listed = on_host(y), isinstance(y, list | tuple)
     if listed:
         _refuse_masked(y, name)
-    array = np.array(y, dtype=object) if listed else np.asarray(y)  # NumPy makes NaN in a list beside text a text
+    array = np.array(y, dtype=object) if listed else np.asarray(y)  # in a list with text, NumPy makes NaN a text
     masked = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(array.shape, dtype=bool)
     missing = masked | _missing(array)
     if missing.ndim and missing.any():
@@ -314,7 +316,7 @@ def prediction_table(known: KnownColumns, X: object, columns: Positions, *, gaps
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
     Columns of a frame are found by their names, in any order. The other columns are not read: expensive ones may not
-    have been computed, hold NaN, or be missing from a frame. With ``gaps``, values may be missing: they are NaN.
+    have been computed, hold NaN, or be missing from a frame. With ``gaps``, values may be missing (NaN).
     """
     labels, names = known.labels(columns), column_names(X)
     if known.names is None or names is None:
@@ -328,10 +330,10 @@ def prediction_table(known: KnownColumns, X: object, columns: Positions, *, gaps
 
 
 def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
-    """Raise the error for a column of X that is not finite, or too large to square; return if there is none."""
+    """Raise an error that names a column of X that is not finite, or too large to square, if there is one."""
     for d, label in enumerate(labels):
         column = X[:, [d]].toarray() if sparse.issparse(X) else np.asarray(X[:, [d]], dtype=np.float64)
-        lost = RowError if sparse.issparse(X) else MissingValue  # no encoding takes a sparse matrix
+        lost = RowError if sparse.issparse(X) else MissingValue  # no encoding accepts a sparse matrix
         for kind, what, found in ((lost, "NaN", np.isnan(column)), (RowError, "infinity", np.isinf(column))):
             if found.any():
                 raise kind(f"Input X contains {what}: column {shown(label)}", int(np.argmax(found)))
@@ -344,7 +346,7 @@ def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
 
 
 def check_choice(budget: object, stage: object, available: object, n_stages: int, names: Sequence[str]) -> None:
-    """Check the keywords that say how much of the model a prediction may use."""
+    """Check the keywords of a prediction: budget, stage and available groups."""
     by_row = isinstance(available, str) and available == AUTO
     if sum(v is not None for v in (budget, stage, None if by_row else available)) > 1:
         raise ValueError("give at most one of budget, stage and available")
@@ -394,3 +396,57 @@ def _as_float(values: Array, name: object) -> Float:
     except (TypeError, ValueError, OverflowError) as error:
         kind = NotNumbers if "could not convert" in str(error) else ValueError
         raise kind(f"column {shown(name)} does not hold numbers: {cut(str(error))}") from error
+
+
+def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
+    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
+
+    NaN and bools are refused. ``kind`` is what the error calls the number.
+    """
+    number = number_of(value)
+    if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
+        raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")
+    return number
+
+
+def check_integer(name: str, value: object, **bounds: int) -> int:
+    """Return an integer, not a bool, within bounds as in :func:`check_number`, or raise an error."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
+        raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
+    return int(value)
+
+
+def _within(number: float, bounds: Mapping[str, float]) -> bool:
+    return all(BOUNDS[key][1](number, bound) for key, bound in bounds.items())
+
+
+def _words(bounds: Mapping[str, float]) -> str:
+    return " and".join(f" {BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
+
+
+def number_of(value: object) -> float:
+    """Return a number as a float; NaN if it is not a number, or too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan
+
+
+def floats_of(values: object) -> Float:
+    """Return numbers as an array of floats; NaN for those that are too large."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        given = np.asarray(values, dtype=object)
+        return np.array([number_of(value) for value in given.ravel()]).reshape(given.shape)
+
+
+def finite_floats(name: str, values: object, least: int) -> Float:
+    """Return targets or weights of at least ``least`` samples as an array of finite floats."""
+    try:
+        found: Float = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=least)
+    except OverflowError as error:
+        raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
+    return found

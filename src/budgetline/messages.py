@@ -1,7 +1,7 @@
 """Values from outside in messages: short ones in full, long ones cut to a line or two.
 
-Ten lines of a file can stand for a billion entries, an extractor can raise an error with ten megabytes of text, and a
-name can hold codes that clear a terminal. All messages get such values from here, where they are made harmless.
+A value can hold a billion entries, an extractor can raise an error with ten megabytes of text, and a name can hold
+codes that clear a terminal. The functions here make such values harmless; all messages use them.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import numpy as np
 
 T = TypeVar("T")
 MOST_CHARACTERS = 100
-"""Of a value in a message."""
+"""Length of a value in a message."""
 MOST_OF_A_TEXT = 1000
-"""Characters of a text from elsewhere, such as that of an exception."""
+"""Length of a text from elsewhere, such as that of an exception."""
 MOST_NAMES = 20
-"""Names in a list; an ellipsis stands for the rest."""
+"""Names in a list; an ellipsis replaces the rest."""
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that move the cursor, end a line, change the direction of writing, or cannot be printed."""
 MOST_BITS = 10_000
-"""Of an integer that is written out: Python refuses longer ones."""
+"""Size of an integer that is written in full: Python refuses larger ones."""
 MOST_KNOWN = 10_000
 """Names that a misspelt one is compared with."""
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
 
 
 def shown(value: object, most: int = MOST_CHARACTERS) -> str:
-    """Return the repr of a value, or its beginning. No more of the value is read than is shown."""
+    """Return the repr of a value, or its beginning. Only the part that is shown is read."""
     text = ""
     for piece in _pieces(value, most):
         text += piece
@@ -50,13 +50,13 @@ def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
 
 
 def some(values: Iterable[T], most: int = MOST_NAMES, of: Callable[[T], str] = shown) -> str:
-    """Return the first of many values as a list in words."""
+    """Return the first of many values, with commas between them."""
     first = list(islice(values, most + 1))
     return ", ".join(map(of, first[:most])) + (", …" if len(first) > most else "")
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Return " (did you mean 'Churn'?)" for a name that is close to a known one, else nothing; case does not count."""
+    """Return " (did you mean 'Churn'?)" if a name is close to a known one, else ""; case does not matter."""
     if not isinstance(name, str) or len(name) > MOST_CHARACTERS:
         return ""
     names = {other.casefold(): other for other in islice(known, MOST_KNOWN) if isinstance(other, str)}
@@ -70,7 +70,7 @@ def printable(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: not if half of a character (a lone surrogate) is in it."""
+    """Return whether a text can be written as UTF-8: not if it has half of a character (a lone surrogate)."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -86,8 +86,8 @@ def name_of(text: str) -> str:
 def _pieces(value: object, most: int) -> Iterator[str]:
     """Yield the repr of a value piece by piece, so that the caller can stop early.
 
-    Every level of nesting yields a character before the next is entered. So entries that hold each other many times, or
-    themselves, take no longer than others.
+    Every level of nesting yields a character before the next level is entered. So values that hold themselves, or each
+    other many times, take no longer than others.
     """
     kind = next((base for base in BRACKETS if issubclass(type(value), base)), None)
     if kind is not None:
@@ -137,7 +137,7 @@ _held: ContextVar[list[Held] | None] = ContextVar("budgetline_held_warnings", de
 
 @contextmanager
 def hold_warnings() -> Iterator[list[Held]]:
-    """Collect the warnings of this thread instead of giving them: the user's line is not on its stack."""
+    """Collect the warnings of this thread instead of showing them: the user's line is not on its stack."""
     found: list[Held] = []
     token = _held.set(found)
     try:
@@ -147,7 +147,7 @@ def hold_warnings() -> Iterator[list[Held]]:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside this library that called it: Python shows a warning once per line."""
+    """Warn at the user's line that called this library: Python shows a warning once per line."""
     held = _held.get()
     if held is not None:
         held.append((text, category))

@@ -1,6 +1,6 @@
-"""Arrays in less space, to the bit: many small ones in one, no zeros, symmetric ones by one half.
+"""Lossless packing of arrays: many small arrays become one, zeros are left out, half of a symmetric array is kept.
 
-A packed array has a name with a colon, which says how it was packed. Arrays of a few thousand entries stay as they are.
+The name of a packed array has a colon and says how it was packed. Arrays of a few thousand entries stay as they are.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from budgetline.arrays import Array
 
 MANY, LARGE = 256, 4096
-"""So many numbered arrays are stored as one; arrays of so many numbers are stored without zeros."""
+"""Numbered arrays are stored as one from this number on, and arrays without zeros from this number of entries on."""
 LEAST = 1 / 4
-"""Arrays with a smaller share of other numbers than zeros stay as they are: a file unfolds to four times its size."""
+"""Arrays with a smaller share of nonzero numbers stay as they are: no file unpacks to more than four times its size."""
 JOINED, SHAPES, MIRRORED, BITS, SHAPE = ":joined", ":shapes", ":mirrored", ":bits", ":shape"
 
 
@@ -38,7 +38,7 @@ def packed(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def unpacked(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays that were packed; a ValueError says that they cannot have been."""
+    """Return the arrays that were packed; a ValueError says that a file is damaged."""
     found = dict(arrays)
     for name in [name.removesuffix(BITS) for name in arrays if name.endswith(BITS)]:
         found[name] = _with_zeros(found.pop(name + BITS), found.pop(name + SHAPE, None), found.pop(name, None))
@@ -50,7 +50,7 @@ def unpacked(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _without_zeros(name: str, array: Array) -> dict[str, Array]:
-    """Return the numbers of an array that are not zero, and where they are; or the array, if that saves nothing."""
+    """Return the nonzero numbers of an array and their positions; or the array, if that saves nothing."""
     mirrored = _mirrored(array) if array.ndim == 2 and len(array) == array.shape[1] else array
     if np.count_nonzero(mirrored.view(np.uint64)) < np.count_nonzero(array.view(np.uint64)):
         name, array = name + MIRRORED, mirrored
@@ -75,7 +75,7 @@ def _with_zeros(bits: Array, shape: Array | None, values: Array | None) -> Array
 
 
 def _mirrored(array: Array) -> Array:
-    """Return a square array with the bits below the diagonal that differ from those above it, and back."""
+    """Return a square array whose bits below the diagonal are those that differ from above it; twice: the array."""
     if array.dtype != np.float64 or array.ndim != 2 or len(array) != array.shape[1]:
         raise ValueError("only a square array has a mirror")
     words = array.view(np.uint64)

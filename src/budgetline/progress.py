@@ -1,29 +1,40 @@
-"""Progress: tqdm's bars, where it is installed, on a terminal; or a line from time to time, for logs."""
+"""Progress: tqdm's bars, where it is installed, on a terminal; or a line from time to time, for logs.
+
+Long work announces its steps, such as "group 14 of 81". Whoever watches in this context, or in a thread that works for
+it, is told; announcing costs nothing if nobody watches.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
+from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Literal, TypeVar
 
 T = TypeVar("T")
-Progress = bool | None | Literal["lines"]
-"""False: none; True: a bar; None: a bar on a terminal; "lines": a line on stderr every ten seconds."""
-SECONDS_PER_LINE = 10.0
-Listener = Callable[[int, int], None]
-"""Is called with the number of ordered groups and the number of all groups; if it raises an error, the fit ends."""
-_listener: ContextVar[Listener | None] = ContextVar("budgetline_listener", default=None)
+Progress = bool | None | Literal["lines", "status"]
+"""False: none; True: a bar; None: a bar on a terminal.
+
+"lines": a line on stderr every ten seconds; "status": one line on a terminal, which is rewritten.
+"""
+Listener = Callable[[str, int, int | None], None]
+"""Is told the unit of the steps, how many have begun or are done, and how many there are, None if that is not known."""
+SECONDS_PER_LINE, SECONDS_PER_STATUS = 10.0, 0.5
+CLEAR = "\x1b[K"
+"""Removes the rest of a line on a terminal."""
+
+_listener: ContextVar[Listener | None] = ContextVar("budgetline_progress", default=None)
 
 
 @contextmanager
 def watching(listener: Listener) -> Iterator[None]:
-    """Call a listener at every step of every fit inside this context, also in the threads that fit folds."""
+    """Tell a listener every step that is announced meanwhile, also by the threads that help this one."""
     token = _listener.set(listener)
     try:
         yield
@@ -31,10 +42,19 @@ def watching(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell_step(done: int, total: int) -> None:
-    """Tell the listener, if there is one, how many groups are ordered."""
-    if (listener := _listener.get()) is not None:
-        listener(done, total)
+def announce(unit: str, number: int, total: int | None) -> None:
+    """Tell whoever watches which step begins or is done, and how many there are."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(unit, number, total)
+
+
+def announced(items: Iterable[T], unit: str) -> Iterator[T]:
+    """Yield the items, and announce each before it."""
+    total = len(items) if isinstance(items, Sized) else None
+    for number, item in enumerate(items, 1):
+        announce(unit, number, total)
+        yield item
 
 
 class Bar(AbstractContextManager["Bar"]):
@@ -45,6 +65,9 @@ class Bar(AbstractContextManager["Bar"]):
     def update(self, n: int = 1) -> None:
         """Count ``n`` more."""
 
+    def hear(self, unit: str, number: int, total: int | None) -> None:
+        """Note a step of the work that was announced."""
+
     def close(self) -> None:
         """Remove the bar."""
 
@@ -53,10 +76,14 @@ class Bar(AbstractContextManager["Bar"]):
 
 
 class Lines(Bar):
-    """Prints how much is done, every ten seconds, from a thread of its own: one step may take longer."""
+    """Prints how much is done from time to time, from a thread of its own: one step may take longer.
 
-    def __init__(self, unit: str, total: int | None) -> None:
+    If ``rewritten``, it is always the same line of a terminal.
+    """
+
+    def __init__(self, unit: str, total: int | None, rewritten: bool = False) -> None:
         self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()
+        self._rewritten, self._steps = rewritten, dict[str, str]()
         self._thread = Thread(target=self._print, daemon=True)
         self._thread.start()
 
@@ -64,21 +91,39 @@ class Lines(Bar):
         """Count ``n`` more."""
         self.n += n
 
+    def hear(self, unit: str, number: int, total: int | None) -> None:
+        """Show a step of the work from now on, after those that change less often."""
+        self._steps.pop(unit, None)
+        self._steps[unit] = f"{unit} {number:,}" + ("" if total is None else f" of {total:,}")
+
     def close(self) -> None:
         """Print no more."""
         self._closed.set()
         self._thread.join(1.0)  # it may wait for a reader that does not read
+        if self._rewritten:
+            _write(CLEAR)
 
     def line(self) -> str:
-        """Return what is done, such as "3 of 25 fits, 40 s"."""
+        """Return what is done, such as "3 of 25 fits, 40 s" or "learning: group 14 of 81, 40 s"."""
         done = f"{self.n:,} of {self.total:,} {self.unit}" if self.total else f"{self.n:,} {self.unit}"
-        return f"{done if self.n or self.total else self.unit}, {time.monotonic() - self.start:.0f} s"
+        done = done if self.n or self.total else self.unit
+        steps = ", ".join(list(self._steps.values()))
+        return f"{done}{': ' * bool(steps)}{steps}, {time.monotonic() - self.start:.0f} s"
+
+    def show(self) -> None:
+        """Print the line; text that is printed later overwrites a rewritten line."""
+        width = get_terminal_size().columns - 1
+        _write(f"{CLEAR}{self.line()[:width]}\r" if self._rewritten else f"{self.line()}\n")
 
     def _print(self) -> None:
-        while not self._closed.wait(SECONDS_PER_LINE):
-            if sys.stderr is not None:
-                with suppress(OSError, ValueError):  # the reader may be gone
-                    print(self.line(), file=sys.stderr, flush=True)
+        while not self._closed.wait(SECONDS_PER_STATUS if self._rewritten else SECONDS_PER_LINE):
+            self.show()
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # the reader may be gone
+            print(text, end="", file=sys.stderr, flush=True)
 
 
 def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
@@ -116,10 +161,10 @@ class TimeLimit:
 def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
     """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed.
 
-    For "lines" return :class:`Lines`.
+    For "lines" and "status" return :class:`Lines`.
     """
-    if progress == "lines":
-        return Lines(unit, total)
+    if progress in ("lines", "status"):
+        return Lines(unit, total, rewritten=progress == "status")
     if progress is None:
         # programs without a console have no stderr
         progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None

@@ -14,11 +14,11 @@ from budgetline.messages import printable
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 PROVEN = 1e-7
-"""Proven shares this close below a round one count as it: bounds have a margin for rounding."""
+"""Added to a proven share before it is rounded down: bounds have a margin for rounding errors."""
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> str:
-    """Align cells in columns: to the right, the columns ``left`` to the left. Control characters are escaped."""
+    """Return a table as text. Columns are aligned to the right, except for ``left``. Control characters are escaped."""
     table = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[k]) for row in table) for k in range(len(header))]
     lines = []
@@ -29,13 +29,13 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Colle
 
 
 def rounded_down(share: float, digits: int = 3) -> float:
-    """Return a proven share with fewer digits, rounded down apart from the margin of its bound."""
+    """Return a proven share with fewer digits, rounded down."""
     scale = 10.0**digits
     return math.floor(scale * (share + PROVEN)) / scale
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the same as an HTML table, every cell escaped."""
+    """Return a table as HTML, every cell escaped."""
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

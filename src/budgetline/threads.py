@@ -1,10 +1,10 @@
-"""Threads: BLAS is kept to one, and rows are dealt to threads instead.
+"""Threads: BLAS is kept to one thread, and rows are shared out to threads instead.
 
-A BLAS that splits many small products over its threads waits for them again and again, for very long on a busy machine.
+A BLAS that splits many small products over its threads waits for them again and again, very long on a busy machine.
 Threads that each have their own rows, and a BLAS of one thread, do not wait.
 
-A forked process has only the thread that forked. Locks that others held would be held there for ever, so they are made
-new in the child.
+A forked process has only the thread that forked. Locks that other threads held would be held there for ever, so the
+child makes new ones.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache, cached_property
-from threading import Lock, RLock, Thread, local
-from typing import ClassVar, TypeVar
+from threading import Lock, RLock, local
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from budgetline.arrays import Float
 from budgetline.messages import Held, hold_warnings, warn
+from budgetline.progress import announce
 
 STRIPES = 16
-"""Rows are dealt to this many sums, whatever the number of threads, so that results do not depend on it."""
+"""Rows are split into this many sums, so that results do not depend on the number of threads."""
 FREE = 500
-"""``np.matmul`` keeps Python's lock, so that all other threads wait, unless its result has more entries than this."""
+"""``np.matmul`` holds Python's lock, and all other threads wait, unless its result has more entries than this."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class _Hold:
-    """How many contexts keep BLAS to one thread now, and how many threads it may use otherwise.
+    """Counts the contexts that keep BLAS to one thread; ``threads`` is how many it may use otherwise.
 
     The setting belongs to the whole process: the first context to enter changes it, the last to leave restores it.
     ``own.depth`` counts the contexts of a thread.
@@ -76,7 +78,7 @@ def _count(contexts: int) -> None:
 
 
 def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice], most: int = STRIPES) -> Float:
-    """Return the sum of ``work`` over stripes of slices, added in the order of the stripes; see ``in_threads``."""
+    """Return the sum of ``work`` over stripes of slices, added in the order of the stripes, as in ``in_threads``."""
     total, stripes = _OrderedSum(), stripes_of(slices)
     _share(lambda k: total.add(k, work(stripes[k])), len(stripes), most)
     return total.value
@@ -91,25 +93,24 @@ def added(of: Callable[[slice], Float], stripe: list[slice]) -> Float:
 
 
 def product(A: Float, B: Float) -> Float:
-    """Return the product of matrices (k, n) and (n, m); other threads can go on meanwhile, however small it is."""
+    """Return the product of matrices (k, n) and (n, m), without stopping other threads, however small it is."""
     small = A.shape[0] * B.shape[1] <= FREE
     whole = A.flags.forc and B.flags.forc  # np.dot copies others before it multiplies them by a vector
     return np.asarray(np.dot(A, B) if small and whole else A @ B)
 
 
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: int = STRIPES) -> None:
-    """Deal slices to stripes and call ``work`` on each, in as many threads as BLAS may use, at most in so many."""
+    """Call ``work`` on stripes of slices, in as many threads as BLAS may use, but at most ``most``."""
     stripes = stripes_of(slices)
     _share(lambda k: work(stripes[k]), len(stripes), most)
 
 
-def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def map_in_threads(function: Callable[[T], R], items: Sequence[T], unit: str = "") -> list[R]:
     """Return the results for all items, each computed by one thread of its own; warnings come at the end.
 
-    Context variables have the values that they have here.
+    Whoever watches the progress is told how many of these units are done.
     """
     results: dict[int, R] = {}
-    contexts = [copy_context() for _ in items]
     found: dict[int, list[Held]] = {}
 
     def work(k: int) -> None:
@@ -117,10 +118,12 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         try:
             with hold_warnings() as found[k]:
                 results[k] = function(items[k])
+            if unit:
+                announce(unit, len(results), len(items))
         finally:
             _alone.reset(token)
 
-    _share(lambda k: contexts[k].run(work, k), len(items))
+    _share(work, len(items))
     for k in range(len(items)):
         for text, category in found[k]:
             warn(text, category)
@@ -128,11 +131,11 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 _alone: ContextVar[bool] = ContextVar("budgetline_alone", default=False)
-"""Whether this thread computes one of several results, and so has no others to help it."""
+"""Whether this thread computes one of several results: then no other threads help it."""
 
 
 def stripes_of(slices: list[slice]) -> list[list[slice]]:
-    """Deal slices to ``STRIPES`` lists, or fewer."""
+    """Split slices into at most ``STRIPES`` lists."""
     return [slices[k::STRIPES] for k in range(min(STRIPES, len(slices)))]
 
 
@@ -147,9 +150,9 @@ def share_out(work: Callable[[int], None], count: int, most: int | None = None) 
             work(k)
         return
     job = _Job(work, count)
-    for _ in range(threads - 1):
-        if not _Helper.takes(job):
-            break
+    with suppress(RuntimeError):  # the system allows no more threads, or Python is about to end
+        for _ in range(threads - 1):
+            _helpers().submit(copy_context().run, job.run)
     job.run()
     job.wait()
 
@@ -164,7 +167,7 @@ class _Job:
         self._done.acquire()
 
     def run(self) -> None:
-        """Take the next number, until all are taken; after an error, do nothing with them."""
+        """Take the next number, until all are taken; after an error, do no more work."""
         for k in self._numbers:
             try:
                 if self._error is None:
@@ -177,9 +180,10 @@ class _Job:
                     self._done.release()
 
     def wait(self) -> None:
-        """Return when all calls have ended, wherever they run; raise the error of one of them."""
+        """Wait until all calls have ended in all threads; raise the error of one of them."""
         with self._done:
-            error, self._error = self._error, None  # it holds this frame, which must not hold it
+            error, self._error = self._error, None  # its traceback holds this frame, which must not hold it
+        del self._work  # free its arrays: a helper may find this job much later, with nothing left to do
         if error is not None:
             try:
                 raise error
@@ -187,54 +191,19 @@ class _Job:
                 del error
 
 
-class _Helper(Thread):
-    """A thread that waits for jobs: it takes less time to wake up than a thread of an executor."""
-
-    idle: ClassVar[list[_Helper]] = []
-    number: ClassVar[int] = 0
-
-    def __init__(self, job: _Job) -> None:
-        super().__init__(name="budgetline rows", daemon=True)
-        self._job: _Job | None = job
-        self._given = Lock()
-
-    @classmethod
-    def takes(cls, job: _Job) -> bool:
-        """Give a job to a helper that is idle, or to a new one; False if as many as there are cores are at work."""
-        try:
-            helper = cls.idle.pop()
-        except IndexError:
-            return cls.number < (os.cpu_count() or 1) and cls._starts(job)
-        helper._job = job
-        helper._given.release()
-        return True
-
-    @classmethod
-    def _starts(cls, job: _Job) -> bool:
-        try:
-            cls(job).start()
-        except RuntimeError:  # the system allows no more threads, or Python is about to end
-            return False
-        cls.number += 1
-        return True
-
-    def run(self) -> None:
-        while True:
-            self._given.acquire()
-            if self._job is not None:
-                self._job.run()
-            self._job = None  # with the arrays that it needs
-            self.idle.append(self)
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), "budgetline rows")
 
 
 def _share(work: Callable[[int], None], count: int, most: int | None = None) -> None:
-    """Call ``work`` with 0, 1, …, count − 1, while BLAS is kept to one thread."""
+    """Do the same as ``share_out``, with BLAS kept to one thread."""
     with one_blas_thread():
         share_out(work, count, most)
 
 
 class _OrderedSum:
-    """The sum of numbered arrays, always in the order of their numbers. Only those that come too early are kept."""
+    """The sum of numbered arrays, always in the order of their numbers. Only arrays that come too early are kept."""
 
     def __init__(self) -> None:
         self.value: Float = np.zeros(())
@@ -242,7 +211,7 @@ class _OrderedSum:
         self._next, self._lock = 0, Lock()
 
     def add(self, number: int, found: Float) -> None:
-        """Take an array, which may be overwritten."""
+        """Add an array, which may be overwritten."""
         with self._lock:
             self._early[number] = found
             while self._next in self._early:
@@ -252,8 +221,8 @@ class _OrderedSum:
 
 
 def _renew() -> None:
-    """Make a forked process usable, whatever other threads did when it was forked."""
-    _Helper.idle, _Helper.number = [], 0
+    """Make a forked process usable, whatever other threads did at the fork."""
+    _helpers.cache_clear()
     _Hold.lock = Lock()
     if _Hold.depth:
         _Hold.depth = getattr(_Hold.own, "depth", 0)
@@ -281,5 +250,5 @@ def _threads_now() -> int:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Find the BLAS libraries, once, as it takes milliseconds; NumPy and SciPy have loaded theirs by then."""
+    """Find the BLAS libraries once: it takes milliseconds. NumPy and SciPy have loaded theirs by now."""
     return ThreadpoolController().select(user_api="blas")

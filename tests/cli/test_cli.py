@@ -21,7 +21,7 @@ from sklearn.utils import Bunch
 
 import budgetline
 import budgetline.cli.data
-import budgetline.cli.fitting
+import budgetline.cli.learning
 import budgetline.data.sources
 import budgetline.data.text_files
 from budgetline import (
@@ -34,7 +34,6 @@ from budgetline import (
     open_source,
 )
 from budgetline.cli import main
-from budgetline.cli.printing import draw
 from budgetline.datasets import load_heart
 from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.rules import RULES
@@ -412,7 +411,7 @@ def test_columns_that_are_not_grouped_or_hold_text_do_not_matter(run, done):
     )
     Path("g.yaml").write_text("groups:\n  c: {columns: [c], cost: 2}\n")
     assert (
-        "are in no group; add the missing columns to a group or write 'remainder: drop'"
+        "are in no group: add them to a group, or leave them out with remainder 'drop'"
         in run("fit", "data.csv", "-t", "target", "-g", "g.yaml", "-o", "m").err
     )
 
@@ -487,32 +486,6 @@ def test_names_that_need_quotes_are_quoted(run):
     assert all(name.strip() in found.out for name in NASTY)  # none of them is taken for markup
 
 
-def test_correlated_columns_come_together(done):
-    rng = np.random.default_rng(0)
-    one, two = rng.normal(size=(2, 500))
-    near = lambda x: x + 0.05 * rng.normal(size=500)  # noqa: E731
-    frame = {
-        "p": near(one),
-        "q": near(two),
-        "r": -near(one),
-        "s": near(two),
-        "t": rng.normal(size=500),
-        "k": np.ones(500),
-    }
-    pd.DataFrame(frame).to_csv("d.csv", index=False)
-    dump_svmlight_file(pd.DataFrame(frame).to_numpy(), one, "d.svm", zero_based=False)
-    found = done("groups", "d.csv", "--by", "correlation")["groups"]
-    assert {frozenset(columns) for columns in found.values()} == {
-        frozenset("pr"), frozenset("qs"), frozenset("t"), frozenset("k")
-    }  # fmt: skip
-    found = done("groups", "d.svm", "--by", "correlation")["groups"]
-    assert {frozenset(columns) for columns in found.values()} == {
-        frozenset({0, 2}), frozenset({1, 3}), frozenset({4}), frozenset({5})
-    }  # fmt: skip
-    alone = done("groups", "d.csv", "--by", "correlation", "--threshold", "1")["groups"]
-    assert len(alone) == 6
-
-
 # -- predictions ---------------------------------------------------------------------------------------------------
 
 
@@ -569,7 +542,7 @@ def test_an_output_is_replaced_in_full_or_not_at_all(run, monkeypatch):
         before = sorted(os.listdir())
         found = run("predict", "m", "late.csv", "-o", output)
         assert (found.code, found.out) == (2, "")
-        assert "the data contain NaN: column 'c'" in found.err
+        assert "Input X contains NaN: column 'c'" in found.err
         assert sorted(os.listdir()) == before
         assert Path(output).read_text() == "old"
     assert run("predict", "m", path, "-o", "out.csv").code == 0
@@ -609,7 +582,7 @@ def test_an_interruption_leaves_nothing_behind(command, run, monkeypatch):
         raise KeyboardInterrupt
 
     place, name, call = {
-        "fit": (budgetline.cli.fitting, "save", ["fit", path, *given, *PLAIN, "-o", "new"]),
+        "fit": (budgetline.cli.learning, "save", ["fit", path, *given, *PLAIN, "-o", "new"]),
         "predict": (AnytimeModel, "respond", ["predict", "m", path, "-o", "new.csv"]),
     }[command]
     monkeypatch.setattr(place, name, interrupted)
@@ -676,7 +649,7 @@ ERRORS = {
     "unknown target": (["fit", "good.csv", "-t", "nope", "-o", "new"], "--target: column 'nope' is not in good.csv"),
     "unknown weight": ([*FIT, "--weight", "nope"], "--weight: column 'nope' is not in good.csv"),
     "no target": (["fit", "good.csv", "-o", "new"], "say which column is the target: --target NAME"),
-    "target of svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "--target names a column"),
+    "target of svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "target names a column"),
     "text as numbers": (
         ["fit", "good.csv", "-t", "label", "-o", "new", "--task", "regression"],
         "the target 'label' holds text, such as 'x', and a regression needs numbers",
@@ -693,7 +666,7 @@ ERRORS = {
     ),
     "NaN": (
         ["fit", "nan.csv", "-t", "target", "-o", "new", "--encoding", "none"],
-        "the data contain NaN: column 'c', first in line 5",
+        "Input X contains NaN: column 'c', first in line 5",
     ),
     "NaN, streamed": (
         ["fit", "nan.csv", "-t", "target", "-o", "new", "--stream", "--encoding", "none"],
@@ -718,7 +691,7 @@ ERRORS = {
     "bad svmlight": (["fit", "bad.svm", "-o", "new"], "bad.svm"),
     "bad Parquet": (["fit", "bad.parquet", "-t", "y", "-o", "new"], "bad.parquet is not a Parquet file"),
     "no rows": (["fit", "header.csv", "-t", "target", "-o", "new"], "header.csv holds no rows"),
-    "unknown kind of file": (["fit", "file", "-t", "y", "-o", "new"], "give --format parquet, csv or svmlight"),
+    "unknown kind of file": (["fit", "file", "-t", "y", "-o", "new"], "give its format: parquet, csv, excel"),
     "no folder": ([*FIT[:-1], "nope/new"], "cannot write nope/new: there is no folder nope"),
     "file as folder": ([*FIT[:-1], "file/new"], "cannot write file/new: there is no folder file"),
     "output is a folder": ([*FIT[:-1], "."], "it is a folder"),
@@ -730,7 +703,7 @@ ERRORS = {
     "loss of classes": (["fit", "good.csv", "-t", "label", "-o", "new", "--loss", "poisson"], "--loss poisson is for"),
     "fr streamed": (
         ["fit", "good.csv", "-t", "label", "-o", "new", "--stream", "--rule", "fr"],
-        "use --rule score or omp",
+        "use rule='score' or 'omp'",
     ),
     "poisson of negative numbers": ([*FIT, "--loss", "poisson"], "negative"),
     "folds and none": ([*FIT, "--cv", "3", "--no-cv"], "give one of --cv and --no-cv"),
@@ -752,7 +725,7 @@ ERRORS = {
     "positions and names": (["predict", "svm_model", "good.csv"], "the model knows its columns by position"),
     "no rows to predict": (["predict", "m", "header.csv"], "header.csv holds no rows"),
     "no rows to predict into a file": (["predict", "m", "header.csv", "-o", "new.parquet"], "header.csv holds no rows"),
-    "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "unknown group 'nope' in --available"),
+    "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "unknown group 'nope' in available"),
     "no such stage": (["predict", "m", "good.csv", "--stage", "9"], "stage must be between 0 and 3, got 9"),
     "two choices": (["predict", "m", "good.csv", "--stage", "1", "--budget", "1"], "give at most one of"),
     "a plan and a budget": (["predict", "m", "good.csv", "--plan", "1", "--budget", "1"], "one of --plan, --budget"),
@@ -785,7 +758,6 @@ ERRORS = {
     "certified report": (["report", "m", "--certify", "-1", "-o", "new.html"], "--certify"),
     "export suffix": (["export", "m", "-o", "new.txt"], "its name must end in .onnx"),
     "groups without numbers": (["groups", "good.svm", "--by", "prefix", "-o", "new"], "have no names"),
-    "threshold": (["groups", "good.csv", "--threshold", "2", "-o", "new"], "--threshold"),
     "separator": (["groups", "good.csv", "--sep", "", "-o", "new"], "--sep must not be empty"),
     "profile name": (["profile", "nonsense", "in.txt"], "'nonsense' is not MODULE:NAME"),
     "profile module": (["profile", "nope_mod:F", "in.txt"], "nope_mod"),
@@ -826,7 +798,7 @@ def test_a_bug_is_not_hidden(run, monkeypatch):
     def broken(*_):
         raise AttributeError("a bug")
 
-    monkeypatch.setattr(budgetline.cli.fitting, "save", broken)
+    monkeypatch.setattr(budgetline.cli.learning, "save", broken)
     with pytest.raises(AttributeError, match="a bug"):
         run("fit", "data.csv", "-t", "target", "-o", "new")
 
@@ -846,7 +818,6 @@ def test_results_go_to_stdout_and_notes_to_stderr(run):
     assert Path("report.html").exists()
     shown = run("show", "m")
     assert "exercise" in shown.out
-    assert "*****" in shown.out  # the curve, in plain characters as no terminal watches
     assert all(len(line) <= 80 for line in shown.out.splitlines())
 
 
@@ -986,39 +957,6 @@ def test_profile_measures_and_prices(run, done, monkeypatch):
     table = run("profile", "my_extractors:EXTRACTORS", "list.json", "--repeats", 4)
     rows = {line.split()[0]: line.split()[-1] for line in table.out.splitlines() if line.strip()}
     assert {name: rows[name] for name in ("a", "b", "rest")} == dict.fromkeys(("a", "b", "rest"), "8"), table.out
-
-
-def test_files_and_pipes_get_a_curve_of_plain_characters():
-    curve = budgetline.BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])
-    assert draw(curve, 20, 3, False, str) == [
-        "  1.0 |                   *",
-        "      |     ***************",
-        "  0.0 |******",
-        "      +--------------------",
-        "       0                  4",
-    ]
-
-
-def test_curves_are_drawn_where_they_are():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        steps = rng.integers(1, 12)
-        costs = np.concatenate([[0], np.cumsum(rng.uniform(0.1, 3, steps))])
-        curve = budgetline.BudgetCurve(costs, np.concatenate([[0], np.cumsum(rng.uniform(0, 1, steps))]))
-        lines = draw(curve, 40, 8, True, "{:.2f}".format)
-        dots = np.zeros((32, 80), dtype=bool)
-        start = lines[0].index("│") + 1
-        for row, line in enumerate(lines[:8]):
-            for column, sign in enumerate(line[start:].ljust(40)):
-                bits = 0 if sign == " " else ord(sign) - 0x2800
-                for bit, (y, x) in enumerate([(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (3, 1)]):
-                    dots[4 * row + y, 2 * column + x] = bool(bits >> bit & 1)
-        for x in range(80):
-            value = max(
-                v for c, v in zip(curve.costs, curve.values, strict=True) if c <= x / 79 * costs[-1] * (1 + 1e-9)
-            )
-            height = 31 - int(np.argmax(dots[:, x]))  # a curve that only rises: its top dot is its value
-            assert abs(height - 31 * value / curve.values[-1]) <= 0.5 + 1e-9
 
 
 @pytest.mark.parametrize(("option", "names"), [("--rule", RULES), ("--schedule", SCHEDULES)])

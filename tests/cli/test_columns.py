@@ -140,7 +140,7 @@ def test_the_column_that_may_be_meant_is_named(model, run):
     assert "there is no group 'age' (did you mean 'Age'?)" in error("plan", "m", "-b", 2, "--include", "age")
     assert "there is no group 'Sugar' (did you mean 'sugar'?)" in error("plan", "m", "-b", 2, "--exclude", "Sugar")
     assert "there is no group 'twon' (did you mean 'town'?)" in error("next", "m", "--have", "twon")
-    assert "unknown group 'tuwn' (did you mean 'town'?) in --available; " in error(
+    assert "unknown group 'tuwn' (did you mean 'town'?) in available; " in error(
         "predict", "m", "train.csv", "--available", "tuwn"
     )
     assert "did you mean" not in error("fit", "train.csv", "-t", "y", "-o", "n", "--start", "zebra")

@@ -72,4 +72,4 @@ def test_certificates_of_classifiers_begin_with_their_limits(models, run, done):
     assert "trivial" not in run("certify", "linear", "--time-limit", "0").out
     few = ("-t", "ill", "-o", "few", "--no-cv", "--encoding", "none", "--max-groups", 3)
     assert run("fit", "heart.csv", *few).code == 0
-    assert "is not known: fit with --all-groups" in run("certify", "few").err
+    assert "is not known: fit with all groups" in run("certify", "few").err

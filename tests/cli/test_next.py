@@ -48,7 +48,7 @@ def test_rankings_are_those_of_the_python_api(heart, run, done):
         same(done("next", name), model.next_groups())
     found = run("next", "linear", "--have", "age,cp", "--budget", 20)
     expected = budgetline.load("linear").next_groups(HAVE, budget=20)
-    assert found.out == f"at hand: age, cp; cost 2\n\n{expected}\n"
+    assert found.out == f"available: age, cp; cost 2\n\n{expected}\n"
     assert run("next", "linear", "--budget", 0).out.endswith("\nnothing is left to buy within the budget\n")
     everything = ",".join(load_heart().feature_groups.names)
     assert run("next", "linear", "--have", everything).out.endswith("\nnothing is left to buy\n")
@@ -119,7 +119,7 @@ ERRORS = {
     "row": (["model", "--row", "1"], "--row is for DATA"),
     "beyond": (["model", "patients.csv", "--have", "age", "--row", "3"], "--row: patients.csv has 2 rows"),
     "row 0": (["model", "patients.csv", "--have", "age", "--row", "0"], "--row"),
-    "nothing at hand": (["model", "patients.csv"], "DATA is about groups at hand that the model uses"),
+    "nothing at hand": (["model", "patients.csv"], "DATA needs available groups that the model uses"),
     "column": (
         ["model", "patients.csv", "--have", "sex"],
         "column 'sex', which the model needs here, is not in patients",

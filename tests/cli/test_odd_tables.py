@@ -143,7 +143,7 @@ WRONG = {
     "empty": (b"", "data.csv cannot be read as CSV: it is empty"),
     "blank": (b"\n\n  \n", "data.csv cannot be read as CSV: it holds no columns"),
     "only a header": (b"a,x,y\n", "data.csv holds no rows"),
-    "only the target": (table("y", Y), "data.csv has no column beside 'y'"),
+    "only the target": (table("y", Y), "data.csv has no column except 'y'"),
     "1 row": (b"a,x,y\n1,red,yes\n", "data.csv: y has one class only, 'yes': there is nothing to tell apart (1 class)"),
     "one class": (
         table("ay", A, ["no"] * N),
@@ -226,7 +226,7 @@ def test_the_bank_as_it_comes(name, run, done):
     )
     fitted = run("fit", name, "-t", "y", "-o", "m", "--rule", "score", "--no-cv")
     assert fitted.code == 0, fitted.err
-    gaps = ", 4 columns with gaps" if name == "gaps.csv" else ""
+    gaps = ", 4 columns with missing values" if name == "gaps.csv" else ""
     assert f"encoding: spline (9 columns of text{gaps}); --encoding none uses the numbers only" in fitted.err
     assert "duration    integer" in fitted.err
     model = budgetline.load("m")

@@ -133,7 +133,7 @@ def test_lines_are_those_of_the_file_though_rows_are_left_out(run):
     gaps.loc[100, "a"] = None
     gaps.to_csv("gaps.csv", index=False)
     found = run("curve", "m", "gaps.csv", "-t", "y", "--cv", 3, "--drop-missing-target")
-    assert "the data contain NaN: column 'a', first in line 102" in found.err
+    assert "Input X contains NaN: column 'a', first in line 102" in found.err
 
 
 def test_a_target_without_any_value(run):

@@ -7,7 +7,7 @@ import pytest
 
 import budgetline.groups.feature_groups
 from budgetline import AnytimeRegressor, FeatureGroups, open_source
-from budgetline.data import text_files, text_format
+from budgetline.data import svmlight_files, text_files, text_format
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.text_format import find_header, text_rows_about
 
@@ -149,7 +149,7 @@ def test_too_large_an_n_features_is_named(tmp_path):
 
 
 def test_the_largest_index_that_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "MOST_FEATURES", 50)
+    monkeypatch.setattr(svmlight_files, "MOST_FEATURES", 50)
     (tmp_path / "a.svm").write_text("1 1:1 2:3\n2 1:5 50:2\n3 2:1\n")
     assert open_source(tmp_path / "a.svm").n_features == 50
     (tmp_path / "a.svm").write_text("1 1:1 2:3\n2 1:5 51:2\n3 2:1\n")
@@ -171,8 +171,8 @@ def test_columns_by_the_million_need_groups(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text_bytes", [7, 100])
 def test_a_line_of_svmlight_that_does_not_end(tmp_path, monkeypatch, text_bytes):
-    monkeypatch.setattr(text_files, "TEXT_BYTES", text_bytes)
-    monkeypatch.setattr(text_files, "LONGEST_ROW", 200)
+    monkeypatch.setattr(svmlight_files, "TEXT_BYTES", text_bytes)
+    monkeypatch.setattr(svmlight_files, "LONGEST_ROW", 200)
     (tmp_path / "a.svm").write_text("1 1:1\n2" + "".join(f" {k}:1" for k in range(1, 400)) + "\n")
     with pytest.raises(ValueError, match=r"a\.svm, bytes .*: a line is longer than .* MB"):
         open_source(tmp_path / "a.svm")

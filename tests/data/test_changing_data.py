@@ -13,8 +13,9 @@ from scipy import sparse
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_source
 from budgetline.data.parquet_files import ParquetPartition
 from budgetline.data.sources import ArrayPartition
+from budgetline.data.svmlight_files import SvmlightPartition
 from budgetline.data.tabular import FragmentPartition, LazyFramePartition
-from budgetline.data.text_files import CsvPartition, SvmlightPartition
+from budgetline.data.text_files import CsvPartition
 
 pytestmark = pytest.mark.quick_cases(6)
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from budgetline import AnytimeRegressor, open_source
+from budgetline.data.description import describe
 from budgetline.data.excel_files import excel_table
 from budgetline.data.raw_files import RawFiles
-from budgetline.data.summary import summarise
 from budgetline.data.text_files import CsvFiles
 from budgetline.data.text_streams import encoding_of
 
@@ -56,7 +56,7 @@ def test_the_encoding_of_a_text_is_found(tmp_path, name, packed, late):
     found = [value for batch in files.batches(["a", "b"]) for value in batch.column("b").to_pylist()]
     assert found[late // 4] == text
     assert len(found) == late // 4 + 10
-    assert summarise(files).text.encoding == encoding
+    assert describe(files).text.encoding == encoding
     if encoding != "utf-8":
         with pytest.warns(UserWarning, match=rf"a\.csv.* is not UTF-8 text: read as {encoding}"):
             open_source(path, "a")
@@ -260,7 +260,7 @@ def same_model(path):
     expected = AnytimeRegressor(encoding="spline").fit(X, y)
     model = AnytimeRegressor(encoding="spline").fit(open_source(path, "y"))
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
-    found = {column.name: column for column in summarise(RawFiles.of([path], "excel")).columns}
+    found = {column.name: column for column in describe(RawFiles.of([path], "excel")).columns}
     assert [found[name].kind for name in ("town", "rate", "income")] == ["text", "text", "number"]
     assert found["rate"].form.startswith("percent, such as '")
 

@@ -15,8 +15,8 @@ import pytest
 
 import budgetline.data.text_files
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_source
+from budgetline.data.description import MOST_LEVELS, describe
 from budgetline.data.raw_files import RawFiles
-from budgetline.data.summary import MOST_LEVELS, summarise
 from budgetline.data.text_files import CsvFiles
 from budgetline.data.text_format import find_header, line_of_row, text_rows_about
 
@@ -197,9 +197,7 @@ def test_numbers_of_later_blocks_in_another_style(tmp_path, monkeypatch, first):
 
 def test_thousands_are_doubted(tmp_path):
     (tmp_path / "a.csv").write_text("a;b;y\n1,5;1.234;1\n2;4;2\n")
-    doubt = (
-        r"a.csv: column 'b' is read with a decimal point: if the point of '1.234' stands between thousands, remove it"
-    )
+    doubt = r"a.csv: column 'b' is read with a decimal point: if the point of '1.234' separates thousands, remove it"
     with pytest.warns(UserWarning, match=doubt):
         open_source(tmp_path / "a.csv", "y")
 
@@ -268,7 +266,7 @@ def test_columns_with_decimal_commas_are_numbers_everywhere(tmp_path):
     np.testing.assert_allclose(AnytimeRegressor().fit(open_source(tmp_path / "a.csv", "y")).coef_, expected.coef_)
     curved = AnytimeRegressor(encoding="linear").fit(open_source(tmp_path / "a.csv", "y"))
     assert curved.feature_names_out_.tolist() == ["a", "b"]
-    found = summarise(RawFiles.of([tmp_path / "a.csv"], "csv"))
+    found = describe(RawFiles.of([tmp_path / "a.csv"], "csv"))
     assert [column.kind for column in found.columns] == ["number"] * 3
     assert found.text.in_words == ["delimiter semicolon, decimal point (comma in a, y)"]
 
@@ -404,7 +402,7 @@ def test_words_are_labels_unless_they_are_given(tmp_path):
     [
         ({"delimiter": ";;"}, ValueError, "the delimiter must be one character, such as ';' or a tab, got ';;'"),
         ({"delimiter": '"'}, ValueError, "the delimiter must be one character"),
-        ({"na": [1]}, TypeError, "na must be texts that stand for missing values, got 1"),
+        ({"na": [1]}, TypeError, "na must be texts that mean missing values, got 1"),
     ],
 )
 def test_wrong_formats(tmp_path, given, error, message):
@@ -461,7 +459,7 @@ def test_a_summary_counts_like_pandas(tmp_path, monkeypatch):
     data["number"] = data["number"].astype(object).mask(rng.random(n) < 0.1, "?")
     data["word"] = data["word"].mask(rng.random(n) < 0.2, "NA")
     data.to_csv(tmp_path / "data.csv", index=False)
-    found = summarise(RawFiles.of([tmp_path / "data.csv"], "csv"))
+    found = describe(RawFiles.of([tmp_path / "data.csv"], "csv"))
     truth = pd.read_csv(tmp_path / "data.csv", na_values=["?", "NA"], parse_dates=["day"])
     assert found.rows == n
     columns = {column.name: column for column in found.columns}
@@ -476,14 +474,14 @@ def test_a_summary_counts_like_pandas(tmp_path, monkeypatch):
     assert (columns["day"].low, columns["day"].high) == (truth["day"].min().date(), truth["day"].max().date())
     assert columns["word"].examples == ("x", "y", "z")
     assert found.text.missing == {"?": (data["number"] == "?").sum(), "NA": (data["word"] == "NA").sum(), "": n}
-    kept = summarise(RawFiles.of([tmp_path / "data.csv"], "csv"), ["word"])
+    kept = describe(RawFiles.of([tmp_path / "data.csv"], "csv"), ["word"])
     assert {column.name: column.missing for column in kept.columns}["word"] == 0
 
 
 def test_a_summary_of_parquet(tmp_path):
     data = pd.DataFrame({"a": [1.5, np.nan, 2], "c": pd.Categorical(["x", None, "x"]), "l": [[1], None, [2]]})
     data.to_parquet(tmp_path / "data.parquet")
-    found = summarise(RawFiles.of([tmp_path / "data.parquet"], "parquet"))
+    found = describe(RawFiles.of([tmp_path / "data.parquet"], "parquet"))
     assert found.text is None
     assert [(c.kind, c.levels, c.missing) for c in found.columns] == [
         ("number", 2, 1),

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, datasets, open_source
+from budgetline.data.description import describe
 from budgetline.data.raw_files import RawFiles
-from budgetline.data.summary import summarise
 from budgetline.encoding.identifiers import MOST, Values, identifiers
 from budgetline.encoding.raw import raw_table
 
@@ -41,7 +41,7 @@ def found_in(**columns):
 @pytest.mark.parametrize("name", KNOWN)
 def test_identifiers_of_real_tables(name):
     assert set(identifiers(values_of(pd.read_csv(ZOO / name)))) == KNOWN[name]
-    assert set(summarise(RawFiles.of([ZOO / name], "csv")).identifiers) == KNOWN[name]
+    assert set(describe(RawFiles.of([ZOO / name], "csv")).identifiers) == KNOWN[name]
 
 
 @pytest.mark.parametrize("name", ["bank", "heart", "mfeat", "nhanes", "thyroid"])

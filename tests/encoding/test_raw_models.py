@@ -144,7 +144,7 @@ def test_dask_gives_the_same_model():
 
 def test_an_iterator_cannot_be_encoded_because_it_is_read_once():
     X, score, _ = table()
-    with pytest.raises(ValueError, match="an encoding takes two passes"):
+    with pytest.raises(ValueError, match="an encoding needs two passes"):
         AnytimeRegressor(encoding="linear").fit(open_source(iter([(X, score)])))
 
 

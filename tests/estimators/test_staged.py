@@ -569,7 +569,7 @@ def test_a_forged_number_of_columns_takes_no_memory(tmp_path):
     path = tmp_path / "model"
     budgetline.save(StagedEstimators(Ridge(), list("pqrs"), feature_groups=GROUPS).fit(X, y), path)
     forged(path, lambda _: 2**40, "n_features")
-    with pytest.raises(ValueError, match=r"model.*1099511627770 columns \(6, 7, 8, 9, 10, …\) of X are in no group"):
+    with pytest.raises(ValueError, match=r"model.*1099511627770 columns \(6, 7, 8, 9, 10, …\) are in no group"):
         budgetline.load(path)
 
 

@@ -192,7 +192,7 @@ def test_the_order_is_shown_at_once_with_the_settings_that_were_chosen_before(da
     (first,) = (entry for entry in told if not isinstance(entry, str))
     assert told.index(first) < told.index(texts[1])  # before anything is chosen again
     assert texts[0] == "learning the order"
-    assert texts[2:] == [f"fold {k} of 5: group" for k in range(1, 6)]
+    assert texts[2:] == [f"fold {k} of 5" for k in range(1, 6)]
     assert first.alpha == found.plain.alpha
     assert dict(zip(first.sequence.groups, first.sequence.costs, strict=True))["dose"] == 30
     assert again.model.sequence.groups == fit(estimator_of(state, again.sample), again.sample).sequence_.groups

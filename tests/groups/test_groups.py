@@ -312,11 +312,6 @@ def test_yaml(read, tmp_path):
     assert FeatureGroups.from_yaml(str(tmp_path / "groups.yaml")) == groups
 
 
-def test_yaml_merge_keys(read):
-    groups = read("groups:\n  a: &paid {columns: [x], cost: 2}\n  b: {<<: *paid, columns: [y]}\n")
-    assert groups == FeatureGroups({"a": ["x"], "b": ["y"]}, [2, 2])
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -334,6 +329,7 @@ def test_yaml_merge_keys(read):
         ("groups:\n\ta: {columns: [x]}\n", "groups.yaml: not valid YAML"),
         ("groups: !!python/object/apply:os.getcwd []\n", "groups.yaml: not valid YAML"),
         ("groups:\n  a: {columns: [x], cost: cheap}\n", "group 'a' is not a number: 'cheap'"),
+        ("groups:\n  a: {columns: [x], cost: yes}\n", "group 'a' is not a number: True"),
         ("groups:\n  a: {columns: [x], cost: null}\n", "group 'a' is not a number: None"),
         ("groups:\n  a: {columns: [x], cost: -1}\n", "group 'a' .* -1"),
         ("groups:\n  a: {columns: [x], cost: .nan}\n", "group 'a' .* nan"),
@@ -353,7 +349,7 @@ def test_yaml_booleans_are_no_column_names(read):
         read("groups:\n  a: {columns: [yes, no]}\n")
 
 
-@pytest.mark.parametrize("cost", ["1:30", "1:30.5", "-2:00:00", "true", "yes", "off", "2020-01-01", "2020-02-31"])
+@pytest.mark.parametrize("cost", ["1:30", "1:30.5", "-2:00:00", "2020-01-01", "2020-02-31"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_costs_that_yaml_takes_for_numbers_are_refused_as_they_are_written(read, cost, shared):
     what = "shared cost 'draw'" if shared else "the cost of group 'a'"
@@ -392,25 +388,19 @@ def test_huge_integers_in_yaml_are_refused_in_one_line(read, digits):
 BOMB = "\n".join(
     ["a0: &a0 {columns: [lol, lol, lol]}", *(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 30))]
 )
-MERGES = "\n".join(
-    ["a0: &a0 {x: 1}", *(f"a{k}: &a{k} {{<<: [{', '.join([f'*a{k - 1}'] * 9)}]}}" for k in range(1, 20))]
-)
-CHAIN = "\n".join(["a0: &a0 [x]", *(f"a{k}: &a{k} [*a{k - 1}]" for k in range(1, 300))])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{BOMB}\ngroups: {{a: {{columns: *a29}}}}", "its aliases expand to more than 1000000 entries"),
-        (f"{BOMB}\n? *a29\n: 1", "its aliases expand to more than 1000000 entries"),
-        (f"{MERGES}\ngroups: *a19", "its aliases expand to more than 1000000 entries"),
-        (f"{CHAIN}\ngroups: {{a: {{columns: *a299}}}}", "more than 50 levels of nested lists and mappings"),
-        ("groups: " + "[" * 10_000, "more than 50 levels of nested lists and mappings"),
-        ("groups: " + "[" * 10_000 + "]" * 10_000, "more than 50 levels of nested lists and mappings"),
-        ("groups: " + "{a: " * 10_000 + "}" * 10_000, "more than 50 levels of nested lists and mappings"),
-        ("groups: " + "[" * 60 + "]" * 60, "more than 50 levels of nested lists and mappings"),
-        ("groups: &a {a: *a}", "an entry that holds itself"),
-        ("groups: *" + "x" * 580_000, "not valid YAML: found undefined alias 'xxx"),
+        (f"{BOMB}\ngroups: {{a: {{columns: *a29}}}}", r"anchors and aliases \(& and \*\) are not supported \(line 1\)"),
+        ("groups: {}\n? *a29\n: 1", r"anchors and aliases \(& and \*\) are not supported \(line 2\)"),
+        ("groups: {a: {columns: [x], cost: &price 2}}", "anchors and aliases"),
+        ("groups: " + "[" * 10_000, "nested too deeply"),
+        ("groups: " + "[" * 10_000 + "]" * 10_000, "nested too deeply"),
+        ("groups: " + "{a: " * 10_000 + "}" * 10_000, "nested too deeply"),
+        ("groups: " + "[" * 60 + "]" * 60, "expected a mapping with the key 'groups'"),
+        ("groups: *" + "x" * 580_000, "anchors and aliases"),
         (f"groups: {{a: {{columns: [x], cost: {'x' * 580_000}}}}}", "the cost of group 'a' is not a number: 'xxx"),
         (f"groups: {{a: {{columns: [[{'x, ' * 5000}]]}}}}", "group 'a': column .*'x', 'x'"),
         (f"groups: {{a: {{columns: [x]}}}}\nremainder: {'x' * 580_000}", "remainder must be 'error' or 'drop', got 'x"),
@@ -431,16 +421,6 @@ def test_yaml_without_end_is_refused():
         FeatureGroups.from_yaml("/dev/zero")
 
 
-def test_aliases_that_people_write_are_read(read):
-    groups = read(
-        "groups:\n  a: {columns: [x, y], cost: &price 2}\n  b: {columns: [z], cost: *price, requires: &first [a]}\n"
-        "  c: {columns: [u], requires: *first}\n"
-    )
-    assert groups == FeatureGroups(
-        {"a": ["x", "y"], "b": ["z"], "c": ["u"]}, [2, 2, 1], requires={"b": ["a"], "c": ["a"]}
-    )
-
-
 def test_yaml_keeps_names_with_control_characters(read):
     names = ["clear\x1b[2J", "two\nlines", "turned\u202eround", "next\x85", "größe", "a: b", "yes", "010", "1:30"]
     groups = FeatureGroups({name: [name, k] for k, name in enumerate(names)}, range(9))
@@ -451,7 +431,7 @@ def test_yaml_keeps_names_with_control_characters(read):
 
 
 def test_equal_keys_of_different_types_are_duplicates(read):
-    with pytest.raises(ValueError, match=r"duplicate key 1 \(line 1\)"):
+    with pytest.raises(ValueError, match=r"duplicate key 1.0 \(line 1\)"):
         read("groups: {1: {columns: [x]}, 1.0: {columns: [y]}}\n")
 
 
@@ -485,13 +465,13 @@ def test_resolve(groups, names, n_features, expected):
 @pytest.mark.parametrize(
     ("groups", "names", "n_features", "message"),
     [
-        ({"a": ["q"]}, ["x"], 1, "group 'a': column 'q' is not in X"),
-        ({"a": ["x"]}, None, 1, "group 'a' names column 'x', but X has no column names"),
-        ({"a": [2]}, None, 2, "group 'a': column 2 is out of range, X has 2 columns"),
+        ({"a": ["q"]}, ["x"], 1, "group 'a': column 'q' is not in the data"),
+        ({"a": ["x"]}, None, 1, "group 'a' names column 'x', but the columns of the data have no names"),
+        ({"a": [2]}, None, 2, "group 'a': column 2 is out of range, the data have 2 columns"),
         ({"a": [-1]}, None, 2, "group 'a': column -1 is out of range"),
         ({"a": ["x"], "b": [0]}, ["x"], 1, "column 0 is in group 'a' and in group 'b'"),
         ({"a": [0, "x"]}, ["x"], 1, "column 'x' is .*group 'a'"),
-        ({"a": ["x"]}, ["x", "y"], 2, "'y' .*in no group.*remainder='drop'"),
+        ({"a": ["x"]}, ["x", "y"], 2, "'y' .*in no group.*remainder 'drop'"),
         ({"a": [0]}, None, 20, r"19 columns \(1, 2, 3, 4, 5, …\) .*in no group"),
     ],
 )
@@ -500,8 +480,8 @@ def test_resolve_names_the_culprit(groups, names, n_features, message):
         FeatureGroups(groups).resolve(names, n_features)
 
 
-@pytest.mark.parametrize(("groups", "message"), [([[0], [1]], "column 2 of X is in no group"),
-                                                 ([[0]], r"2 columns \(1, 2\) of X are in no group")])  # fmt: skip
+@pytest.mark.parametrize(("groups", "message"), [([[0], [1]], "column 2 is in no group"),
+                                                 ([[0]], r"2 columns \(1, 2\) are in no group")])  # fmt: skip
 def test_the_remainder_error_is_a_sentence(groups, message):
     with pytest.raises(ValueError, match=message):
         FeatureGroups(groups).resolve(None, 3)
@@ -511,7 +491,7 @@ def test_remainder_drop_leaves_columns_out():
     layout = FeatureGroups({"a": ["z"], "b": [0]}, remainder="drop").resolve(list("xyz"), 3)
     assert [c.tolist() for c in layout.columns] == [[2], [0]]
     assert layout.n_features == 3
-    with pytest.raises(ValueError, match="'q' is not in X"):
+    with pytest.raises(ValueError, match="'q' is not in the data"):
         FeatureGroups({"a": ["q"]}, remainder="drop").resolve(list("xyz"), 3)
 
 

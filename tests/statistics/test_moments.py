@@ -11,7 +11,6 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeri
 from threadpoolctl import threadpool_limits
 
 from budgetline import AnytimeRegressor, Moments
-from budgetline.data.memory import Room
 from budgetline.data.rows import Rows
 from budgetline.statistics.folds import fold_moments
 from budgetline.statistics.moments import moments_of
@@ -84,29 +83,15 @@ def test_the_number_of_threads_does_not_change_a_bit():
     assert np.array_equal(results[0], results[2])
 
 
-def with_room(X, beside=2):
-    room = Room(X.shape, X.dtype, beside)
-    room.columns[:] = X.T
-    return room
-
-
-def in_place(room, Y):
-    """Moments of a table that may be multiplied where it lies, and whether that was done."""
-    room.around(room.table, 0)[:, room.table.shape[1] :] = np.nan  # such memory may hold anything
-    found = moments_of(Rows(room.table, Y, room=room), (), single=False)
-    return found, not np.isnan(room.around(room.table, 0)).any()
-
-
 def near_zero(seed=0, n=6_000, D=30):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, D)) * 10.0 ** rng.integers(-8, 8, D)
     return X + 0.4 * X.std(axis=0), rng.standard_normal((n, 1)) + 1e6
 
 
-def test_products_in_place_have_all_digits():
+def test_products_have_all_digits():
     X, Y = near_zero()
-    found, done = in_place(with_room(X), Y)
-    assert done
+    found = moments_of(Rows(np.asfortranarray(X), Y), (), single=False)
     V = np.column_stack([X, Y]).astype(np.longdouble)
     exact = (V - V.mean(axis=0)).T @ (V - V.mean(axis=0))
     size = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
@@ -114,89 +99,6 @@ def test_products_in_place_have_all_digits():
     assert np.abs((found.mean - V.mean(axis=0)) / V.std(axis=0)).max() < 1e-9
     assert np.abs((found.mean - V.mean(axis=0))[:-1] / V.std(axis=0)[:-1]).max() < 1e-14
     assert found.eps == np.finfo(float).eps
-
-
-def far(X):
-    X[:, 4] += 1e9 * X[:, 4].std()
-
-
-def far_but_not_at_first(X):
-    X[1000:, 4] += 10 * X[:, 4].std()
-    X[1000:, 4] /= 10
-
-
-def constant(X):
-    X[:, 4] = 0.1
-
-
-def tiny_and_constant(X):
-    X[:, 4] = 1e-170
-
-
-def huge(X):
-    X[:, 4] = 1e160 * (1 + 1e-12 * np.sign(X[:, 4]))
-
-
-@pytest.mark.parametrize("change", [far, far_but_not_at_first, constant, tiny_and_constant, huge])
-def test_columns_whose_mean_is_far_are_multiplied_about_it(change):
-    """To the last bit as from a table without room."""
-    X, Y = near_zero()
-    change(X)
-    room = with_room(X)
-    found, _ = in_place(room, Y)
-    wanted = moments_of(Rows(np.asfortranarray(X), Y), (), single=False)
-    for name in ("mean", "mean_low", "scatter"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
-    np.testing.assert_array_equal(room.table, X)
-
-
-def test_a_column_of_zeros_is_constant_in_place():
-    X, Y = near_zero()
-    X[:, 4] = 0.0
-    found, done = in_place(with_room(X), Y)
-    assert done
-    assert not found.scatter[4].any()
-    assert found.mean[4] == 0
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("row", [3, 5_000])
-def test_what_is_not_finite_is_named_in_place_too(value, row):
-    X, Y = near_zero()
-    X[row, 7] = value
-    with pytest.raises(ValueError, match=r"column .?7\b"):
-        in_place(with_room(X), Y)
-
-
-def test_the_number_of_threads_does_not_change_a_bit_in_place():
-    X, Y = near_zero(n=60_000)
-    room, results = with_room(X), []
-    for threads in (1, 2, 3):
-        with threadpool_limits(threads, user_api="blas"):
-            found, done = in_place(room, Y)
-        assert done
-        results.append(found.scatter)
-    assert np.array_equal(results[0], results[1])
-    assert np.array_equal(results[0], results[2])
-
-
-def test_rows_weights_targets_and_types_that_do_not_fit_are_copied():
-    X, Y = near_zero()
-    room = with_room(X)
-    rng = np.random.default_rng(1)
-    some, weight = rng.choice(len(X), 5_000, replace=False), rng.uniform(0.5, 1, len(X))
-    for rows in (
-        Rows(room.table, Y, weight, room=room),
-        Rows(room.table, Y, None, np.arange(20), room=room),
-        Rows(room.table, Y, None, None, some, room=room),
-        Rows(room.table, np.tile(Y, 20), room=room),
-        Rows(X, Y, room=room),
-    ):
-        targets = () if rows.Y.shape[1] == 1 else (20,)
-        wanted = Rows(np.asfortranarray(X), rows.Y, rows.weight, rows.columns, rows.rows)
-        assert_same(moments_of(rows, targets), moments_of(wanted, targets), rtol=1e-14)
-    single = with_room(X.astype(np.float32))
-    assert not in_place(single, Y)[1]
 
 
 def test_float32_products_with_float64_sums():

@@ -1,4 +1,4 @@
-"""All commands, and how they end."""
+"""All commands, their help, and their exit codes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from budgetline.cli.advising import next_
+from budgetline.cli.buying import next_, plan
 from budgetline.cli.evaluating import compare, curve, report
 from budgetline.cli.exploring import explore
-from budgetline.cli.fitting import demo, fit
 from budgetline.cli.grouping import groups, profile
 from budgetline.cli.inspecting import inspect
+from budgetline.cli.learning import demo, fit
 from budgetline.cli.models import certify, export, predict, show
-from budgetline.cli.planning import plan
+from budgetline.cli.options import PANELS
 from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
 from budgetline.messages import cut, printable
 
@@ -33,7 +33,7 @@ EXIT_CODES = (
 )
 PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
-"""What the help calls the values of options, by typer's words for their types."""
+"""Names of the values of options in the help, by typer's names for their types."""
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, explore, certify, export, profile
 )  # fmt: skip
@@ -65,14 +65,20 @@ def _command_line() -> Any:
         text, _, examples = (getdoc(function) or "").partition("\n\nFor example:\n")
         epilog = "\n\n".join(["Examples:", *examples.splitlines()])
         app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
-    return _named_values(typer.main.get_command(app))
+    return _arranged(typer.main.get_command(app))
 
 
-def _named_values(program: Any) -> Any:
-    """Return a program whose help names values as people do: newer versions of typer write <bool> or <float range>."""
+def _arranged(program: Any) -> Any:
+    """Return a program whose help has groups of options, and names values as people do.
+
+    Newer versions of typer write <bool> or <float range>.
+    """
+    panels, order = {name: panel for panel, names in PANELS.items() for name in names}, list(PANELS)
     for command in (program, *program.commands.values()):
         context = typer.Context(command)
         for param in (*command.params, command.get_help_option(context)):
+            if command is not program and param.param_type_name == "option" and param.rich_help_panel is None:
+                param.rich_help_panel = panels.get(param.name)
             if not hasattr(param, "display_type"):
                 continue
             if param.param_type_name == "argument":
@@ -80,6 +86,7 @@ def _named_values(program: Any) -> Any:
             elif param.metavar is None:
                 label = param.display_type(context).strip("<>")
                 param.metavar = PLAIN.get(label, label)
+        command.params.sort(key=lambda param: order.index(panel) if (panel := param.rich_help_panel) in order else -1)
     return program
 
 
@@ -104,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command; its notes are still held back."""
+    """Run a command; its notes are printed later."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: aside(f"warning: {line_of(message)}")
         try:

@@ -1,4 +1,4 @@
-"""The user's files: data as a source or all rows at once, groups, and outputs, which are checked before the work."""
+"""The user's files: data, as a source or all rows at once; groups; and outputs, which are checked before the work."""
 
 from __future__ import annotations
 
@@ -32,24 +32,22 @@ from budgetline.messages import did_you_mean, name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
 
-Name = str | None
-Names = Sequence[str] | None
-Target = str | tuple[()] | None
-"""The target () stands for none; None is that of svmlight files, or of models that know it."""
+TargetColumn = str | tuple[()] | None
+"""The name of the target; (): no target; None: the target of svmlight files."""
 Features = tuple[list[str] | None, FeatureGroups | None]
-"""Columns to learn from, None: all, and their groups, None: one for each."""
+"""Columns to learn from (None: all) and their groups (None: one for each column)."""
 COPIES, ENCODED = 4, 8
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
 
-With an encoding, a column becomes several: about this many.
+With an encoding, a column becomes about ``ENCODED`` columns.
 """
 
 
 @dataclass(frozen=True)
 class Files:
-    """The data as the user named them: a file, a folder or a glob, and what is known of their format.
+    """The data of a command: a file, a folder or a glob, and what the user says about their format.
 
-    Indices of svmlight files may start at 0; ``delimiter`` and ``na`` are of CSV files. With ``drop``, rows without a
+    ``zero_based`` is for svmlight files, ``delimiter`` and ``na`` are for CSV files. With ``drop``, rows without a
     target are left out.
     """
 
@@ -78,7 +76,7 @@ class Files:
 
     @property
     def text(self) -> dict[str, Any]:
-        """What is known of the format of CSV files."""
+        """The delimiter and the texts of missing values of CSV files, if the user gives them."""
         mark = {"tab": "\t", "\\t": "\t", "space": " "}.get(self.delimiter or "", self.delimiter)
         if self.found[1] != "csv" and (mark is not None or self.na):
             raise Refused(f"--delimiter and --na are for CSV files, and {self.place} is {self.found[1]}")
@@ -86,7 +84,7 @@ class Files:
 
     @cached_property
     def raw(self) -> RawFiles:
-        """The files, to be read as they are; not for svmlight files."""
+        """The files with columns of any kind; not for svmlight files."""
         paths, kind = self.found
         if not self.named:
             raise Refused(f"the columns of {self.place} have no names: this is for CSV and Parquet files")
@@ -101,20 +99,20 @@ class Files:
         return {field.name: any(test(field.type) for test in tests) for field in self.raw.schema}
 
     def check_columns(self, names: Mapping[str, str | Iterable[str] | None]) -> None:
-        """Raise an error if a column is missing; ``names`` are by the options that gave them."""
+        """Raise an error if a column is missing; the keys are the options that name the columns."""
         for option, given in names.items():
             for name in [given] if isinstance(given, str) else given or ():
                 if self.named and name not in self.numeric:
                     what = f"column {shown(name)} is not in {self.place}{did_you_mean(name, self.numeric)}"
                     raise Refused(f"{option}: {what}; its columns are {some(self.numeric, 8)}")
 
-    def check_numbers(self, name: Name, what: str, advice: str) -> None:
+    def check_numbers(self, name: str | None, what: str, advice: str) -> None:
         """Raise an error if a column does not hold numbers."""
         if name is not None and not self.numeric.get(name, True):
             raise Refused(f"{what} does not hold numbers: {advice}")
 
     def values(self, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
-        """Yield the values of some columns, row by row; those of CSV files are text, as it is written."""
+        """Yield the values of some columns, row by row; values of CSV files are text, as written in the file."""
         raw = self.raw
         if raw.csv is not None:
             raw = replace(raw, csv=raw.csv.reading(dict.fromkeys(names, "text")))
@@ -123,21 +121,25 @@ class Files:
 
     def source(
         self,
-        target: Target,
-        names: Names = None,
+        target: TargetColumn,
+        names: Sequence[str] | None = None,
         n_features: int | None = None,
-        weight: Name = None,
-        qid: Name = None,
+        weight: str | None = None,
+        qid: str | None = None,
         raw: bool = False,
     ) -> Source:
-        """Open the files: features by name, or None for all; ``n_features`` is for svmlight files.
+        """Open the files with features by name, or all of them; ``n_features`` is for svmlight files.
 
-        Raw features are of any kind, others must be numbers.
+        Raw features may hold anything, others must be numbers.
         """
         if self.named:
+            if target is None:
+                raise Refused("say which column is the target: --target NAME")
+            if self.zero_based:
+                raise Refused(f"--zero-based is for svmlight files, and {self.place} is {self.found[1]}")
             self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
             for name in () if raw else names or ():
-                self.check_numbers(name, f"column {shown(name)} of {self.place}", "--encoding spline takes text")
+                self.check_numbers(name, f"column {shown(name)} of {self.place}", "--encoding spline accepts text")
             self.check_numbers(weight, f"--weight: column {shown(weight)}", "name a column of numbers")
         elif target == ():
             target = None
@@ -150,7 +152,7 @@ class Files:
         return source.raw() if raw else source
 
     def note_dropped(self, target: str | None, printer: Printer) -> None:
-        """Say how many rows are left out because they have no target; svmlight files have no such rows."""
+        """Print how many rows are left out because they have no target; svmlight files have no such rows."""
         if not self.drop or target is None or not self.named:
             return
         missing, csv = list[Mask](), self.raw.csv
@@ -166,23 +168,23 @@ class Files:
     def source_for(
         self,
         model: AnytimeModel,
-        target: Target,
+        target: TargetColumn,
         only: Positions | None = None,
-        weight: Name = None,
-        qid: Name = None,
+        weight: str | None = None,
+        qid: str | None = None,
         absent: Collection[str] = (),
     ) -> Source:
-        """Open the files with the columns that a model reads, or only what some of them, or of its design, come from.
+        """Open the files with the columns of a model, or with those that ``only`` some columns of its design need.
 
         Columns that are known to be ``absent`` are left out. svmlight files are opened with all columns.
         """
         names, encoding = model.source.names, model.encoding
         if names is None:
             if self.named:
-                raise Refused(f"the model knows its columns by position: it takes svmlight files, not {self.place}")
+                raise Refused(f"the model knows its columns by position: it reads svmlight files, not {self.place}")
             return self.source(target, n_features=model.layout.n_features, weight=weight, qid=qid)
         if not self.named:
-            raise Refused(f"the model knows its columns by name, and those of {self.place} have none")
+            raise Refused(f"the model knows its columns by name, and the columns of {self.place} have no names")
         read = only if encoding is None or only is None else encoding.read_for(only)
         wanted = names if read is None else [names[d] for d in read]
         needed = [name for name in wanted if name not in absent]
@@ -195,7 +197,7 @@ class Files:
         return source if encoding is None else source.reading(encoding.kinds)
 
     def chunks(self, source: Source, printer: Printer, columns: Positions | None = None) -> Iterator[Chunk]:
-        """Yield all chunks that have rows, with a progress bar; the next chunk is read meanwhile."""
+        """Yield all chunks that have rows, with a progress bar, while the next chunk is read."""
         every = (chunk for partition in source.partitions for chunk in partition.chunks(columns))
         rows = 0
         with make_bar(printer.progress, "rows", source.about_rows) as bar:
@@ -208,7 +210,7 @@ class Files:
             raise Refused(f"{self.place} holds no rows")
 
     def bytes_in_memory(self, source: Source) -> int:
-        """Return about how much memory all rows take."""
+        """Estimate the memory that all rows need."""
         if self.named:
             return (source.about_rows or 0) * (source.n_features + 1) * 8
         return 2 * sum(path.stat().st_size for path in self.paths)  # numbers and indices, about as long as their text
@@ -218,7 +220,7 @@ class Files:
         return COPIES * (ENCODED if raw else 1) * self.bytes_in_memory(source) <= memory_left()
 
     def read_all(self, source: Source, printer: Printer, purpose: str = "", used: Positions | None = None) -> Chunk:
-        """Read all rows; if they do not fit into memory, say what they are needed for.
+        """Read all rows; if they do not fit into memory, the error names the purpose.
 
         Columns ``used`` (None: all) must have values in every row.
         """
@@ -228,9 +230,9 @@ class Files:
         return self.read_rows(source, printer, used)
 
     def read_rows(self, source: Source, printer: Printer, used: Positions | None) -> Chunk:
-        """Read all rows: X is an array with names, a CSR matrix, or of raw columns an Arrow table.
+        """Read all rows: X is an array with names, a CSR matrix, or, for raw columns, an Arrow table.
 
-        A value that is missing is an error, but not in raw columns.
+        A missing value is an error, except in raw columns.
         """
         chunks, names = [], source.feature_names
         columns = range(source.n_features) if used is None else used.tolist()
@@ -257,7 +259,7 @@ def _joined(tables: list[Table], names: Sequence[str] | None) -> Table:
 
 
 def memory_left() -> int:
-    """Return about how many bytes of memory this process may still use."""
+    """Estimate how many bytes of memory this process may still use."""
     left, limits = 4 << 30, Path("/sys/fs/cgroup")
     with suppress(OSError, KeyError, ValueError):
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
@@ -267,7 +269,7 @@ def memory_left() -> int:
     return max(0, left)
 
 
-def with_numbers(table: Chunk, target: Name, printer: Printer) -> Chunk:
+def with_numbers(table: Chunk, target: str | None, printer: Printer) -> Chunk:
     """Return rows whose target is text that stands for numbers, such as "8.90%", with these numbers."""
     try:
         y, form = as_numbers(table.y, target, table.row_name)
@@ -279,8 +281,8 @@ def with_numbers(table: Chunk, target: Name, printer: Printer) -> Chunk:
     return replace(table, y=y)
 
 
-def check_classes(chunks: Iterable[Chunk], target: Name) -> None:
-    """Raise an error if a target has too many classes for people to mean that; no more rows are read than it takes."""
+def check_classes(chunks: Iterable[Chunk], target: str | None) -> None:
+    """Raise an error if a target has more classes than people usually mean; stop reading as soon as it has."""
     found = set[object]()
     for chunk in chunks:
         found.update(chunk.y.tolist())
@@ -295,15 +297,15 @@ def check_classes(chunks: Iterable[Chunk], target: Name) -> None:
 def features_of(
     files: Files, path: Path | None, others: Mapping[str, str | None], exclude: Iterable[str] | None = None
 ) -> Features:
-    """Return the columns to read, None: all, and the groups that a file puts them in, None: one group per column.
+    """Return the columns to read (None: all) and their groups from a file (None: one group per column).
 
-    ``others`` are the columns that are no features, by the options that name them; so are those of ``exclude``, lists
-    such as "a,b".
+    ``others`` are columns that are no features, by the options that name them. ``exclude`` are lists of more such
+    columns, such as "a,b".
     """
     groups = None if path is None else read_groups(path)
     if not files.named:
         if exclude:
-            raise Refused(f"--exclude names columns, and those of {files.place} have no names")
+            raise Refused(f"--exclude names columns, and the columns of {files.place} have no names")
         return None, groups
     files.check_columns(others)
     left_out = options.names_of(exclude, files.numeric)
@@ -325,15 +327,15 @@ def features_of(
 
 
 def other_columns(files: Files, taken: Collection[str]) -> list[str]:
-    """Return the columns beside those that are taken; there must be some."""
+    """Return the columns that are not taken; there must be some."""
     names = [name for name in files.numeric if name not in taken]
     if not names:
-        raise Refused(f"{files.place} has no column" + (f" beside {some(taken)}" if taken else ""))
+        raise Refused(f"{files.place} has no column" + (f" except {some(taken)}" if taken else ""))
     return names
 
 
 def columns_of_numbers(files: Files, names: Sequence[str], printer: Printer) -> list[str]:
-    """Return those of some columns that hold numbers, and say which others are left out; there must be some."""
+    """Return the columns that hold numbers; there must be some. A warning names the others."""
     if left_out := [name for name in names if not files.numeric[name]]:
         printer.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
     if len(left_out) == len(names):
@@ -369,7 +371,7 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
 
 
 def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise an error if an output is one of the inputs, under any name; devices, such as a terminal, may be both."""
+    """Raise an error if an output is one of the inputs, under any name; a device, such as a terminal, may be both."""
     if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
         return
     for given in inputs:
@@ -379,7 +381,7 @@ def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name the output in errors of writing it."""
+    """Str | None the output in errors of writing it."""
     try:
         yield
     except OSError as error:

@@ -10,8 +10,8 @@ from typer import Argument, Option
 from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_classes, check_output, features_of, with_numbers, writing
-from budgetline.cli.fitting import Estimator, task_of
 from budgetline.cli.inspecting import encoded_columns
+from budgetline.cli.learning import Estimator, task_of
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
@@ -42,10 +42,10 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def curve(
-    model: options.Model,
-    data: options.Data,
-    target: options.Target = None,
-    metric: options.Metric = None,
+    model: options.ModelFile,
+    data: options.DataFiles,
+    target: options.TargetName = None,
+    metric: options.MetricName = None,
     cv: Annotated[int | None, Option("--cv", metavar="K", min=2, help="Number of folds.")] = None,
     shuffle: options.Shuffle = True,
     fold_by: options.FoldBy = None,
@@ -93,8 +93,8 @@ def curve(
 
 
 def compare(
-    data: options.Data,
-    target: options.Target = None,
+    data: options.DataFiles,
+    target: options.TargetName = None,
     groups: options.Groups = None,
     exclude: options.Exclude = None,
     keep_ids: options.KeepIds = False,
@@ -102,7 +102,7 @@ def compare(
     cv: options.Folds = 5,
     shuffle: options.Shuffle = True,
     fold_by: options.FoldBy = None,
-    metric: options.Metric = None,
+    metric: options.MetricName = None,
     positive: options.Positive = None,
     alpha: options.Alpha = None,
     encoding: options.Encoded = "auto",
@@ -152,13 +152,13 @@ def compare(
 
 
 def report(
-    model: options.Model,
+    model: options.ModelFile,
     data: Annotated[str | None, Argument(metavar="[DATA]", help="The data that the model learned from.")] = None,
-    target: options.Target = None,
+    target: options.TargetName = None,
     output: ReportFile = None,
     unit: Annotated[str, Option(help="Unit of the costs: dollars, seconds, …")] = "cost units",
     title: Annotated[str | None, Option(help="Heading of the report.")] = None,
-    metric: options.Metric = None,
+    metric: options.MetricName = None,
     positive: options.Positive = None,
     cv: options.Folds = 5,
     shuffle: options.Shuffle = True,
@@ -287,7 +287,7 @@ def _folds(cv: int, shuffle: bool, classes: bool, keys: tuple[str | None, str | 
 
 
 def _methods(
-    rules: str | None, task: options.Task, groups: FeatureGroups | None, **settings: Any
+    rules: str | None, task: options.TaskName, groups: FeatureGroups | None, **settings: Any
 ) -> dict[str, Estimator]:
     """Return the estimators to compare, by name."""
     default = f"fr,{'score' if task == 'classification' else 'omp'},costs-ignored,cheapest,random"
@@ -323,5 +323,3 @@ def _print_curve(judged: BudgetCurve, printer: Printer) -> None:
         means = (with_error(value, error, style) for value, error in zip(values, errors, strict=True))
         header = ["cost", f"held-out {judged.metric}, mean of {len(judged.folds)} folds"]
         printer.table(header, zip(costs, means, strict=True))
-    printer.say()
-    printer.curve(judged)

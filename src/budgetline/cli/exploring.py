@@ -33,7 +33,7 @@ def explore(
     learned_from: Annotated[
         str | None, Argument(metavar="[DATA]", help="After MODEL: the data that it was fitted to.")
     ] = None,
-    target: options.Target = None,
+    target: options.TargetName = None,
     groups: options.Groups = None,
     exclude: options.Exclude = None,
     unit: Annotated[str | None, Option(help="Unit of the costs: dollars, seconds, …")] = None,

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 from warnings import catch_warnings, simplefilter
 
-import numpy as np
-from scipy import sparse
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 from typer import Argument, Option
 
-from budgetline.arrays import Float
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_distinct, check_output, other_columns, read_groups, write_text
 from budgetline.cli.printing import Printer, Refused, refusing
@@ -24,22 +19,15 @@ from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown, some
 from budgetline.runtime import profile_costs
 
-Columns = list[str] | list[int]
+ColumnList = list[str] | list[int]
 """Names or positions."""
-SAMPLE_ROWS = 10_000
-"""Rows that correlations are computed from."""
-MOST_COLUMNS = 2_000
-"""More columns are not clustered: the matrix of their correlations would be too large."""
 
 
 def groups(
-    data: options.Data,
-    target: options.Target = None,
+    data: options.DataFiles,
+    target: options.TargetName = None,
     by: Annotated[options.By, Option(help="How to group.")] = "column",
     sep: Annotated[str, Option(help="With --by prefix: names are cut at the first SEP.")] = "_",
-    threshold: Annotated[
-        float, Option(min=0, max=1, help="With --by correlation: how much columns of a group correlate.")
-    ] = 0.9,
     output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
@@ -48,12 +36,11 @@ def groups(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a groups file to start from: each column a group at cost 1, or columns together. Edit it.
+    """Write a groups file to edit: each column a group at cost 1, or columns with a common prefix together.
 
     For example:
     budgetline groups heart.csv --target ill -o groups.yaml
     budgetline groups heart.csv --target ill --by prefix
-    budgetline groups heart.csv --by correlation --threshold 0.8
     """
     printer = Printer(as_json, quiet)
     files = Files(data, file_format, zero_based, delimiter, na)
@@ -61,13 +48,10 @@ def groups(
     if not sep:
         raise Refused("--sep must not be empty")
     columns = _columns(files, target, printer)
-    if by == "correlation":
-        made, what = _correlated(files, columns, threshold, printer)
-    else:
-        made, what = _by_name(files, columns, by, sep)
+    made, what = _by_name(files, columns, by, sep)
     printer.note(f"{len(columns)} columns in {len(made)} groups, {what}")
     if by == "prefix" and len(made) == len(columns) > 1:
-        printer.note(f"no two names share a prefix before {shown(sep)}: try another --sep, or --by correlation")
+        printer.note(f"no two names share a prefix before {shown(sep)}: try another --sep")
     text = _commented(made, files, target, what)
     if output is not None:
         write_text(output, text)
@@ -79,7 +63,7 @@ def groups(
     printer.document({"by": by, "groups": entries, "target": target, "written": written})
 
 
-def _columns(files: Files, target: str | None, printer: Printer) -> Columns:
+def _columns(files: Files, target: str | None, printer: Printer) -> ColumnList:
     """Return the columns to group, by name or position."""
     if not files.named:
         if target is not None:
@@ -91,63 +75,15 @@ def _columns(files: Files, target: str | None, printer: Printer) -> Columns:
     return other_columns(files, [] if target is None else [target])
 
 
-def _by_name(files: Files, columns: Columns, by: options.By, sep: str) -> tuple[FeatureGroups, str]:
+def _by_name(files: Files, columns: ColumnList, by: options.By, sep: str) -> tuple[FeatureGroups, str]:
     if by == "column":
         return FeatureGroups({str(column): [column] for column in columns}, remainder="drop"), "one for each column"
     if not files.named:
-        raise Refused("the columns of svmlight files have no names: use --by column or --by correlation")
-    with catch_warnings():  # the user has asked for it, and reads the file
+        raise Refused("the columns of svmlight files have no names: use --by column")
+    with catch_warnings():  # the user chose prefixes, and reads the file
         simplefilter("ignore", UserWarning)
         found = FeatureGroups.from_prefix(columns, sep, remainder="drop")
     return found, f"by the part of the name before {shown(sep)}"
-
-
-def _correlated(files: Files, columns: Columns, threshold: float, printer: Printer) -> tuple[FeatureGroups, str]:
-    """Return average-linkage clusters of 1 − |correlation|, each named after its first column.
-
-    Columns that do not hold numbers are groups of their own.
-    """
-    if len(columns) > MOST_COLUMNS:
-        raise Refused(f"--by correlation is for at most {MOST_COLUMNS:,} columns, there are {len(columns):,}")
-    numbers = [k for k, name in enumerate(columns) if not files.named or files.numeric[str(name)]]
-    if not numbers:
-        raise Refused(f"{files.place} has no columns of numbers to correlate: use --by column or --by prefix")
-    sample = _sample(files, [columns[k] for k in numbers], printer)
-    labels = -1 - np.arange(len(columns))
-    if len(numbers) > 1:
-        tree = linkage(squareform(_distances(sample), checks=False), method="average")
-        labels[numbers] = fcluster(tree, t=1 - threshold + 1e-12, criterion="distance")
-    members: dict[int, list[str | int]] = {}
-    for k, label in enumerate(labels.tolist()):
-        members.setdefault(label, []).append(columns[k])
-    rows = f"the first {len(sample):,} rows" if len(sample) == SAMPLE_ROWS else f"{len(sample):,} rows"
-    what = f"average-linkage clusters of 1 - |correlation| up to {1 - threshold:g}, on {rows}"
-    return FeatureGroups({str(group[0]): group for group in members.values()}, remainder="drop"), what
-
-
-def _distances(sample: Float) -> Float:
-    """Return 1 − |correlation|, shape (D, D); missing values count as the mean, constant columns as uncorrelated."""
-    known = np.isfinite(sample)
-    mean = np.where(known, sample, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, sample - mean, 0)
-    length = np.sqrt((centred**2).sum(axis=0))
-    unit = np.divide(centred, length, out=np.zeros_like(centred), where=length > 1e-12 * np.abs(mean))
-    distance = np.clip(1 - np.abs(unit.T @ unit), 0, 1)
-    np.fill_diagonal(distance, 0)
-    return np.asarray((distance + distance.T) / 2)
-
-
-def _sample(files: Files, columns: Sequence[str | int], printer: Printer) -> Float:
-    """Return the first rows, shape (at most SAMPLE_ROWS, D)."""
-    source = files.source((), [str(name) for name in columns]) if files.named else files.source(())
-    parts, rows = [], 0
-    for chunk in files.chunks(source, printer):
-        part = chunk.X[: SAMPLE_ROWS - rows]
-        parts.append(np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64))
-        rows += len(parts[-1])
-        if rows >= SAMPLE_ROWS:
-            break
-    return np.concatenate(parts)
 
 
 def _commented(made: FeatureGroups, files: Files, target: str | None, what: str) -> str:
@@ -160,7 +96,7 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str)
         "A column is in at most one group; columns in no group are left out ('remainder: drop').",
     ]
     if not files.named:
-        lines.append("Columns are positions, counted from 0: the first feature of the files is 0.")
+        lines.append("ColumnList are positions, counted from 0: the first feature of the files is 0.")
     if target is not None:
         lines.append(f"The target {shown(target)} must be in no group.")
     return "".join(f"# {printable(' '.join(line.split()))}\n" for line in lines) + made.to_yaml()
@@ -175,10 +111,10 @@ def profile(
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help="With --groups: the groups at the measured costs.")
     ] = None,
-    quantile: Annotated[float, Option(min=0, max=1, help="Quantile to show beside the median.")] = 0.95,
+    quantile: Annotated[float, Option(min=0, max=1, help="Quantile to show next to the median.")] = 0.95,
     repeats: Annotated[int, Option(min=1, help="How often every input is timed.")] = 3,
     warmup: Annotated[int, Option(min=0, help="Calls before the measurement.")] = 1,
-    batch_size: Annotated[int | None, Option(min=1, help="Batch size of extractors that take batches.")] = None,
+    batch_size: Annotated[int | None, Option(min=1, help="Batch size of extractors that accept batches.")] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -212,7 +148,7 @@ def profile(
 
 
 def _mapping(text: str, output: Path | None) -> Mapping[str, Any]:
-    """Import the mapping; modules in the current folder are found, as by ``python -m``."""
+    """Import the mapping; modules in the current folder are found, as with ``python -m``."""
     module, _, name = text.partition(":")
     if not module or not name:
         raise Refused(f"{shown(text)} is not MODULE:NAME, such as extractors:EXTRACTORS")

@@ -1,4 +1,4 @@
-"""``budgetline inspect``: what is in a table, how its file was understood; and the encoding that follows from it."""
+"""``budgetline inspect``: the detected format, column types and missing values; and the encoding that they need."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict
 from budgetline.cli import options
 from budgetline.cli.data import Features, Files, columns_of_numbers
 from budgetline.cli.printing import Printer, Refused, refusing
-from budgetline.data.summary import MOST_LEVELS, ColumnSummary, TableSummary, summarise
+from budgetline.data.description import MOST_LEVELS, ColumnDescription, TableDescription, describe
 from budgetline.encoding import Encoding
 from budgetline.messages import cut, name_of, some
 from budgetline.report.formatting import count
 from budgetline.tables import text_table
 
 HEADER, LEFT = ("column", "kind", "levels", "missing", "values"), (0, 1, 4)
-"""Of the table of columns, and which of its columns are aligned to the left."""
+"""Header of the table of columns, and which of its columns are aligned to the left."""
 SHORT = 20
 """Columns that the table shows before a fit."""
 LONGEST_VALUE = 20
@@ -22,15 +22,15 @@ LONGEST_VALUE = 20
 
 
 def inspect(
-    data: options.Data,
-    target: options.Target = None,
+    data: options.DataFiles,
+    target: options.TargetName = None,
     file_format: options.FileFormat = None,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show what is in a table, and how its file was understood: kinds of columns, levels, missing values.
+    """Show the format that was found, and the kinds, categories and missing values of the columns.
 
     For example:
     budgetline inspect bank.csv -t y
@@ -40,7 +40,7 @@ def inspect(
     files = Files(data, file_format, False, delimiter, na)
     files.check_columns({"--target": target})
     with refusing(), printer.waiting("reading"):
-        found = summarise(files.raw, [] if target is None else [target])
+        found = describe(files.raw, [] if target is None else [target])
     printer.say(f"{data}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
     for line in () if found.text is None else found.text.in_words:
         printer.say(line)
@@ -56,14 +56,14 @@ def encoded_columns(
     files: Files,
     features: Features,
     target: str | None,
-    asked: tuple[options.Kind, int],
+    asked: tuple[options.EncodingKind, int],
     printer: Printer,
     keep_ids: bool = False,
 ) -> tuple[list[str] | None, Encoding | str | None]:
-    """Return the columns to learn from and what they become, None: the numbers as they are. Say what was understood.
+    """Return the columns to learn from and their encoding (None: plain numbers); print the detected columns.
 
-    ``asked`` are the kind of encoding and the number of pairs; "auto" is a spline wherever columns have names.
-    Identifiers and free text are left out, unless a groups file names the columns, or they are to be kept.
+    ``asked`` are the kind of encoding and the number of pairs; "auto" is a spline if columns have names. Identifiers
+    and free text are left out, unless a groups file names the columns, or ``keep_ids`` is set.
     """
     (names, groups), (kind, interactions) = features, asked
     plain = kind == "none" or (kind == "auto" and not files.named)
@@ -86,8 +86,8 @@ def encoded_columns(
     return names, Encoding(kind, interactions=interactions) if interactions else kind
 
 
-def _without_identifiers(files: Files, names: list[str], found: TableSummary, printer: Printer) -> list[str]:
-    """Return the columns that are no identifiers or free text, and say which are left out; there must be some."""
+def _without_identifiers(files: Files, names: list[str], found: TableDescription, printer: Printer) -> list[str]:
+    """Return the columns that are no identifiers or free text; there must be some. A warning names the others."""
     left_out = {name: reason for name, reason in found.identifiers.items() if name in names}
     if left_out:
         each = some(left_out.items(), of=lambda item: f"{name_of(item[0])} ({item[1]})")
@@ -99,11 +99,11 @@ def _without_identifiers(files: Files, names: list[str], found: TableSummary, pr
     return [name for name in names if name not in left_out]
 
 
-def _understood(files: Files, names: list[str], target: str | None, printer: Printer, table: bool) -> TableSummary:
-    """Return what is in some columns and the target, and print it, if a table of it is wanted."""
+def _understood(files: Files, names: list[str], target: str | None, printer: Printer, table: bool) -> TableDescription:
+    """Describe some columns and the target; print the description if ``table``."""
     labels = [] if target is None else [target]
     with refusing(), printer.waiting("reading"):
-        found = summarise(files.raw, labels, [*names, *labels])
+        found = describe(files.raw, labels, [*names, *labels])
     if not table:
         return found
     printer.note(f"{files.place}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
@@ -116,8 +116,8 @@ def _understood(files: Files, names: list[str], target: str | None, printer: Pri
     return found
 
 
-def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
-    """Return why columns cannot be used as numbers as they are, in words; nothing if all can."""
+def _why(files: Files, columns: list[ColumnDescription]) -> list[str]:
+    """Return the reasons why columns cannot be used as plain numbers, in words."""
     others = [column for column in columns if not files.numeric[column.name] and column.kind != "empty"]
     texts = sum(column.kind in ("text", "category") for column in others)
     dates = sum(column.kind == "date" for column in others)
@@ -126,12 +126,12 @@ def _why(files: Files, columns: list[ColumnSummary]) -> list[str]:
         (texts, "of text"),
         (dates, "of dates"),
         (len(others) - texts - dates, "of other kinds"),
-        (gaps, "with gaps"),
+        (gaps, "with missing values"),
     )
     return [f"{count(number, 'column')} {what}" for number, what in parts if number]
 
 
-def _cells(column: ColumnSummary, target: str | None) -> list[str]:
+def _cells(column: ColumnDescription, target: str | None) -> list[str]:
     name = name_of(column.name) + (" (target)" if column.name == target else "")
     levels = f"> {MOST_LEVELS:,}" if column.levels is None else f"{column.levels:,}"
     if column.form:

@@ -48,8 +48,8 @@ Keep = Annotated[
 ]
 
 
-def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Show what a model holds: its sequence, what each budget buys, its curve and its settings.
+def show(model: options.ModelFile, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """Show what a model holds: its sequence, what each budget buys, and its settings.
 
     For example:
     budgetline show heart.budgetline
@@ -70,8 +70,6 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
         printer.say(f"{printable(name)} requires {in_line(required)}")
     printer.say("\nWhat each budget buys, on the training data:\n")
     printer.budgets(curve)
-    printer.say("\nExplained, against cost:\n")
-    printer.curve(curve)
     printer.say()
     given = {name: value for name, value in settings_of(found).items() if value not in (None, "()")}
     printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in given.items()))
@@ -81,7 +79,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
 
 
 def certify(
-    model: options.Model,
+    model: options.ModelFile,
     time_limit: Annotated[
         float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds; they are always valid.")
     ] = 5.0,
@@ -170,8 +168,8 @@ def settings_of(model: AnytimeModel) -> dict[str, str | int | float | None]:
 
 
 def predict(
-    model: options.Model,
-    data: options.Data,
+    model: options.ModelFile,
+    data: options.DataFiles,
     budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")] = None,
     stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
     available: Available = None,
@@ -232,7 +230,7 @@ def predict(
 
 
 def export(
-    model: options.Model,
+    model: options.ModelFile,
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
     as_json: options.Json = False,
     quiet: options.Quiet = False,

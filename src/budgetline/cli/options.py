@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share. What the library knows by name is read from there."""
+"""Arguments and options of commands. Names of rules, losses and formats come from the library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from budgetline.budgets import check_number
 from budgetline.data.opening import SUFFIXES
 from budgetline.evaluation.metrics import METRICS
+from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.objectives.families import LOSSES
 from budgetline.objectives.rules import RULES
@@ -18,9 +18,9 @@ from budgetline.sequencing.schedules import SCHEDULES
 
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
 """Names of the losses on the command line, and in the library."""
-Task = Literal["auto", "regression", "classification"]
-By = Literal["prefix", "correlation", "column"]
-Kind = Literal["auto", "none", "linear", "spline"]
+TaskName = Literal["auto", "regression", "classification"]
+By = Literal["prefix", "column"]
+EncodingKind = Literal["auto", "none", "linear", "spline"]
 if TYPE_CHECKING:
     Rule = str
     Schedule = str
@@ -30,18 +30,30 @@ else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
     Format = Literal[tuple(dict.fromkeys(SUFFIXES.values()))]
 
-Data = Annotated[
+PANELS = {
+    "Data": ("target", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "qid", "stream"),
+    "File format": ("file_format", "delimiter", "na", "zero_based"),
+    "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
+    "Order": ("start", "max_cost", "max_groups", "all_groups"),
+    "Cross-validation": ("cv", "no_cv", "fold_by", "shuffle"),
+    "Output": ("output", "as_json", "quiet", "help"),
+}
+"""Groups of options in the help, by parameter; all other options come first."""
+
+DataFiles = Annotated[
     str,
     Argument(
         metavar="DATA", help="CSV (also .tsv, .txt, .gz), Parquet or svmlight: a file, a folder, or a glob in quotes."
     ),
 ]
-Model = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
-Target = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict; not for svmlight.")]
+ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
+TargetName = Annotated[
+    str | None, Option("--target", "-t", metavar="NAME", help="Column to predict; not for svmlight.")
+]
 Groups = Annotated[
     Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
-LearnedTask = Annotated[Task, Option("--task", help="What to learn; auto decides by the target.")]
+LearnedTask = Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")]
 Weight = Annotated[str | None, Option("--weight", metavar="NAME", help="Column of sample weights.")]
 Query = Annotated[
     str | None, Option("--qid", metavar="NAME", help="Column of query ids, for ndcg; any name for svmlight.")
@@ -52,7 +64,7 @@ Delimiter = Annotated[
     Option(
         "--delimiter",
         metavar="CHAR",
-        help="Between values of CSV files, or 'tab'. Default: found from the first lines.",
+        help="Delimiter of CSV files, or 'tab'. Default: found from the first lines.",
     ),
 ]
 Missing = Annotated[
@@ -60,11 +72,11 @@ Missing = Annotated[
     Option(
         "--na",
         metavar="TEXT",
-        help="Stands for a missing value in CSV files; repeatable. Default: NA, ?, … and no text.",
+        help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
     ),
 ]
 ZeroBased = Annotated[bool, Option("--zero-based", help="Indices of svmlight files start at 0.")]
-Metric = Annotated[
+MetricName = Annotated[
     str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, ndcg@5, or a scikit-learn scorer.")
 ]
 Folds = Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")]
@@ -116,8 +128,8 @@ Stream = Annotated[
     bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
 ]
 Encoded = Annotated[
-    Kind,
-    Option("--encoding", help="What columns become; none: numbers as they are; auto: spline, if columns have names."),
+    EncodingKind,
+    Option("--encoding", help="How columns are encoded; none: plain numbers; auto: spline, if columns have names."),
 ]
 Interactions = Annotated[
     int, Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns; they need an encoding.")
@@ -148,7 +160,7 @@ FoldBy = Annotated[
 DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
 MaxCost = Annotated[float | None, Option("--max-cost", min=0, help="Spend at most this.")]
 MaxGroups = Annotated[int | None, Option("--max-groups", metavar="N", min=1, help="Stop after N groups.")]
-AllGroups = Annotated[bool, Option("--all-groups", help="Buy also groups that gain nothing.")]
-KeepIds = Annotated[bool, Option("--keep-ids", help="Learn also from identifiers and free text.")]
+AllGroups = Annotated[bool, Option("--all-groups", help="Also buy groups that gain nothing.")]
+KeepIds = Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

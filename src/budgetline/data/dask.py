@@ -1,4 +1,4 @@
-"""Dask arrays and data frames as sources, read where they are."""
+"""Dask arrays and data frames as sources; each partition is read on the worker that has it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_dask(data: object) -> bool:
 
 
 def is_distributed(source: Source) -> bool:
-    """Tell whether a source has dask partitions, which are read where they are."""
+    """Tell whether a source has dask partitions."""
     parts = source.partitions
     return isinstance(parts, DaskFrame) or (
         isinstance(parts, list) and any(isinstance(part, DaskPartition) for part in parts)
@@ -111,7 +111,7 @@ def _delayed_like(X: Collection, part: Collection, name: str) -> list[Collection
         return [None] * X.npartitions
     if not is_dask(part) or part.npartitions != X.npartitions:
         raise ValueError(f"{name} must be a dask collection with the {X.npartitions} partitions of X")
-    # if optimised separately, collections from the same files may be split differently
+    # optimised separately, collections from the same files could be split differently
     return list(part.to_delayed(optimize_graph=False))
 
 

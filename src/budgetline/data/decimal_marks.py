@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NUMBER = r"^[-+]?(\d+,?\d*|,\d+)([eE][-+]?\d+)?$"
-"""A number with a decimal comma, or a whole one."""
+"""A number with a decimal comma, or a whole number."""
 GROUPED = r"^[-+]?[1-9]\d{0,2}[.,]\d{3}$"
-"""A number whose mark may as well stand between thousands."""
+"""A number whose mark may also separate thousands."""
 LOOSE = (
     r"^[-+]?(\d+[.,]?\d*|[.,]\d+|[1-9]\d{0,2}((\.\d{3})+(,\d*)?|(,\d{3})+(\.\d*)?|"
     r"([ '\x{a0}\x{202f}]\d{3})+([.,]\d*)?))$"
 )
-"""A number as people may write it: with either decimal mark, and with some mark or a space between thousands."""
+"""A number as people write it: with either decimal mark, and perhaps a mark or a space between thousands."""
 PLAIN = re.compile(r"[-+]?\d*\.?\d*")
-"""A number with a decimal point, or a whole one."""
+"""A number with a decimal point, or a whole number."""
 FIRST = 1000
-"""Rows that are looked at before all those of a block are."""
+"""Rows that are tested before all rows of a block are."""
 
 
 @dataclass(frozen=True)
-class Marks:
-    """The decimal mark of a file, the columns ``found`` with decimal commas, and what is doubtful.
+class DecimalMarks:
+    """The decimal mark of a file, the columns ``found`` with decimal commas, and doubts in words.
 
-    The mark is a point if columns have both.
+    If some columns have points and others commas, the mark is a point.
     """
 
     decimal: str = "."
@@ -44,30 +44,31 @@ class Marks:
 
 def find_marks(
     batch: pa.RecordBatch, missing: pa.Array, delimiter: str, texts: Callable[[list[str]], pa.RecordBatch]
-) -> Marks:
+) -> DecimalMarks:
     """Return the decimal marks in a first batch, which was read with decimal points.
 
     ``missing`` are the texts of missing values; ``texts`` reads columns of the batch again, as text. A column has
-    decimal commas if all its values are such numbers. "1,234" may be a thousand: between commas and beside decimal
-    points it stays text (thousands, for an encoding), unless another number shows that commas are decimal marks.
+    decimal commas if all its values are such numbers. "1,234" may mean a thousand. If the delimiter is a comma or other
+    columns have decimal points, it stays text (an encoding reads it as thousands), unless another number shows that
+    commas are decimal marks.
     """
     types = arrow().types
     words = [field.name for field in batch.schema if types.is_string(field.type)]
     commas = _with_mark(batch.select(words), missing, ",", NUMBER)
     mixed = tuple(_loose_doubts(batch.select([name for name in words if name not in commas]), missing))
     if not commas:
-        return Marks(doubts=mixed)
+        return DecimalMarks(doubts=mixed)
     floats = [field.name for field in batch.schema if types.is_floating(field.type)]
     points = _with_mark(texts(floats), missing, ".", "") if floats else {}
     if (points or delimiter == ",") and all(map(_grouped, commas.values())):
-        return Marks(doubts=mixed)
+        return DecimalMarks(doubts=mixed)
     doubtful = {name: found for name, found in points.items() if _grouped(found)}
     doubts = tuple(_doubt(name, found) for name, found in doubtful.items())
-    return Marks("." if points else ",", frozenset(commas), (*doubts, *mixed))
+    return DecimalMarks("." if points else ",", frozenset(commas), (*doubts, *mixed))
 
 
 def numbers_with_commas(column: pa.Array, missing: pa.Array) -> pa.Array | int:
-    """Return text with decimal commas as numbers, or the row of the first that is none; ``missing`` is a mask."""
+    """Return text with decimal commas as numbers, or the first row that is not a number; ``missing`` is a mask."""
     compute = import_module("pyarrow.compute")
     text = compute.if_else(missing, None, compute.utf8_trim_whitespace(column))
     row = compute.match_substring_regex(text, NUMBER).index(False).as_py()
@@ -75,7 +76,7 @@ def numbers_with_commas(column: pa.Array, missing: pa.Array) -> pa.Array | int:
 
 
 def _with_mark(batch: pa.RecordBatch, missing: pa.Array, mark: str, pattern: str) -> dict[str, pa.Array]:
-    """Return the different values with a mark, by column, of the columns that have some and all match a pattern."""
+    """Return the different values with a mark, by column, for columns whose values all match a pattern."""
     compute = import_module("pyarrow.compute")
     found: dict[str, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -91,18 +92,18 @@ def _with_mark(batch: pa.RecordBatch, missing: pa.Array, mark: str, pattern: str
 
 
 def _grouped(values: pa.Array) -> bool:
-    """Tell whether the marks of all values may stand between thousands."""
+    """Tell whether the marks of all values may separate thousands."""
     compute = import_module("pyarrow.compute")
     return bool(compute.all(compute.match_substring_regex(values, GROUPED)).as_py())
 
 
 def _doubt(name: str, values: pa.Array) -> str:
     how = f"column {shown(name)} is read with a decimal point"
-    return f"{how}: if the point of {shown(values[0].as_py())} stands between thousands, remove it"
+    return f"{how}: if the point of {shown(values[0].as_py())} separates thousands, remove it"
 
 
 def _loose_doubts(batch: pa.RecordBatch, missing: pa.Array) -> Iterator[str]:
-    """Yield doubts about columns of numbers in several ways of writing, which an encoding does not read as numbers."""
+    """Yield doubts about columns whose numbers are written in several ways: encodings read them as text."""
     for name, found in _with_mark(batch, missing, "", LOOSE).items():
         values = found.to_pylist()
         odd = next((value for value in values if not PLAIN.fullmatch(value)), None)

@@ -27,7 +27,7 @@ def excel_table(path: Path) -> pa.Table:
 
 @lru_cache(maxsize=1)
 def _read(path: Path, size: int, time: int) -> pa.Table:
-    """Read a file of this size and time; it is asked for its columns, then for its rows."""
+    """Read a file; size and time are part of the key of the cache. Columns and rows are read by separate calls."""
     try:
         calamine = import_module("python_calamine")
     except ImportError as error:

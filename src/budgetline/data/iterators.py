@@ -1,7 +1,7 @@
 """Chunks from a caller's iterator: the caller's memory, read in the caller's thread.
 
 A caller may use its arrays again for the next chunk, and its objects may belong to its thread, like the cursors of
-sqlite3. So each chunk is copied before the next one is asked for, and no other thread asks.
+sqlite3. So each chunk is copied before the next one is requested, always from the same thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GivenPartition(Partition):
         return replace(self, as_is=True)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the chunk, unless its columns are not those of the first."""
+        """Yield the chunk; its columns must be those of the first chunk."""
         X, y, weight = split_given(self.given, self.where)
         try:
             names, shape = column_names(X), np.shape(X)
@@ -56,7 +56,7 @@ class GivenPartition(Partition):
 
 @dataclass(frozen=True)
 class Repeated:
-    """The partitions of a function that starts a new iterator each time."""
+    """The partitions of a function that starts a new iterator each time it is called."""
 
     make: Callable[[], Iterator[Partition]]
 
@@ -108,7 +108,7 @@ def _columns(names: tuple[str, ...] | None, count: int) -> str:
 
 
 def _copied(given: object, where: str) -> object:
-    """Return a chunk in memory of its own; what is no chunk stays, and is refused when it is read."""
+    """Return a copy of a chunk; anything else stays, and is refused when it is read."""
     try:
         return tuple(map(_copied_part, given)) if isinstance(given, tuple | list) else given
     except (TypeError, ValueError) as error:

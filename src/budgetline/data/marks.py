@@ -1,4 +1,4 @@
-"""Marks of files: how a reader notices that a file is no longer the one that was opened."""
+"""Marks of files, by which a reader notices that a file has changed since it was opened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mark:
     """The state of a file when it was opened: its size, its time, and a checksum of some of its blocks.
 
     The blocks are spread over the bytes from ``start`` to ``stop`` (None: the end of the file), and one is at the end.
-    A change within one tick of the clock that keeps the size is noticed if it touches one of them.
+    A change that keeps the size and happens within one tick of the clock is noticed if it touches one of them.
     """
 
     path: Path
@@ -47,13 +47,13 @@ class Mark:
             raise FileNotFoundError(f"{path} does not exist") from None
         return cls(path, start, stop, status.st_size, status.st_mtime_ns, total.hexdigest()[:32])
 
-    def anew(self) -> Mark:
+    def renewed(self) -> Mark:
         """Mark the file as it is now."""
         return Mark.of(self.path, self.start, self.stop)
 
     def check(self, where: str) -> None:
         """Raise an error that says where if the file has changed."""
-        if self.anew() != self:
+        if self.renewed() != self:
             raise ValueError(f"{where}: the file has changed since it was opened; open it again when it is complete")
 
     @contextmanager
@@ -74,7 +74,7 @@ class Mark:
 
 
 def _places(start: int, stop: int, size: int) -> list[int]:
-    """Return where the blocks begin: evenly from start to stop, and one at the end, where formats keep metadata."""
+    """Return where the blocks begin: evenly from start to stop, and at the end, where formats keep metadata."""
     last = max(start, stop - BLOCK)
     spread = {start + (last - start) * k // (BLOCKS - 1) for k in range(BLOCKS)}
     return sorted({*spread, max(0, size - BLOCK)})
@@ -101,17 +101,6 @@ class FilePartition(Partition):
         parts = [getattr(self, part.name) for part in fields(self)[1:]]
         return f"{self.mark.text(self.where)} {parts}"
 
-    def anew(self) -> Self:
+    def reopened(self) -> Self:
         """Return the partition of the current file, split as before."""
-        return replace(self, mark=self.mark.anew())
-
-
-def rows_about(path: Path, size: int | None = None) -> int | None:
-    """Return about how many lines ``size`` bytes of a text file (None: all of it) hold, from its first lines."""
-    if not path.exists():
-        return None  # reading it raises the error
-    size = path.stat().st_size if size is None else size
-    with path.open("rb") as file:
-        head = file.read(1 << 16)
-    lines = head.count(b"\n")
-    return max(1, round(size * lines / (head.rindex(b"\n") + 1))) if lines else None
+        return replace(self, mark=self.mark.renewed())

@@ -17,8 +17,9 @@ from budgetline.data.iterators import frame_source, iterator_source, split_given
 from budgetline.data.marks import Mark
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Source, array_source
+from budgetline.data.svmlight_files import svmlight_source
 from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition, from_stream
-from budgetline.data.text_files import CsvFiles, CsvPartition, svmlight_source
+from budgetline.data.text_files import CsvFiles, CsvPartition
 from budgetline.data.text_format import ROW_NAMES, find_header
 from budgetline.data.text_streams import UTF8, encoding_of
 from budgetline.files import PathName
@@ -32,7 +33,7 @@ SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xls"), "excel"),
 }
 TEXT_SUFFIXES = {"": "csv", ".txt": "csv", ".data": "csv"}
-"""Of text files that are named; in a folder they may hold anything. Without suffix only if they are compressed."""
+"""For files that the user names; in a folder such files may hold anything. No suffix: only compressed files."""
 COMPRESSED = (".gz", ".bz2", ".zst")
 OWN_PIECES = "has no effect: these data have chunks of their own"
 FOR_FILES, FOR_CSV = "is for files", "is for CSV files"
@@ -61,7 +62,7 @@ def open_source(
     ----------
     data : path, glob, folder, list of paths, table, dataset, frame, tuple or iterator
         - Parquet (.parquet, .pq), CSV (.csv, .tsv, .txt, each also .gz, .bz2 or .zst), svmlight (.svm, .svmlight,
-          .libsvm) and Excel files (.xlsx, .xls; the first sheet); a folder stands for the files of one such kind in it.
+          .libsvm) and Excel files (.xlsx, .xls; the first sheet); or a folder with files of one such kind.
         - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame, or another object with
           Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
@@ -80,9 +81,9 @@ def open_source(
     n_features, zero_based
         For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
     delimiter, na
-        For CSV files: what stands between values (default: found from the first lines), and the texts of missing values
-        besides the empty one (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a
-        target). Decimal commas are found column by column. A first column without a name is left out, as row names.
+        For CSV files: the delimiter (default: found from the first lines), and the texts of missing values in addition
+        to the empty text (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a target).
+        Decimal commas are found column by column. A first column without a name is left out, as row names.
     device : str, optional
         Multiply the rows on a device of PyTorch or CuPy, such as "cuda": chunks are copied there while the next are
         read. With dask, every worker uses its own device of this name.
@@ -188,11 +189,11 @@ def _open_object(data: Any, asked: Asked) -> Source:
         return iterator_source(data)
     if hasattr(data, "shape"):
         raise TypeError("an array needs its target: open_source((X, y))")
-    raise TypeError(f"do not know how to read {type(data).__name__}: give files, a table, (X, y), or an iterator")
+    raise TypeError(f"do not know how to read {type(data).__name__}: pass files, a table, (X, y), or an iterator")
 
 
 def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
-    """Return the files that a path, glob, folder or list stands for, sorted, and their format."""
+    """Return the files of a path, glob, folder or list, sorted, and their format."""
     given = [Path(path) for path in data] if isinstance(data, list) else [Path(data)]
     paths: list[Path] = []
     for path in given:
@@ -213,14 +214,14 @@ def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
         raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
     if kind not in SUFFIXES.values():
-        raise ValueError(f"cannot tell what {paths[0]} holds: give file_format='parquet', 'csv' or 'svmlight'")
+        raise ValueError(f"cannot tell what {paths[0]} holds: give its format: parquet, csv, excel or svmlight")
     if absent := [path for path in paths if not path.exists()]:
         raise FileNotFoundError(f"{absent[0]} does not exist")
     return paths, kind
 
 
 def _kind_of(path: Path, known: Mapping[str, str]) -> str | None:
-    """Return the format that the suffixes of a file tell, None if they do not; CSV files may be compressed."""
+    """Return the format of a file by its suffixes, None if they do not tell; CSV files may be compressed."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in COMPRESSED:
         kind = known.get(suffixes[-2] if len(suffixes) > 1 else "")

@@ -1,4 +1,4 @@
-"""Files with named columns, read as they are: text, categories, dates and gaps."""
+"""Files with named columns of any kind: text, categories, dates, missing values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawFiles:
-    """CSV, Parquet or Excel files; the first one determines names and types of the columns. ``csv`` is of CSV files."""
+    """CSV, Parquet or Excel files; the first one determines names and types of the columns."""
 
     paths: tuple[Path, ...]
     schema: pa.Schema
@@ -26,7 +26,7 @@ class RawFiles:
 
     @classmethod
     def of(cls, paths: Sequence[Path], kind: str, delimiter: str | None = None, na: Texts = None) -> RawFiles:
-        """Open files of a kind, "csv", "parquet" or "excel"; what is not given of the format of CSV files is found."""
+        """Open files of a kind, "csv", "parquet" or "excel"."""
         if kind == "excel":
             return cls(tuple(paths), excel_table(paths[0]).schema, None, excel=True)
         csv = CsvFiles.of(paths, delimiter, na) if kind == "csv" else None
@@ -35,8 +35,8 @@ class RawFiles:
     def batches(self, names: list[str], labels: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield columns, block after block, file after file.
 
-        Numbers of CSV files are floating-point numbers, and words that stand for missing values are missing, but not in
-        the columns ``labels``: targets and queries.
+        Numbers of CSV files are floating-point numbers. Texts such as "NA" become missing values, except in the columns
+        ``labels``: targets and queries.
         """
         for path in self.paths:
             if self.excel:

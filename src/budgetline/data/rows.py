@@ -1,4 +1,4 @@
-"""Rows of a table in memory, read a few thousand at a time, without a second copy of the table."""
+"""Rows of a table in memory, read a few thousand at a time without a copy of the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
-from budgetline.data.memory import Room
 from budgetline.device_tables import DeviceTable
 from budgetline.encoding.design import DesignTable
 from budgetline.messages import shown
@@ -18,9 +17,9 @@ from budgetline.messages import shown
 CHUNK_BYTES = 1 << 23
 """Size of one chunk: large enough to keep BLAS busy, small enough to stay in the cache."""
 SHIFT_ROWS = 512
-"""Rows whose mean is near enough to that of all."""
+"""Rows whose mean is close enough to the mean of all rows."""
 EXTENDED_WORK = 10**6
-"""Below this many multiplications products use extended precision, if the machine has it."""
+"""With fewer multiplications than this, products use extended precision, if the machine has it."""
 DOUBLE = np.dtype(np.float64)
 
 
@@ -28,8 +27,8 @@ DOUBLE = np.dtype(np.float64)
 class Rows:
     """Some rows (n,) and columns (D,) of a table X (N, D'), with targets Y (N, P) and weights (N,), read in chunks.
 
-    X is an array, a sparse matrix, a ``DesignTable``, all of whose columns are read, or a ``DeviceTable``, whose blocks
-    come to the host. None: all rows, all columns, equal weights. ``room`` is the memory around X, if it may be written.
+    X is an array, a sparse matrix, a ``DesignTable`` (then all columns are read) or a ``DeviceTable`` (then blocks are
+    copied to the host). None: all rows, all columns, equal weights.
     """
 
     X: Table
@@ -37,7 +36,6 @@ class Rows:
     weight: Float | None = None
     columns: Positions | None = None
     rows: Positions | None = None
-    room: Room | None = None
 
     @property
     def n_rows(self) -> int:
@@ -51,14 +49,14 @@ class Rows:
 
     @property
     def table(self) -> Table:
-        """All rows of X, with the columns read; those of an encoding are made now."""
+        """All rows of X, with the columns read; columns of an encoding are computed now."""
         if isinstance(self.X, DesignTable):
             return self.X[:]
         return self.X if self.columns is None else self.X[:, self.columns]
 
     @property
     def by_column(self) -> bool:
-        """Whether the columns of blocks lie one after another."""
+        """Whether blocks are in column-major order."""
         X = self.X
         return isinstance(X, DesignTable) or (
             isinstance(X, np.ndarray) and X.flags.f_contiguous and not X.flags.c_contiguous
@@ -78,7 +76,7 @@ class Rows:
 
     @property
     def effective_size(self) -> float | None:
-        """(Σ w)² / Σ w² over the rows read, if their weights are of order one; None for equal weights."""
+        """(Σ w)² / Σ w² over the rows read; None for equal weights. Weights must be of order one."""
         positive = self.weights[self.weights > 0] if self.weight is not None else np.ones(1)
         if np.all(positive == positive[0]):
             return None
@@ -125,7 +123,7 @@ class Rows:
         return np.asarray(dense if self.weight is None else dense[self.weights > 0])
 
     def varying(self, columns: Positions) -> Positions:
-        """Return those of the columns (of those read) that hold more than one value in rows of positive weight."""
+        """Return which of these columns (of those read) hold more than one value in rows of positive weight."""
         if sparse.issparse(self.X) and columns.size:  # one pass for all columns, which ignores weights
             table = self.table
             columns = columns[(table.max(axis=0) != table.min(axis=0)).toarray().ravel()[columns]]
@@ -182,7 +180,7 @@ class Rows:
 def shift_of(rows: Rows) -> tuple[Float, Float]:
     """Return a point near the mean, (D,) and (P,): the mean of some of the heaviest rows.
 
-    Sums of squares are taken about it. About a point far from the mean, rows of small weight would lose digits.
+    Sums of squares are taken about this point. About a point far from the mean, rows of small weight would lose digits.
     """
     index = rows.heaviest(SHIFT_ROWS)
     weight = None if rows.weight is None else rows.weights[index]
@@ -192,7 +190,8 @@ def shift_of(rows: Rows) -> tuple[Float, Float]:
 def mean_of(values: Array, weight: Float | None) -> Float:
     """Return the weighted mean of rows (n, k), taken about the heaviest of them.
 
-    It is exact for constant columns, whose variance is then exactly zero, and also if one row outweighs all others.
+    The mean of a constant column is exact, so that its variance is exactly zero; so is the mean if one row outweighs
+    all others.
     """
     centre = values[0 if weight is None else int(np.argmax(weight))].astype(np.float64)
     away = values - centre
@@ -212,8 +211,8 @@ def raise_too_small(rows: Rows, variance: Float, labels: Sequence[str]) -> None:
         name = f"column {shown(labels[d])}" if d < D else f"target {d - D} of y" if P > 1 else "y"
         if span > 1e-130 and rows.weight is not None:
             raise ValueError(
-                f"sample_weight is too unequal: {name} spans {span:.3g}, but beside the heaviest samples the others "
-                "weigh so little that its variance underflows. Leave out samples, or make the weights less unequal"
+                f"sample_weight is too unequal: {name} spans {span:.3g}, but samples other than the heaviest weigh so "
+                "little that its variance underflows. Leave out samples, or make the weights less unequal"
             )
         if span > 0:
             raise ValueError(

@@ -20,14 +20,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.data.memory import Room
 from budgetline.device_tables import DeviceTable, moved, on_device
 from budgetline.devices import named_device, on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_weight, raise_missing
 
 SOURCE_BYTES = 1 << 26
-"""Size of the rows that are read at once, and of all chunks in work: small for any machine's memory."""
+"""Size of the rows that are read at once, and of all chunks in work: small compared with any machine's memory."""
 T = TypeVar("T")
 
 NO_TARGET = "requires y to be passed, but the target y is None"
@@ -37,9 +36,8 @@ NO_TARGET = "requires y to be passed, but the target y is None"
 class Chunk:
     """Some rows: the columns asked for (m, D'), targets (m,) or (m, P) as in the data, weights (m,), queries (m,).
 
-    ``where`` says in errors where the rows come from, such as a file and its row group. ``row_name`` says more of a row
-    of the chunk, such as its line in a file. ``device`` is where the rows are to be multiplied, None: where they are.
-    ``room`` is the memory around X, where nobody else needs it.
+    Errors use ``where``, such as a file and its row group, and ``row_name``, which names a row of the chunk, such as
+    its line in a file. ``device`` is where the rows are to be multiplied, None: where they are.
     """
 
     X: Table
@@ -49,11 +47,10 @@ class Chunk:
     where: str
     row_name: Callable[[int], str] | None = None
     device: str | None = None
-    room: Room | None = None
 
     @classmethod
     def of(cls, X: Table, y: Any, weight: Any, qid: Any, where: str, first: int = 0) -> Chunk:
-        """Check that the parts belong together; errors say where they come from, counting rows from ``first``."""
+        """Check that the parts have as many rows; errors count rows from ``first``."""
         m = X.shape[0]
         try:
             if y is None:
@@ -134,26 +131,26 @@ class Partition(ABC):
         return self.n_rows
 
     def fingerprint(self) -> str | None:
-        """Return a text that identifies the data, so that results can be stored; None if there is no such text.
+        """Return a text that identifies the data, by which results are stored; None for data without one.
 
         Raises an error if the data have changed since they were opened.
         """
         return None
 
-    def anew(self) -> Self:
+    def reopened(self) -> Self:
         """Return the partition of the data as they are now: files may have changed since they were opened."""
         return self
 
     def raw(self) -> Self:
-        """Return the partition whose chunks hold columns of any kind, in data frames where they come from such."""
+        """Return the partition whose chunks hold columns of any kind: data frames, if the data have names."""
         return self
 
     def dropping(self) -> Self:
-        """Return the partition without the rows that have no target; only files have such rows."""
+        """Return the partition without the rows that have no target; only files can have such rows."""
         return self
 
     def reading(self, kinds: Mapping[str, str]) -> Self:
-        """Return the partition whose text is read as these kinds, "text" or "flag"; data with types keep theirs."""
+        """Return the partition whose columns are read as these kinds, "text" or "flag"; only for text files."""
         return self
 
     @property
@@ -168,7 +165,7 @@ class Partition(ABC):
 
 @runtime_checkable
 class RawPartitions(Protocol):
-    """Partitions, made anew in every pass, that can hold raw columns."""
+    """Partitions that are made again in every pass, and can hold raw columns."""
 
     def __iter__(self) -> Iterator[Partition]: ...
 
@@ -190,7 +187,7 @@ class Source:
     once : bool
         Whether it can be read only once.
     encoding : TableEncoding, or None
-        If there is one, the partitions hold raw columns, and the features are design columns.
+        With an encoding, the partitions hold raw columns, and the features are design columns.
     device : str, or None
         Name of the device on which chunks are multiplied.
 
@@ -212,23 +209,28 @@ class Source:
 
     def raw(self) -> Source:
         """Return the source of raw columns of any kind."""
-        parts = self.partitions
-        if isinstance(parts, list):
-            return replace(self, partitions=[partition.raw() for partition in parts])
-        if not isinstance(parts, RawPartitions):
-            raise ValueError("an encoding takes two passes, an iterator allows one: give a function that starts one")
-        return replace(self, partitions=parts.raw())
+        if isinstance(self.partitions, list):
+            return self._with_each(lambda partition: partition.raw())
+        if not isinstance(self.partitions, RawPartitions):
+            raise ValueError("an encoding needs two passes, an iterator allows one: pass a function that starts one")
+        return replace(self, partitions=self.partitions.raw())
 
     def dropping(self) -> Source:
         """Return the source of files without the rows that have no target."""
-        assert isinstance(self.partitions, list)
-        return replace(self, partitions=[partition.dropping() for partition in self.partitions])
+        return self._with_each(lambda partition: partition.dropping())
 
     def reading(self, kinds: Mapping[str, str]) -> Source:
         """Return the source whose columns of text files are read as these kinds, "text" or "flag"."""
-        if not isinstance(self.partitions, list):
-            return self
-        return replace(self, partitions=[partition.reading(kinds) for partition in self.partitions])
+        return self._with_each(lambda partition: partition.reading(kinds))
+
+    def reopened(self) -> Source:
+        """Return the source of the data as they are now: files may have changed since they were opened."""
+        return self._with_each(lambda partition: partition.reopened())
+
+    def _with_each(self, change: Callable[[Partition], Partition]) -> Source:
+        """Return the source with changed partitions; those of iterators and dask stay."""
+        parts = self.partitions
+        return replace(self, partitions=[change(part) for part in parts]) if isinstance(parts, list) else self
 
     def encoded(self, encoding: TableEncoding) -> Source:
         """Return a source of raw columns as one of design columns."""
@@ -246,21 +248,15 @@ class Source:
         return self._total(lambda partition: partition.about_rows)
 
     def _total(self, count: Callable[[Partition], int | None]) -> int | None:
-        # a user's function is not run just to count
+        # do not run a user's function just to count
         counts = [count(part) for part in self.partitions] if isinstance(self.partitions, list) else [None]
         known = [number for number in counts if number is not None]
         return sum(known) if len(known) == len(counts) else None
 
     @property
     def foreign(self) -> bool:
-        """Whether reading runs code of the caller, such as an iterator: only the caller's thread may read it."""
+        """Whether reading runs code of the caller, such as an iterator: then only the caller's thread may read."""
         return not isinstance(self.partitions, list) or any(part.foreign for part in self.partitions)
-
-    def anew(self) -> Source:
-        """Return the source of the data as they are now: files may have changed since they were opened."""
-        if not isinstance(self.partitions, list):
-            return self
-        return replace(self, partitions=[partition.anew() for partition in self.partitions])
 
     def fingerprint(self, partition: Partition, columns: Positions | None, statistic: object) -> str | None:
         """Return a name for a statistic of a partition, None if the partition has no fingerprint."""
@@ -278,12 +274,12 @@ def chunk_rows_for(width: int, itemsize: int = 8) -> int:
 
 
 def small_chunk_rows(width: int) -> int:
-    """Return how many rows make a chunk of which two are computed at once; it is larger for a wide table."""
+    """Return how many rows make a chunk, if two are computed at once; chunks of wide tables are larger."""
     return min(chunk_rows_for(width), max(chunk_rows_for(width) // 2, 4 * width))
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield items; the next one is made in another thread meanwhile."""
+    """Yield items while another thread makes the next one."""
     iterator = iter(items)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(lambda: list(islice(iterator, 1)))
@@ -316,7 +312,7 @@ class ArrayPartition(Partition):
     def alone(self) -> ArrayPartition:
         """Return the partition without the rest of the arrays, to be sent elsewhere."""
         rows = slice(self.start, self.stop)
-        X = np.array(self.X[rows]) if self.foreign else self.X[rows]  # others may read into the same memory again
+        X = np.array(self.X[rows]) if self.foreign else self.X[rows]  # the next slice may use the same memory
         weight = None if self.weight is None else self.weight[rows]
         return ArrayPartition(X, self.y[rows], weight, 0, self.n_rows, self.first + self.start)
 

@@ -18,11 +18,9 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array, DType, Mask, Positions, Table
-from budgetline.budgets import check_integer
 from budgetline.data.marks import Mark
-from budgetline.data.memory import Room
 from budgetline.data.sources import Chunk, Partition, Source, chunk_rows_for, small_chunk_rows
-from budgetline.inputs import NotNumbers
+from budgetline.inputs import NotNumbers, check_integer
 from budgetline.messages import cut, did_you_mean, shown, some
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def arrow() -> ModuleType:
 
 
 def from_stream(data: T) -> T:
-    """Return what exports Arrow data, such as a DuckDB relation, as an Arrow table; frames and all else as they are."""
+    """Return an object that exports Arrow data, such as a DuckDB relation, as an Arrow table; others stay."""
     if not hasattr(data, "__arrow_c_stream__"):
         return data
     frame: object = nw.from_native(data, pass_through=True, allow_series=True)
@@ -56,7 +54,7 @@ def from_stream(data: T) -> T:
 class Roles:
     """Which named columns are features, targets (a tuple: several), weights and queries; rows to read at once.
 
-    Raw features are columns of any kind, in data frames. With ``drop``, rows without a target are left out.
+    Raw features may hold anything; they are read as data frames. With ``drop``, rows without a target are left out.
     """
 
     features: tuple[str, ...]
@@ -78,13 +76,8 @@ class Roles:
         return [*self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
     def lost(self, name: str) -> type[ValueError]:
-        """Return the error for a missing value of a column that is always read."""
+        """Return the type of the error for a missing value in a target, weight or query."""
         return MissingTarget if name in self.targets else ValueError
-
-    @property
-    def beside(self) -> int:
-        """Number of columns that are multiplied with the features: targets that are numbers, and ones."""
-        return len(self.targets) + 1
 
     def features_at(self, columns: Positions | None) -> list[str]:
         """Return the names of some features, None: all."""
@@ -104,7 +97,7 @@ class Roles:
         return Source(partitions, len(self.features), self.features, shape)
 
     def chunk(self, batch: pa.RecordBatch, X: Table, where: str, first: int = 0) -> Chunk:
-        """Return a chunk of features X, the rest from a record batch; its rows count from ``first``."""
+        """Return a chunk of features X, with targets, weights and queries from a record batch."""
         if self.drop:
             there = np.flatnonzero(~missing_in(batch, self.targets))
             X, batch = X[there], batch.take(arrow().array(there))
@@ -125,12 +118,8 @@ class Roles:
             numbers = batch.select(names) if self.raw else numbers_of(batch, names, where)
             for start in range(0, batch.num_rows, size):
                 part, others = numbers.slice(start, size), batch.slice(start, size)
-                if self.raw and names:
-                    yield self.chunk(others, _frame_of(part), where, first + start)
-                    continue
-                room = matrix_of(part, self.beside)
-                chunk = self.chunk(others, room.table, where, first + start)
-                yield chunk if self.drop else replace(chunk, room=room)
+                X = _frame_of(part) if self.raw and names else matrix_of(part)
+                yield self.chunk(others, X, where, first + start)
             first += batch.num_rows
             del batch, numbers  # not held while the next one is read
 
@@ -155,15 +144,15 @@ class Asked:
             check_integer("chunk_rows", self.chunk_rows, ge=1)
 
     def refuse(self, why: str, *names: str) -> None:
-        """Raise an error for the first of these arguments that was given: it would be ignored."""
+        """Raise an error if one of these arguments was given: it would be ignored."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
 
     def refuse_names(self, *roles: str) -> None:
-        """Raise an error if columns are named: those of the data have no names."""
+        """Raise an error if one of these arguments was given: the columns of the data have no names."""
         if given := [role for role in roles if getattr(self, role) is not None]:
-            raise ValueError(f"{given[0]}= names a column, but the columns of these data have no names")
+            raise ValueError(f"{given[0]} names a column, but the columns of these data have no names")
 
     def roles(self, names: Iterable[str]) -> Roles:
         """Give every column its role; features default to all columns but target, weight and query."""
@@ -213,7 +202,7 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
 def declared_categories(metadata: Mapping[bytes, bytes] | None, schema: pa.Schema) -> pa.Schema:
     """Return the schema of a Parquet file with the categories that it was written with.
 
-    Parquet itself knows those of text alone, so Arrow keeps the types that it was given beside the data.
+    Parquet itself has only categories of text. Arrow stores the types that it was given as metadata.
     """
     pa, given = arrow(), (metadata or {}).get(b"ARROW:schema")
     if given is None:
@@ -242,11 +231,11 @@ def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
     return nw.from_native(arrow().Table.from_batches([batch]), eager_only=True)
 
 
-def matrix_of(numbers: pa.RecordBatch, beside: int) -> Room:
-    """Return a record batch of numbers as a table (m, D), missing values as NaN, with room beside it."""
-    room = Room((numbers.num_rows, numbers.num_columns), type_of(numbers), beside)
-    fill(room.columns, numbers)
-    return room
+def matrix_of(numbers: pa.RecordBatch) -> Array:
+    """Return a record batch of numbers as a table (m, D), missing values as NaN."""
+    columns = np.empty((numbers.num_columns, numbers.num_rows), type_of(numbers))
+    fill(columns, numbers)
+    return columns.T
 
 
 def type_of(numbers: pa.RecordBatch) -> DType:
@@ -260,7 +249,7 @@ def type_of(numbers: pa.RecordBatch) -> DType:
 def fill(columns: Array, numbers: pa.RecordBatch) -> None:
     """Copy a record batch of numbers into an array (D, m).
 
-    Arrow could make the array itself, but NumPy's memory comes in large pages, which take the system less time.
+    Arrow could make the array itself, but NumPy's memory has large pages, which the system provides faster.
     """
     for column, values in zip(columns, numbers.columns, strict=True):
         column[:] = values.to_numpy(zero_copy_only=False)
@@ -288,7 +277,7 @@ def missing_in(batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
 
 
 def guarded(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches; if the reader cannot read them, the error says where."""
+    """Yield batches; errors of the reader say where."""
     try:
         yield from batches
     except (OSError, arrow().ArrowException) as error:
@@ -332,7 +321,7 @@ class TablePartition(WithRoles, Partition):
 
 @dataclass(frozen=True)
 class FragmentPartition(WithRoles, Partition):
-    """One fragment of an Arrow dataset; if it is a file of this machine, with its mark."""
+    """One fragment of an Arrow dataset, with its mark if it is a local file."""
 
     fragment: pa.dataset.Fragment
     schema: pa.Schema
@@ -341,13 +330,13 @@ class FragmentPartition(WithRoles, Partition):
 
     @classmethod
     def of(cls, fragment: pa.dataset.Fragment, schema: pa.Schema, roles: Roles) -> FragmentPartition:
-        """Mark the file, if there is one."""
+        """Return the partition of a fragment."""
         local = type(getattr(fragment, "filesystem", None)).__name__ == "LocalFileSystem"
         return cls(fragment, schema, roles, Mark.of(Path(fragment.path)) if local else None)
 
-    def anew(self) -> FragmentPartition:
+    def reopened(self) -> FragmentPartition:
         """Return the partition of the file as it is now."""
-        return self if self.mark is None else replace(self, mark=self.mark.anew())
+        return self if self.mark is None else replace(self, mark=self.mark.renewed())
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Read the fragment with little read ahead: the defaults let memory grow with the data."""

@@ -1,4 +1,4 @@
-"""Text files: delimited ones (CSV and its relatives), and svmlight with query ids."""
+"""Delimited text files: CSV and its relatives."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib import import_module
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
-from budgetline.arrays import Array, Mask, Positions, Table
+from budgetline.arrays import Mask, Positions
 from budgetline.data.decimal_marks import find_marks, numbers_with_commas
-from budgetline.data.marks import FilePartition, Mark, rows_about
-from budgetline.data.sources import Chunk, Source
+from budgetline.data.marks import FilePartition
+from budgetline.data.sources import Chunk
 from budgetline.data.tabular import Roles, WithRoles, arrow
 from budgetline.data.text_format import (
     LONGEST_LINE,
@@ -34,7 +32,7 @@ from budgetline.data.text_format import (
 )
 from budgetline.data.text_streams import not_unicode, text_stream
 from budgetline.inputs import NotNumbers
-from budgetline.messages import cut, shown, some
+from budgetline.messages import shown, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,21 +40,13 @@ if TYPE_CHECKING:
 Texts = str | Iterable[str] | None
 CSV_BLOCK = LONGEST_LINE
 """Bytes of text parsed at once, and of the longest row."""
-TEXT_BYTES = 1 << 25
-"""Bytes of text that make a chunk."""
-LARGEST_INDEX = 2**31 - 1
-"""The number of features while it is not known."""
-LONGEST_ROW = 1 << 28
-"""Bytes of a line of svmlight beyond a chunk."""
-MOST_FEATURES, FEATURE_BYTES = 100_000_000, 8
-"""Features of svmlight files: more than the widest have; and what a fit needs at least for each, read or not."""
 
 
 @dataclass(frozen=True)
 class CsvFiles:
     """How text files are read together: in the format of the first one, with the types of its first block.
 
-    Columns ``commas`` have decimal commas beside others with decimal points; ``doubts`` say what may be misread.
+    Columns ``commas`` have decimal commas, while others have decimal points. ``doubts`` say what may be misread.
     """
 
     written: TextFormat
@@ -66,7 +56,7 @@ class CsvFiles:
 
     @classmethod
     def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: Texts = None) -> CsvFiles:
-        """Find the format from the first file, and types from the first that has rows; what is given is taken."""
+        """Find the format from the first file, unless it is given, and types from the first file that has rows."""
         written, schema = find_format(paths[0], delimiter, na), None
         check_header(paths[0], written)
         for path in paths:
@@ -79,7 +69,7 @@ class CsvFiles:
 
     @classmethod
     def _of_batch(cls, path: Path, header: Header, written: TextFormat, batch: pa.RecordBatch) -> CsvFiles:
-        """Return how files are read whose first batch this is."""
+        """Return how files are read, from the first batch."""
         _check_text(path, written, batch)
 
         def texts(names: list[str]) -> pa.RecordBatch:
@@ -126,13 +116,13 @@ class CsvFiles:
         return replace(self, schema=arrow().schema(list(known)), commas=self.commas - kinds.keys())
 
     def as_numbers(self, names: Iterable[str]) -> list[str]:
-        """Return which of these columns hold numbers; a column without any value may, in later blocks."""
+        """Return which of these columns hold numbers; an empty column may hold numbers in later blocks."""
         types = arrow().types
         tests = (types.is_integer, types.is_floating, types.is_null)
         return [name for name in names if any(test(self.schema.field(name).type) for test in tests)]
 
     def missing(self, column: pa.Array, texts: Sequence[str]) -> Mask:
-        """Return which values of a column are missing: of text, those that are one of ``texts``."""
+        """Return which values of a column are missing; in text, ``texts`` mean missing values."""
         missing = column.is_null()
         if arrow().types.is_string(column.type):
             compute = import_module("pyarrow.compute")
@@ -140,7 +130,7 @@ class CsvFiles:
         return np.asarray(missing.to_numpy(zero_copy_only=False))
 
     def count_missing(self, path: Path, names: list[str]) -> Counter[str]:
-        """Return how often each text that stands for a missing value does so in columns of a file."""
+        """Count the texts that mean missing values in columns of a file."""
         compute, found = import_module("pyarrow.compute"), Counter[str]()
         header = find_header(path, self.written.delimiter)
         for batch in _parsed(path, header, self.written, names, dict.fromkeys(names, arrow().string())):
@@ -150,7 +140,7 @@ class CsvFiles:
         return found
 
     def with_gaps(self, batch: pa.RecordBatch, labels: Collection[str] = ()) -> pa.RecordBatch:
-        """Return a batch in which words that stand for missing values are missing, but not in columns of labels."""
+        """Return a batch in which texts such as "NA" are missing values, except in columns of labels."""
         compute, columns = import_module("pyarrow.compute"), dict(zip(batch.schema.names, batch.columns, strict=True))
         for name, column in columns.items():
             if name not in labels and arrow().types.is_string(column.type):
@@ -159,12 +149,15 @@ class CsvFiles:
         return arrow().record_batch(columns)
 
     def without_labels(self, batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
-        """Return which rows have no value in one of these columns of labels."""
+        """Return which rows lack a value in one of these columns of labels."""
         missing = (self.missing(batch.column(name), self.written.no_labels) for name in names)
         return reduce(np.logical_or, missing, np.zeros(batch.num_rows, dtype=bool))
 
     def check_labels(self, path: Path, batch: pa.RecordBatch, roles: Roles, lines: Positions, where: str) -> None:
-        """Raise an error that names the line if a target, weight or query is missing; ``lines`` are the rows."""
+        """Raise an error that names the line if a target, weight or query is missing.
+
+        ``lines`` are the numbers of the rows in the file.
+        """
         for name in roles.others:
             missing = self.without_labels(batch, [name])
             if missing.any():
@@ -210,13 +203,13 @@ def _parsed(
 
 
 def _last_texts(batch: pa.RecordBatch) -> Iterator[str]:
-    """Yield the texts of the last row; the last of a quote that is never closed holds the rest of the file."""
+    """Yield the texts of the last row: after a quote that is never closed, one of them is the rest of the file."""
     columns = (column for column in batch.columns if arrow().types.is_string(column.type))
     return (column[-1].as_py() or "" for column in columns)
 
 
 def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
-    """Raise an error if all columns are text because the header is repeated, or one is no text at all."""
+    """Raise an error if a column is not UTF-8 text, or all columns are text because the header is repeated."""
     types, compute, schema = arrow().types, import_module("pyarrow.compute"), batch.schema
     if any(map(types.is_binary, schema.types)):
         raise ValueError(not_unicode(path))
@@ -228,7 +221,7 @@ def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
 
 @dataclass(frozen=True)
 class CsvPartition(WithRoles, FilePartition):
-    """A CSV file, read from start to end. Features that are not raw must be numbers; the first block decides types."""
+    """A CSV file, read from start to end. Features that are not raw must be numbers."""
 
     roles: Roles
     files: CsvFiles
@@ -267,7 +260,7 @@ class CsvPartition(WithRoles, FilePartition):
         return line_of_row(self.path, self.files.written.delimiter, int(lines[row]))
 
     def _check_features(self, batch: pa.RecordBatch, features: list[str], lines: Positions, where: str) -> None:
-        """Raise an error that names the line if a feature holds text; ``lines`` are the rows of the batch."""
+        """Raise an error that names the line if a feature holds text."""
         is_number = self.files.written.is_number
         for name in features:
             if arrow().types.is_string(batch.column(name).type):
@@ -275,105 +268,3 @@ class CsvPartition(WithRoles, FilePartition):
                 k = next((k for k, text in texts if not is_number(text)), 0)
                 what = f"column {shown(name)} holds {shown(batch.column(name)[k].as_py())}, in {self._line(lines, k)}"
                 raise NotNumbers(f"{where}: {what}, not numbers")
-
-
-@dataclass(frozen=True)
-class SvmlightPartition(FilePartition):
-    """The lines of a file that begin between two positions."""
-
-    start: int
-    stop: int
-    n_features: int
-    ranked: bool
-    zero_based: bool
-
-    @property
-    def about_rows(self) -> int | None:
-        """Number of rows, estimated from the length of the first lines."""
-        return rows_about(self.path, self.stop - self.start)
-
-    @property
-    def where(self) -> str:
-        """The file and its bytes."""
-        return f"{self.path}, bytes {self.start} to {self.stop - 1}"
-
-    def anew(self) -> SvmlightPartition:
-        """Return the partition of the file as it is now; it was split by size, so the size must be the same."""
-        found = super().anew()
-        if found.mark.size != self.mark.size:
-            raise ValueError(f"{self.where}: the file has changed since it was opened, and has another size")
-        return found
-
-    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Parse the lines."""
-        with self.mark.held(self.where):
-            X, y, qid = self._parsed()
-        yield Chunk.of(X if columns is None else X[:, columns], y, None, qid if self.ranked else None, self.where)
-
-    def _parsed(self) -> tuple[Table, Array, Array]:
-        """Return X (CSR), y and qid."""
-        try:
-            text = BytesIO(_lines(self.path, self.start, self.stop))
-            X, y, qid = load_svmlight_file(text, n_features=self.n_features, zero_based=self.zero_based, query_id=True)
-            return X, y, qid
-        except (OSError, ValueError, OverflowError) as error:
-            raise ValueError(f"{self.where}: {cut(str(error))}") from error
-
-
-def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool) -> Source:
-    """Return a source of files of lines ``target [qid:q] index:value …``.
-
-    Without ``n_features`` the files are read once to find the largest index. Too large a number is an error before
-    anything is allocated for every feature.
-    """
-    if n_features is not None and n_features > MOST_FEATURES:
-        raise ValueError(_too_many(f"n_features={n_features}", n_features))
-    parts: list[SvmlightPartition] = []
-    for path in paths:
-        size = Mark.of(path).size
-        for start in range(0, size, TEXT_BYTES):
-            stop = min(start + TEXT_BYTES, size)
-            mark = Mark.of(path, start, stop)
-            parts.append(SvmlightPartition(mark, start, stop, n_features or LARGEST_INDEX, ranked, zero_based))
-    if n_features is None:
-        n_features = max((_width(part) for part in parts), default=0)
-        parts = [replace(part, n_features=n_features) for part in parts]
-    if n_features < 1:
-        raise ValueError(f"{paths[0]} holds no features")
-    return Source(parts, n_features, None, ())
-
-
-def _width(part: SvmlightPartition) -> int:
-    """Return the number of features of a part, which is read; an error names the line of an index that is too large."""
-    width = 1 + max(int(chunk.X.indices.max(initial=-1)) for chunk in part.chunks(None))
-    if width > MOST_FEATURES:
-        index = width - part.zero_based
-        with part.path.open("rb") as file:
-            lines = (number for number, line in enumerate(file, start=1) if b" %d:" % index in line)
-            line = next(lines, None)
-        place = part.where if line is None else f"{part.path}, line {line}"
-        raise ValueError(_too_many(f"{place}: index {index}", width))
-    return width
-
-
-def _too_many(what: str, width: int) -> str:
-    size = f"{width * FEATURE_BYTES / 1e9:.0f} GB"
-    need = f"{width:,} features would need at least {size}, at most {MOST_FEATURES:,} are read"
-    return f"{what}: {need}: number the features that occur from 1, or hash them to fewer"
-
-
-def _lines(path: Path, start: int, stop: int) -> bytes:
-    """Return the lines that begin between two positions.
-
-    The ``offset`` of scikit-learn's reader would read twice lines that are longer than the distance.
-    """
-    with path.open("rb") as file:
-        if start > 0:
-            file.seek(start - 1)
-            while not file.readline(TEXT_BYTES).endswith(b"\n") and file.tell() < stop:
-                pass  # the rest of a line that began before
-        text = file.read(max(0, stop - file.tell()))
-        rest = b"" if text.endswith(b"\n") or not text else file.readline(LONGEST_ROW + 1)
-        if len(rest) > LONGEST_ROW:
-            raise ValueError(f"a line is longer than {LONGEST_ROW / 2**20:.4g} MB: does every line end?")
-        return text + rest

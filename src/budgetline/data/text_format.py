@@ -1,4 +1,4 @@
-"""How a delimited text file is written: found from its first lines, or given. And in which line a value stands."""
+"""The format of a delimited text file, found from its first lines; and the line of a value, for errors."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from budgetline.encoding.written import NUMBER
 from budgetline.messages import cut, shown, some
 
 DELIMITERS = (",", ";", "\t", "|", " ")
-"""What may stand between values, in the order in which they are tried."""
+"""Delimiters, in the order in which they are tried."""
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "#N/A")
-"""Texts that stand for a missing value, unless others are given."""
+"""Texts that mean a missing value, unless others are given."""
 SAMPLE_BYTES = 1 << 17
-"""Text from which the format is found, or more if it does not hold two lines."""
+"""Size of the text from which the format is found; more is read if this is not two lines."""
 LONGEST_LINE = 1 << 24
-"""Bytes of a line; the readers of files take no longer ones."""
+"""Bytes of the longest line that is read."""
 MOST_COLUMNS = 200_000
-"""Columns of a file: more than the widest tables have."""
+"""Most columns of a file: more than the widest tables have."""
 ROW_NAMES = "(row names)"
-"""What the column of row names is called."""
+"""Name of the column of row names."""
 LINE_ENDS = (b"\n", b"\r")
 ROWS_BELOW = 5
-"""Rows below the first line that it takes to tell whether it is one of them."""
+"""Rows that are needed to tell whether the first line is a header."""
 QUOTED = re.compile(r'"[^"]*"')
 """A value in quotes; doubled quotes inside make it several."""
 COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 """A number with a decimal comma."""
 WIDTH, VALUE = re.compile(r"Expected (\d+) columns, got (\d+)"), re.compile(r"In CSV column #(\d+): .* '(.*)'$", re.S)
-"""What pyarrow says of rows that are too long or too short, and of values that are not of the type of their column."""
+"""Errors of pyarrow for rows of another length, and for values that are not of the type of their column."""
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How values are written: what stands between them, the texts of missing values, and the decimal mark.
+    """How values are written: the delimiter, the texts of missing values, and the decimal mark.
 
-    The empty text always stands for a missing value. For labels of a target the others count only if they were
-    ``given``: a class may be called "None".
+    The empty text always means a missing value. In a target the other texts count only if the user has ``given`` them:
+    a class may be called "None".
     """
 
     delimiter: str
@@ -55,11 +55,11 @@ class TextFormat:
 
     @property
     def no_labels(self) -> tuple[str, ...]:
-        """Texts that are no labels of a target."""
+        """Texts that mean a missing label of a target."""
         return self.missing if self.given else ("",)
 
     def is_number(self, text: str) -> bool:
-        """Return whether a text is a number, or stands for a missing one."""
+        """Return whether a text is a number, or means a missing value."""
         try:
             float(text.replace(self.decimal, "."))
         except ValueError:
@@ -69,9 +69,9 @@ class TextFormat:
 
 @dataclass(frozen=True)
 class Header:
-    """How a file begins: its compression, the names of all columns, those that are left out, and where rows start.
+    """How a file begins: its compression, the names of all columns, the columns left out, and where rows start.
 
-    Left out are row names, and columns that have neither a name nor values. ``start`` counts bytes of text.
+    Row names are left out, and columns that have neither a name nor values. ``start`` counts bytes of text.
     """
 
     compression: str | None
@@ -79,7 +79,7 @@ class Header:
     left_out: tuple[str, ...]
     start: int
     alone: bool
-    """Whether nothing follows."""
+    """Whether the file has no rows."""
 
     @property
     def columns(self) -> list[str]:
@@ -93,18 +93,18 @@ class Header:
 
 
 def missing_texts(na: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the texts that stand for missing values, the empty one always among them; None: the usual ones."""
+    """Return the texts that mean missing values, always with the empty text; None: the usual ones."""
     given = MISSING if na is None else (na,) if isinstance(na, str) else tuple(na)
     if wrong := [text for text in given if not isinstance(text, str)]:
-        raise TypeError(f"na must be texts that stand for missing values, got {shown(wrong[0])}")
+        raise TypeError(f"na must be texts that mean missing values, got {shown(wrong[0])}")
     return tuple(dict.fromkeys(("", *given)))
 
 
 def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | None) -> TextFormat:
-    """Return the format of a file; what is not given is found from its first lines, but not the decimal mark."""
+    """Return the format of a file, without the decimal mark; what is not given is found from its first lines."""
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ValueError(f"the delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
-    sample = _Sample.of(path)
+    sample = _FirstLines.of(path)
     tabs = any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes)
     mark = delimiter or (sample.delimiter("\t") if tabs else None) or sample.delimiter()
     if mark is None:
@@ -116,7 +116,7 @@ def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | Non
 
 def find_header(path: Path, delimiter: str) -> Header:
     """Return how a file begins."""
-    sample = _Sample.of(path)
+    sample = _FirstLines.of(path)
     sample.check_width(path, delimiter)
     records = sample.records(delimiter)
     if not records:
@@ -140,12 +140,13 @@ def find_header(path: Path, delimiter: str) -> Header:
 
 
 def check_header(path: Path, written: TextFormat) -> None:
-    """Raise an error if the first line is data rather than names, as far as the first lines tell.
+    """Raise an error if the first line seems to be data rather than names.
 
-    It is if it has numbers, all of them in columns of numbers, and no other text there. Numbers that ascend or descend
-    may be names, such as years or wavelengths. Without any numbers, most of its texts must come again below.
+    A first line with numbers is data if the columns below them, and no others, hold numbers. Numbers that ascend or
+    descend may be names, such as years or wavelengths. A first line without numbers is data if most of its texts come
+    again below.
     """
-    [(_, first), *rest] = _Sample.of(path).records(written.delimiter) or [(0, [])]
+    [(_, first), *rest] = _FirstLines.of(path).records(written.delimiter) or [(0, [])]
     rows = [fields for _, fields in rest if len(fields) == len(first)]
     if len(rows) < ROWS_BELOW:
         return
@@ -172,9 +173,9 @@ def _is_number(text: str) -> bool:
 
 
 def _are_names(numbers: list[float], again: int) -> bool:
-    """Return whether numbers may be names: years, 0, 1, 2, …, or five that ascend, descend or are whole and different.
+    """Return whether numbers may be names: years; 0, 1, 2, …; or at least five that ascend or descend.
 
-    Of the last, none may come ``again`` below.
+    At least five different whole numbers may be names, too, if none of them comes ``again`` below.
     """
     steps, whole = {b - a for a, b in pairwise(numbers)}, all(number.is_integer() for number in numbers)
     monotone = all(step > 0 for step in steps) or all(step < 0 for step in steps)
@@ -184,7 +185,7 @@ def _are_names(numbers: list[float], again: int) -> bool:
 
 
 def text_rows_about(path: Path) -> int | None:
-    """Return about how many lines a file has, from its first bytes, compressed or not; None if there is no telling."""
+    """Estimate how many lines a file has, compressed or not, from its first bytes; None if it cannot be estimated."""
     if not path.exists():
         return None  # reading it raises the error
     lines = first = read = 0
@@ -197,7 +198,7 @@ def text_rows_about(path: Path) -> int | None:
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _FirstLines:
     """The first lines of a file, the size of a byte order mark before them, and whether they are all."""
 
     text: str
@@ -206,7 +207,7 @@ class _Sample:
     complete: bool
 
     @classmethod
-    def of(cls, path: Path) -> _Sample:
+    def of(cls, path: Path) -> _FirstLines:
         """Read the first lines of a file."""
         data, more, ends = bytearray(), True, Counter[bytes]()
         with readable(path), text_stream(path) as (_, stream):
@@ -228,13 +229,13 @@ class _Sample:
         """Return the fields of every row that has any, with the number of its last line."""
         lines = takewhile(lambda line: _width(line, delimiter) <= MOST_COLUMNS, io.StringIO(self.text, newline=""))
         reader, found = csv.reader(lines, delimiter=delimiter), []
-        with suppress(csv.Error):  # a field is too long for Python: what comes before is enough, as with a wide line
+        with suppress(csv.Error):  # a field is too long for Python: the rows before are enough, as with a wide line
             for fields in reader:
                 found += [(reader.line_num, fields)] if fields else []
         return found if self.complete or len(found) < 3 else found[:-1]  # the last one may be cut
 
     def delimiter(self, tried: Iterable[str] = DELIMITERS) -> str | None:
-        """Return what splits the header and most rows into the same number of fields; None: nothing does."""
+        """Return the delimiter that splits header and most rows into equally many fields; None: no delimiter does."""
         best, found = (False, 0.0, 0), None
         for mark in tried:
             widths = [len(fields) for _, fields in self.records(mark)] or [0]
@@ -249,25 +250,25 @@ class _Sample:
         return found
 
     def check_width(self, path: Path, delimiter: str) -> None:
-        """Raise an error if the header has too many columns; it is not split."""
+        """Raise an error if the header has too many columns, without splitting it."""
         lines = io.StringIO(self.text, newline="")
         width = next((_width(line, delimiter) for line in lines if line.strip("\r\n")), 0)
         if width > MOST_COLUMNS:
             what = f"the header has {width:,} columns with {shown(delimiter)} between them, at most {MOST_COLUMNS:,}"
-            raise ValueError(f"{path}: {what} can be read: give another delimiter, or fewer columns")
+            raise ValueError(f"{path}: {what} can be read: pass another delimiter, or fewer columns")
 
     def unused(self) -> str:
-        """Return a delimiter for a single column, whose values may hold some of them."""
+        """Return a delimiter that does not occur, for a file of a single column."""
         return next((mark for mark in DELIMITERS if mark not in self.text), ",")
 
 
 def _width(line: str, delimiter: str) -> int:
-    """Return how many values a long line holds, at least 1; of a short one, at most how many, as that is enough."""
+    """Return the number of values of a long line; for a short line an upper bound, which is enough."""
     return len(line) if len(line) <= MOST_COLUMNS else 1 + QUOTED.sub("", line).count(delimiter)
 
 
 def too_long(path: Path, line: int | None) -> str:
-    """Return what is wrong with a file that has too long a line."""
+    """Return the error for a line that is too long."""
     what = f"a line, or a value in quotes, is longer than {LONGEST_LINE / 2**20:.4g} MB"
     return f"{_place(path, line)}: {what}: is it a table, does every line end, is every quote closed?"
 
@@ -287,10 +288,10 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def line_of(path: Path, delimiter: str, wanted: Callable[[int, list[str]], bool]) -> tuple[int, list[str]] | None:
-    """Return the line, from 1, and the fields of the first row that is wanted, by its number and fields.
+    """Return the line, from 1, and the fields of the first row whose number and fields are ``wanted``.
 
-    The header is row −1. Rows may go over several lines; empty lines are no rows. None: there is no such row, or it
-    comes after a field that is too long for Python.
+    The header is row −1. Rows may span several lines; empty lines are no rows. None: there is no such row, or it comes
+    after a field that is too long for Python.
     """
     with readable(path), suppress(csv.Error), text_stream(path) as (_, stream):
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
@@ -324,7 +325,7 @@ def check_closed(path: Path, delimiter: str) -> None:
 
 
 def explained(error: Exception, path: Path, header: Header, delimiter: str) -> str:
-    """Return what is wrong with a file and in which line, from an error of pyarrow."""
+    """Return an error of pyarrow in plain words, with the line."""
     text = str(error)
     if "UTF8" in text:
         return not_unicode(path)

@@ -1,4 +1,4 @@
-"""The text of a file: unpacked, and as UTF-8 whatever it was written in."""
+"""The text of a file, decompressed and converted to UTF-8."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
-"""How compressed files begin."""
+"""First bytes of compressed files."""
 UTF8, WESTERN = "utf-8", "cp1252"
 CONTROLS = bytes({*range(32), 127} - {*b"\t\n\f\r\x1a"})
-"""Bytes that are in no text."""
+"""Bytes that no text contains."""
 NOT_WESTERN = b"\x81\x8d\x8f\x90\x9d"
-"""Bytes that Windows-1252 has no letters for; Latin-1 does."""
+"""Bytes that have a meaning in Latin-1, but not in Windows-1252."""
 DECODED, BLOCK = 1 << 26, 1 << 20
-"""Bytes of text that must be UTF-8, or are looked at to find what else it is; and how many at a time."""
+"""Bytes of text from which the encoding is found, and how many are read at a time."""
 
 
 @contextmanager
 def text_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
-    """Open a file: its bytes, and its text in UTF-8."""
+    """Open a file; yield the stream of its bytes, and the stream of its text in UTF-8."""
     encoding = encoding_of(path)
     with _unpacked(path) as (raw, stream):
         yield raw, stream if encoding == UTF8 else arrow().transcoding_input_stream(stream, encoding, UTF8)
@@ -47,21 +47,21 @@ def _unpacked(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
 
 
 def compression_of(path: Path) -> str | None:
-    """Return how a file is compressed, by its first bytes."""
+    """Return the compression of a file, from its first bytes."""
     with path.open("rb") as file:
         head = file.read(4)
     return next((name for start, name in COMPRESSIONS.items() if head.startswith(start)), None)
 
 
 def encoding_of(path: Path) -> str:
-    """Return the encoding of a text: UTF-8, else Windows-1252 or Latin-1. What is no text at all counts as UTF-8."""
+    """Return the encoding of a text: UTF-8, else Windows-1252 or Latin-1. Binary files count as UTF-8."""
     status = path.stat()
     return _encoding_of(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
 def _encoding_of(path: Path, size: int, time: int) -> str:
-    """Return the encoding of a file of this size and time."""
+    """Return the encoding of a file; size and time are part of the key of the cache."""
     decoder, unicode, found, read = getincrementaldecoder(UTF8)(), True, WESTERN, 0
     with _unpacked(path) as (_, stream):
         while read < DECODED and (block := stream.read(BLOCK)):
@@ -81,7 +81,7 @@ def _has(block: bytes, wanted: bytes) -> bool:
 
 
 def not_unicode(path: Path) -> str:
-    """Return what to do about a file that is not UTF-8."""
+    """Return the error for a file that is not UTF-8, with advice."""
     with text_stream(path) as (_, stream):
         wide = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
     with text_stream(path) as (_, stream):

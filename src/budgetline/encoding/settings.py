@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.budgets import check_integer, check_number
+from budgetline.inputs import check_integer, check_number
 from budgetline.messages import did_you_mean, shown, some
 
 KINDS = ("linear", "spline", "levels")

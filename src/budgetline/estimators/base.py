@@ -16,7 +16,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float
-from budgetline.budgets import number_of
 from budgetline.data.dask import dask_source, is_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
@@ -36,7 +35,7 @@ from budgetline.files import PathName
 from budgetline.fitting import Recipe, fit_model
 from budgetline.fitting.training import Training
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
-from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
+from budgetline.inputs import check_table, check_target, check_weight, column_names, number_of, numbers_of
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available

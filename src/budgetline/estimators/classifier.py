@@ -14,14 +14,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
 from budgetline.arrays import Array, Float
-from budgetline.budgets import check_number
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators.advice import advising
 from budgetline.estimators.base import AnytimeEstimator, Constraints, HasAlpha, refuse_groups
 from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.fitting import Recipe
 from budgetline.fitting.training import RowsTraining, SourceTraining
-from budgetline.inputs import MOST_CLASSES, check_labels
+from budgetline.inputs import MOST_CLASSES, check_labels, check_number
 from budgetline.messages import shown, some, warn
 from budgetline.model.staged import Available
 from budgetline.objectives.families import Family, Logistic, Softmax

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from budgetline.arrays import Float
-from budgetline.budgets import floats_of
 from budgetline.encoding import Encoding
 from budgetline.encoding.settings import as_encoding
 from budgetline.estimators.base import AnytimeEstimator, Constraints
@@ -24,6 +23,7 @@ from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.files import PathName
 from budgetline.fitting.recipe import Recipe, Search
 from budgetline.fitting.training import number_of_folds
+from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.progress import Progress
 from budgetline.statistics.moments import Moments

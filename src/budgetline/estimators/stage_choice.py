@@ -11,9 +11,10 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Positions
-from budgetline.budgets import affordable, check_integer, check_number
+from budgetline.budgets import affordable
 from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import FeatureGroups, as_feature_groups
+from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_staged
 from budgetline.model.prefixes import PrefixModels

@@ -190,7 +190,7 @@ def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given
     model.columns.check(held.feature_names, held.n_features)
     if isinstance(held, Moments):
         return model, _from_moments(model, held, metric)
-    source = held.anew()  # data may have changed since a fit read the same source
+    source = held.reopened()  # data may have changed since a fit read the same source
     if model.encoding is not None:
         source = source.raw().encoded(model.encoding)
     return model, _over_source(model, source, metric, fitted)

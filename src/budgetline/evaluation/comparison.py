@@ -16,13 +16,13 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 
 from budgetline.arrays import Positions
-from budgetline.budgets import Interpolation, check_interpolation, check_number
+from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.data.rows import Rows
 from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
 from budgetline.evaluation.user_rows import Samples as Samples
-from budgetline.inputs import check_table, check_target, check_weight, column_names, numbers_of
+from budgetline.inputs import check_number, check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_staged
 from budgetline.progress import Progress, counted

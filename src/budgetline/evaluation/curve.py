@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Float
-from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation, check_number, floats_of
+from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation
 from budgetline.evaluation.pictures import steps
+from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import as_staged
 from budgetline.sequencing.sequence import GroupSequence

@@ -15,9 +15,9 @@ from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
 from budgetline.arrays import Array, Float, Mask, Positions
-from budgetline.budgets import check_integer, check_number
 from budgetline.evaluation.curve import explained_share
 from budgetline.evaluation.held_out import HeldOut, PositiveView, StageView
+from budgetline.inputs import check_integer, check_number
 from budgetline.messages import cut, shown
 from budgetline.model.staged import SCORE, RowFunction
 from budgetline.sequencing.candidates import TIE
@@ -276,7 +276,8 @@ def _scored(scorer: Callable[..., float], view: StageView) -> float:
     except ValueError as error:
         if "pos_label" not in str(error):
             raise
-        why = f"{cut(str(error))}: say which class it is about, with_positive(metric, label)"
+        advice = "name the positive class: with_positive(metric, label), or --positive LABEL on the command line"
+        why = f"{cut(str(error))}: {advice}"
         raise ValueError(why) from error
 
 

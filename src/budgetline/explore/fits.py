@@ -108,10 +108,11 @@ def learn(
     """
     sample = sample.of(state.used)
 
-    def telling(text: str) -> AbstractContextManager[None]:
-        def listen(done: int, total: int) -> None:
+    def telling(text: str, unit: str = "group") -> AbstractContextManager[None]:
+        def listen(of: str, number: int, total: int | None) -> None:
             check()
-            tell(text, done, total)
+            if of == unit and total is not None:
+                tell(text, number, total)
 
         return watching(listen)
 
@@ -119,7 +120,7 @@ def learn(
         if before is not None:
             with telling("learning the order"):
                 show(fit(with_settings_of(state, sample, before), sample).model_)
-        with telling("choosing alpha and pairs of columns on folds: group"):
+        with telling("choosing alpha and pairs of columns on folds", "fold fit"):
             fitted = fit(estimator_of(state, sample), sample)
         if before is None:
             show(fitted.model_)
@@ -127,7 +128,7 @@ def learn(
         rows, classes = Samples(sample.X, sample.y), state.task == "classification"
         splits = rows.splits(make_folds(FOLDS, classes), classes)
         for k, (train, test) in enumerate(splits, start=1):
-            with telling(f"fold {k} of {len(splits)}: group"):
+            with telling(f"fold {k} of {len(splits)}"):
                 found = rows.take(train).fitted(plain)
             folds.append(rows.take(test).curve(found, state.metric))
         training = budget_curve(fitted, sample.X, sample.y, metric=state.metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from budgetline.arrays import Array
-from budgetline.data.summary import TextSummary
+from budgetline.data.description import TextDescription
 from budgetline.data.text_format import ROW_NAMES
 from budgetline.data.text_streams import UTF8
 from budgetline.estimators.unattended import FOLDS, MOST_PAIRS, NOTHING, usual_folds
@@ -121,7 +121,7 @@ def _reading(state: State, data: Data) -> str:
     return f"pd.concat([pd.{read}(path{options}) for path in {code([str(path) for path in data.found[0]])}])"
 
 
-def _text_options(text: TextSummary, dates: list[str]) -> dict[str, object]:
+def _text_options(text: TextDescription, dates: list[str]) -> dict[str, object]:
     """Return what pandas must be told about CSV files."""
     missing = [each for each in text.missing if each not in PANDAS_MISSING]
     found: dict[str, object] = {} if text.delimiter == "," else {"sep": text.delimiter}

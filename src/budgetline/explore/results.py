@@ -258,7 +258,7 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     for number, (name, (note, settings)) in enumerate(others.items()):
         tell(f"comparing with {name}", number * (1 + len(splits)), len(others) * (1 + len(splits)))
         estimator, folds = clone(found.plain).set_params(**settings), []
-        with watching(lambda done, total: check()):
+        with watching(lambda *_: check()):
             model = rows.fitted(estimator).model_  # type: ignore[attr-defined]
             for train, test in splits:
                 folds.append(rows.take(test).curve(rows.take(train).fitted(estimator), state.metric))

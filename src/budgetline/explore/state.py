@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Annotated
 
-from budgetline.budgets import check_number
 from budgetline.codec import AtLeast
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import check_number
 from budgetline.messages import is_unicode, shown, some
 from budgetline.objectives.rules import RULES
 

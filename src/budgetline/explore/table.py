@@ -14,10 +14,10 @@ import numpy as np
 
 from budgetline.arrays import Array
 from budgetline.data import open_source
+from budgetline.data.description import ColumnDescription, TextDescription, describe
 from budgetline.data.opening import files_of
 from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Source, row_names
-from budgetline.data.summary import ColumnSummary, TextSummary, summarise
 from budgetline.data.target_column import as_numbers, check_values, fractions_in, is_text, task_of, too_many_classes
 from budgetline.explore.state import TASKS
 from budgetline.inputs import MOST_CLASSES
@@ -70,7 +70,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table, as :class:`ColumnSummary` counts them, and how its files are written, if they are text.
+    """The columns of a table, as :class:`ColumnDescription` counts them, and how its text files are written.
 
     ``unhelpful`` are columns that are left out at first, each with the reason in words. ``target`` returns a column as
     the target, or raises an error that says why it cannot be one.
@@ -78,13 +78,13 @@ class Table:
 
     name: str
     rows: int
-    columns: tuple[ColumnSummary, ...]
-    text: TextSummary | None
+    columns: tuple[ColumnDescription, ...]
+    text: TextDescription | None
     unhelpful: dict[str, str]
     target: Callable[[str], Target]
 
     @cached_property
-    def by_name(self) -> dict[str, ColumnSummary]:
+    def by_name(self) -> dict[str, ColumnDescription]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
 
@@ -99,7 +99,7 @@ class Table:
                 raise ValueError(f"column {shown(name)} {why}: leave it out, or use numbers as curves (spline)")
 
 
-def _unhelpful(column: ColumnSummary, identifiers: dict[str, str]) -> str:
+def _unhelpful(column: ColumnDescription, identifiers: dict[str, str]) -> str:
     """Return why a column is left out at first; empty: it is used."""
     if column.kind in ("empty", "other"):
         return "no values" if column.kind == "empty" else "of a kind that cannot be used"
@@ -156,7 +156,7 @@ class Data:
     def table(self) -> Table:
         """What is in the files."""
         paths, kind = self.found
-        found = summarise(RawFiles.of(paths, kind, self.delimiter, self.na or None))
+        found = describe(RawFiles.of(paths, kind, self.delimiter, self.na or None))
         if not found.rows:
             raise ValueError(f"{self.place} holds no rows")
         reasons = {column.name: _unhelpful(column, found.identifiers) for column in found.columns}

@@ -21,6 +21,7 @@ from budgetline.fitting.interactions import with_pairs
 from budgetline.fitting.recipe import Recipe, Search
 from budgetline.fitting.training import Fold, RowsTraining, Training
 from budgetline.model.targets import codes_of
+from budgetline.progress import announced
 from budgetline.statistics.folds import Split
 from budgetline.statistics.moments import Moments
 from budgetline.threads import map_in_threads
@@ -109,7 +110,9 @@ def _with_pairs_in(training: RowsTraining, recipe: Recipe, splits: Sequence[Spli
         fold = Fold(part.encoded(encoding), lambda fitted: losses(fitted, encoding))
         return judged_on(recipe.over(encoding), fold)
 
-    return map_in_threads(judged, splits) if training.small else list(map(judged, splits))
+    if training.small:
+        return map_in_threads(judged, splits, "fold fit")
+    return [judged(split) for split in announced(splits, "fold fit")]
 
 
 def _gain(found: list[Judged], before: list[Judged]) -> tuple[float, float]:
@@ -132,10 +135,13 @@ def held_out(training: Training, cv: object, recipes: list[Recipe]) -> tuple[lis
     folds: Iterable[Fold] = training.folds(recipes[0], cv)
     if training.small:  # every fit keeps one thread busy; the threads of larger ones share their rows
         folds = list(folds)
-        found = map_in_threads(lambda job: judged_on(*job), list(product(recipes, folds)))
+        found = map_in_threads(lambda job: judged_on(*job), list(product(recipes, folds)), "fold fit")
         n = len(folds)
         return [found[k : k + n] for k in range(0, len(found), n)], [fold.held for fold in folds]
-    tried = [([judged_on(recipe, fold) for recipe in recipes], fold.held) for fold in folds]
+    tried = [
+        ([judged_on(recipe, fold) for recipe in announced(recipes, "setting")], fold.held)
+        for fold in announced(folds, "fold")
+    ]
     return [list(each) for each in zip(*(row for row, _ in tried), strict=True)], [held for _, held in tried]
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from budgetline.arrays import Array, Float, Positions
-from budgetline.budgets import check_integer
 from budgetline.data.rows import Rows
 from budgetline.encoding.design import DesignTable
 from budgetline.encoding.table import TableEncoding
@@ -26,6 +25,7 @@ from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
 from budgetline.fitting.stage_losses import StageLosses, losses_on
 from budgetline.groups import Layout
+from budgetline.inputs import check_integer
 from budgetline.messages import shown
 from budgetline.model.stages import StagedModel
 from budgetline.model.targets import codes_of

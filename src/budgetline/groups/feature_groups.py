@@ -1,4 +1,4 @@
-"""FeatureGroups and its place in one table."""
+"""Feature groups, and their columns in a table."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float, Positions
-from budgetline.budgets import check_integer
 from budgetline.groups import parsing
-from budgetline.groups.parsing import Column, Costs, Name, Requires, Shared, plain_number
+from budgetline.groups.parsing import Column, Costs, Name, Requires, SharedCosts, plain_number
 from budgetline.groups.prices import Prices
 from budgetline.groups.yaml_file import content_of, read_groups, write_yaml
-from budgetline.inputs import KnownColumns
+from budgetline.inputs import KnownColumns, check_integer
 from budgetline.messages import name_of, shown, some, warn
 from budgetline.tables import html_table
 
 Remainder = Literal["error", "drop"]
 MOST_SINGLES = 10_000_000
-"""Columns that become groups of their own unless groups are given; each takes about 360 bytes."""
+"""Most columns that become groups of their own if no groups are given; each needs about 360 bytes."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Layout:
         return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
 
     def known(self, estimator: str) -> KnownColumns:
-        """Return the columns of the table, with which an estimator of this name compares others."""
+        """Return the columns of the table, to which an estimator of this name compares other tables."""
         names = self.names or ()
         owners = zip(self.groups.names, self.columns, strict=True)
         group_of = {names[d]: group for group, columns in owners for d in columns if names}
@@ -85,7 +84,7 @@ class Layout:
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class FeatureGroups:
-    """Groups of columns with costs: what is computed together, and its price.
+    """Groups of columns that are computed together, and their costs.
 
     Parameters
     ----------
@@ -110,9 +109,9 @@ class FeatureGroups:
     costs : float array of shape (J,), read-only
         Own cost of each group, without shared costs and required groups.
     shared, requires : dict
-        Of names, as given.
+        As given, by name.
     prices : Prices
-        What sets of groups cost, by position.
+        Costs of sets of groups, by position.
 
     Examples
     --------
@@ -140,7 +139,7 @@ class FeatureGroups:
         costs: Costs = None,
         *,
         remainder: Remainder = "error",
-        shared: Shared | None = None,
+        shared: SharedCosts | None = None,
         requires: Requires | None = None,
     ) -> None:
         names, columns = parsing.parse_groups(groups)
@@ -165,7 +164,7 @@ class FeatureGroups:
 
     @property
     def requires(self) -> dict[str, tuple[str, ...]]:
-        """Groups that must be bought before others: group -> names of those that it requires directly."""
+        """Groups that must be bought before others: group -> names of the groups that it requires directly."""
         given = enumerate(self._direct)
         return {self.names[g]: tuple(self.names[h] for h in required) for g, required in given if required}
 
@@ -307,7 +306,7 @@ class FeatureGroups:
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def with_free(self, requires: Mapping[str, Sequence[str]]) -> FeatureGroups:
-        """Return the same groups and free ones without columns of their own, which follow from others."""
+        """Return the same groups, and free groups without columns that require some of them."""
         given = self._arguments()
         groups = given["groups"] | dict.fromkeys(requires, ())
         costs = np.append(self.costs, np.zeros(len(requires)))
@@ -319,7 +318,7 @@ class FeatureGroups:
         return {"groups": groups, "costs": self.costs, **extra}
 
     def cost_of(self, groups: Iterable[Name]) -> float:
-        """Return the cost of these groups, given by name, with all that they require; shared costs count once.
+        """Return the cost of groups, given by name, with all groups that they require; shared costs count once.
 
         Examples
         --------
@@ -371,6 +370,6 @@ def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | No
     if groups is None:
         if n_features > MOST_SINGLES:
             what = f"{n_features:,} columns, each a group of its own, would need too much memory"
-            raise ValueError(f"{what}: give feature_groups of those that matter, with remainder='drop'")
+            raise ValueError(f"{what}: pass feature_groups with the columns that matter, and remainder='drop'")
         return FeatureGroups.singletons(n_features if feature_names is None else feature_names, costs)
     return FeatureGroups(groups, costs)

@@ -1,4 +1,4 @@
-"""Parsing of groups, costs, shared costs and requirements in all forms; every error names the culprit."""
+"""Parsing of groups, costs, shared costs and requirements in all forms; every error names the group or column."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from budgetline.messages import cut, did_you_mean, shown, some
 Column = str | int
 Name = str | int
 Costs = Mapping[str, float] | Mapping[int, float] | ArrayLike | None
-Shared = Mapping[str, tuple[float, Iterable[Name]]]
+SharedCosts = Mapping[str, tuple[float, Iterable[Name]]]
 Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
 MOST_REQUIRED = 10**7
-"""Limit on required groups, summed over all groups: a chain takes memory quadratic in its length."""
+"""Limit on required groups, summed over all groups: a chain needs memory quadratic in its length."""
 FLAG = "missingindicator_"
-"""How scikit-learn's names of flags of missing values begin; the rest is the name of the column."""
+"""Prefix of scikit-learn's names for flags of missing values; the rest is the name of the column."""
 
 
 def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
@@ -81,7 +81,7 @@ def _repeated(names: Iterable[str]) -> str | None:
 
 
 def _columns(group: str, columns: object) -> tuple[Column, ...]:
-    """Return the columns of one group: names or positions."""
+    """Return the columns of one group as names or positions."""
     if type(columns) in (list, tuple) and {str, int}.issuperset(map(type, columns)):  # type: ignore[call-overload]
         return tuple(columns)  # type: ignore[arg-type]
     if isinstance(columns, str | Integral):
@@ -172,7 +172,7 @@ def _by_name(given: Mapping[object, object], twice: str) -> Iterable[tuple[str, 
 
 
 def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return all that every group requires, directly or not, each after those that it requires itself."""
+    """Return all groups that every group requires, directly or not, each after the groups that it requires itself."""
     try:
         order = list(TopologicalSorter(dict(enumerate(direct))).static_order())
     except CycleError as error:
@@ -232,10 +232,8 @@ def locate(
     if complete and (left := n_features - len(owner)):
         places_left = (d for d in range(n_features) if d not in owner)  # a forged file may say that there are billions
         first = some((d if feature_names is None else feature_names[d] for d in places_left), 5)
-        which = f"column {first} of X is" if left == 1 else f"{left} columns ({first}) of X are"
-        raise ValueError(
-            f"{which} in no group; add the missing columns to a group or pass remainder='drop' to leave them out"
-        )
+        which, them = (f"column {first} is", "it") if left == 1 else (f"{left} columns ({first}) are", "them")
+        raise ValueError(f"{which} in no group: add {them} to a group, or leave {them} out with remainder 'drop'")
     return tuple(found)
 
 
@@ -244,16 +242,17 @@ def _position(column: Column, group: str, position: dict[str, int] | None, n_fea
     if isinstance(column, int):
         if not 0 <= column < n_features:
             raise ValueError(
-                f"group {shown(group)}: column {shown(column)} is out of range, X has {n_features} columns"
+                f"group {shown(group)}: column {shown(column)} is out of range, the data have {n_features} columns"
             )
         return column
     if position is None:
         raise ValueError(
-            f"group {shown(group)} names column {shown(column)}, but X has no column names; "
-            "pass a data frame or give positions"
+            f"group {shown(group)} names column {shown(column)}, but the columns of the data have no names: "
+            "give positions, or pass a data frame"
         )
     if column not in position:
-        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in X{did_you_mean(column, position)}")
+        close = did_you_mean(column, position)
+        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in the data{close}")
     return position[column]
 
 
@@ -271,7 +270,7 @@ def names_of(columns: Iterable[object]) -> tuple[str, ...]:
 
 
 def group_by_prefix(names: Sequence[str], sep: str, prefixes: Iterable[str] | None) -> dict[str, list[str]]:
-    """Return the names that begin with each prefix and ``sep``; None: with the same part before the first ``sep``."""
+    """Return the names that begin with each prefix and ``sep``; None: group by the part before the first ``sep``."""
     if isinstance(prefixes, str):
         raise TypeError(f"prefixes must be a list of names, got the string {shown(prefixes)}")
     subjects = {name: name.removeprefix(FLAG) or name for name in names}

@@ -1,6 +1,6 @@
-"""What sets of groups cost: own costs, costs that several groups share, and groups that others require.
+"""The cost of a set of groups: own costs, costs that several groups share, and groups that others require.
 
-    c(S) = Σ_{g ∈ S̄} own_g + Σ_{s: members_s ∩ S̄ ≠ ∅} cost_s,      S̄ = S and everything that it requires.
+    c(S) = Σ_{g ∈ S̄} own_g + Σ_{s: members_s ∩ S̄ ≠ ∅} cost_s,      S̄ = S and all groups that it requires.
 
 The cost of a step depends on what was bought before: c(g | S) = c(S ∪ g) − c(S). Without shared costs and requirements
 c is additive, and everything here is a sum.
@@ -34,8 +34,8 @@ class SharedCost:
 class Prices:
     """The cost of every set of J groups, and of every next group.
 
-    ``requires[g]`` are all groups that g requires, directly or not, each after those that it requires itself. It is ()
-    if no group requires any.
+    ``requires[g]`` are all groups that g requires, directly or not, each after the groups that it requires itself.
+    ``requires`` is () if no group requires another.
     """
 
     own: Float
@@ -99,7 +99,7 @@ class Prices:
         return mask
 
     def missing(self, g: int, chosen: Mask) -> list[int]:
-        """Return the groups that buying g adds to S: those that it requires and S lacks, in a valid order, then g."""
+        """Return the groups that buying g adds to S: the required groups that S lacks, in a valid order, then g."""
         return [h for h in (*self.requires[g], g) if not chosen[h]] if self.requires else [g]
 
     def completed(self, order: Iterable[int]) -> list[int]:
@@ -113,7 +113,7 @@ class Prices:
         return found
 
     def out_of_order(self, order: Sequence[int]) -> tuple[int, int] | None:
-        """Return the first group of an order that precedes a group it requires, and the latter; None if none does."""
+        """Return the first group that comes before a group it requires, and that group; None if the order is valid."""
         before: set[int] = set()
         for g in order if any(self.requires) else ():
             if lacking := [h for h in self.requires[g] if h not in before]:

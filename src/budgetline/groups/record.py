@@ -1,4 +1,4 @@
-"""Groups in files: their plain form, and a check of the orders in files."""
+"""Groups as plain records in files, and a check of orders in files."""
 
 from __future__ import annotations
 

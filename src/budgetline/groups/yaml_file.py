@@ -1,10 +1,8 @@
-"""Groups in YAML files. Files come from outside: their size and depth are bounded before they are parsed."""
+"""Groups in YAML files. Files come from outside: their size is bounded before they are parsed."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Hashable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,13 +15,11 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2**25
 """Largest size of a file."""
-MOST_REPEATED = 10**6
-"""Number of entries that aliases may add."""
-MOST_LEVELS = 50
-"""Depth of nested lists and mappings; groups need four."""
-TOO_DEEP = f"it has more than {MOST_LEVELS} levels of nested lists and mappings"
-NO_NUMBER = re.compile(r".*:|[-+]?0[0-7_]+$")
-"""YAML 1.1 reads 1:30 as ninety and 010 as eight. Costs and names never mean that: they stay text."""
+NO_NUMBER = re.compile(r".*:|[-+]?0[0-7_]+$|.{400}")
+"""YAML 1.1 reads 1:30 as ninety and 010 as eight. Costs and names never mean that: they stay text.
+
+So do numbers that no float can hold.
+"""
 TAG = "tag:yaml.org,2002:"
 
 
@@ -36,13 +32,13 @@ def write_yaml(content: object) -> str:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the content of a file, as far as it is not too large."""
+    """Return the content of a file; of a file that is too large, only the beginning."""
     with path.open("rb") as file:
         return file.read(MOST_BYTES + 1)
 
 
 def read_groups(data: bytes) -> dict[str, Any]:
-    """Return the arguments of ``FeatureGroups`` from YAML; see ``FeatureGroups.from_yaml`` for its form."""
+    """Return the arguments of ``FeatureGroups`` from YAML; ``FeatureGroups.from_yaml`` describes its form."""
     content = _parse_yaml(data)
     if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
         raise ValueError("expected a mapping with the key 'groups' (name -> columns, cost)")
@@ -76,6 +72,8 @@ def _parse_yaml(data: bytes) -> object:
         raise ValueError(f"too large for a file of groups, which may have at most {MOST_BYTES} bytes")
     try:
         return _loader(yaml)(data.decode("utf-8")).get_single_data()
+    except RecursionError:
+        raise ValueError("its lists and mappings are nested too deeply") from None
     except yaml.YAMLError as error:
         raise ValueError(f"not valid YAML: {cut(' '.join(str(error).split()))}") from error
 
@@ -100,65 +98,26 @@ def _dumper(yaml: Any) -> type[SafeDumper]:
 
 def _loader(yaml: Any) -> type[SafeLoader]:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Refuses duplicate keys, and keeps as text what does not look like a number."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__(text)
-            self.extents: dict[Node, tuple[int, int]] = {}
-            self.level = 0
-
-        def get_single_node(self) -> Node:
-            root = super().get_single_node()
-            size, levels = self.extents.get(root, (0, 0))
-            if levels > MOST_LEVELS:
-                raise ValueError(TOO_DEEP)
-            if size - len(self.extents) > MOST_REPEATED:
-                raise ValueError(f"its aliases expand to more than {MOST_REPEATED} entries")
-            return root
+        """Refuses anchors and duplicate keys, and keeps as text what does not look like a number."""
 
         def compose_node(self, parent: Node, index: object) -> Node:
-            is_alias = self.check_event(yaml.AliasEvent)
-            self.level += 1
-            if self.level > MOST_LEVELS:
-                raise ValueError(TOO_DEEP)
-            node = super().compose_node(parent, index)
-            self.level -= 1
-            if not is_alias:
-                self.extents[node] = _extent(node, self.extents)
-            elif node not in self.extents:
-                raise ValueError(f"an entry that holds itself (line {node.start_mark.line + 1})")
-            return node
+            event = self.peek_event()
+            if getattr(event, "anchor", None) is not None:  # a few lines of aliases can expand to a billion entries
+                raise ValueError(f"anchors and aliases (& and *) are not supported (line {event.start_mark.line + 1})")
+            return super().compose_node(parent, index)
 
         def resolve(self, kind: type[Node], value: str, implicit: object) -> str:
             tag = super().resolve(kind, value, implicit)
-            return f"{TAG}str" if tag in (f"{TAG}int", f"{TAG}float") and NO_NUMBER.match(value) else tag
+            odd = tag == f"{TAG}timestamp" or (tag in (f"{TAG}int", f"{TAG}float") and NO_NUMBER.match(value))
+            return f"{TAG}str" if odd else tag
 
         def construct_mapping(self, node: Node, deep: bool = False) -> object:
             """PyYAML silently keeps the last of two equal keys; a group would be lost."""
-            own = [(key, value) for key, value in node.value if key.tag != f"{TAG}merge"]
-            keys = [self.construct_object(key, deep=True) for key, _ in own]
-            for (_, value), key in zip(own, keys, strict=True):
-                if key == "cost" and value.tag in (f"{TAG}bool", f"{TAG}timestamp"):
-                    value.tag = f"{TAG}str"  # the error shows the key as written
-            counts = Counter(key for key in keys if isinstance(key, Hashable))
-            if repeated := [key for key, count in counts.items() if count > 1]:
-                raise ValueError(f"duplicate key {shown(repeated[0])} (line {node.start_mark.line + 1})")
-            return super().construct_mapping(node, deep)
-
-        def construct_object(self, node: Node, deep: bool = False) -> object:
-            try:
-                return super().construct_object(node, deep)
-            except ValueError as error:  # an impossible date, an integer of thousands of digits
-                if not isinstance(node, yaml.ScalarNode):
-                    raise
-                line = node.start_mark.line + 1
-                raise ValueError(f"{shown(node.value)} cannot be read (line {line}): {error}") from error
+            found = super().construct_mapping(node, deep)
+            if len(found) < len(node.value):
+                keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+                repeated = next(key for k, key in enumerate(keys) if key in keys[:k])
+                raise ValueError(f"duplicate key {shown(repeated)} (line {node.start_mark.line + 1})")
+            return found
 
     return Loader
-
-
-def _extent(node: Node, known: dict[Node, tuple[int, int]]) -> tuple[int, int]:
-    """Return how many entries a node stands for, itself included, and their levels."""
-    entries = node.value if isinstance(node.value, list) else []
-    parts = [known[part] for entry in entries for part in (entry if isinstance(entry, tuple) else (entry,))]
-    return 1 + sum(size for size, _ in parts), 1 + max((levels for _, levels in parts), default=0)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float
-from budgetline.budgets import affordable, check_number, floats_of
+from budgetline.budgets import affordable
 from budgetline.groups import FeatureGroups
+from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.certificate import Certificate
@@ -120,7 +121,7 @@ def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     """Return the certificate of a generalised linear model: F of all groups is the only bound."""
     sequence, groups = model.sequence, model.groups
     if len(sequence) < len(groups):
-        raise ValueError("the sequence ended early, so what all groups explain is not known: fit all of them")
+        raise ValueError("the sequence ended early, so what all groups explain is not known: fit with all groups")
     values, none = np.cumsum(sequence.gains), np.zeros(len(groups), dtype=bool)
     achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
     return Certificate(

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, check_number
+from budgetline.budgets import SLACK
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.budget_curves import curve_of_sets
 from budgetline.evaluation.held_out import HeldOut
+from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.best_sets import SAME_VALUE, SetSearch
 from budgetline.optimality.conditions import Conditions

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import SLACK, check_number
+from budgetline.budgets import SLACK
 from budgetline.devices import on_host
 from budgetline.groups.parsing import places_of, positions_of
+from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality.chances import chances_of, sampled_chances
 from budgetline.optimality.gains import known_groups, stored_gains

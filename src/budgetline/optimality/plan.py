@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from budgetline.arrays import Array, Float, Mask
-from budgetline.budgets import check_number
 from budgetline.devices import like
+from budgetline.inputs import check_number
 from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.optimality.best_sets import best_sets

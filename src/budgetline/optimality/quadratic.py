@@ -16,10 +16,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import check_number
 from budgetline.fitting.linear import LARGEST_GRAM, warn_from_moments
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Prices
+from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.objectives.factors import BlockCholesky

@@ -11,13 +11,13 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
-from budgetline.budgets import floats_of
 from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
 from budgetline.estimators.classifier import BaseClassifier
 from budgetline.groups import Layout
 from budgetline.groups.record import check_order
+from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.population import Population

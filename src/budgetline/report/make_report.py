@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
-from budgetline.budgets import affordable, check_number
+from budgetline.budgets import affordable
 from budgetline.data import Source
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
@@ -24,7 +24,7 @@ from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.comparison import Samples, compared
 from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
-from budgetline.inputs import check_weight
+from budgetline.inputs import check_number, check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.model.prefixes import PrefixModels

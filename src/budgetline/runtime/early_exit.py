@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float
-from budgetline.budgets import check_integer, check_number
+from budgetline.inputs import check_integer, check_number
 from budgetline.model.changes import ScoreChange
 from budgetline.model.staged import SCORE, Staged
 from budgetline.runtime.steps import check_model

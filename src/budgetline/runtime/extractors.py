@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from budgetline.arrays import Array, Float
-from budgetline.budgets import check_integer, check_number
+from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.values import KeptReader, Reader

@@ -10,8 +10,8 @@ from inspect import isawaitable, iscoroutine
 
 import numpy as np
 
-from budgetline.budgets import check_integer, check_number
 from budgetline.groups.parsing import parse_costs
+from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown
 from budgetline.progress import Progress, counted
 from budgetline.runtime.clock import Clock

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Self
 from weakref import ref
 
-from budgetline.budgets import check_integer, check_number
+from budgetline.inputs import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
 from budgetline.runtime.answer import Answer

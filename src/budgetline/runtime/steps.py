@@ -10,9 +10,9 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
 from budgetline.encoding.unknown import Watch
+from budgetline.inputs import check_number
 from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel, as_staged
 from budgetline.model.prefixes import PrefixModels

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
-from budgetline.budgets import number_of
 from budgetline.encoding.encoders import Encoder
 from budgetline.encoding.raw import object_column
 from budgetline.encoding.unknown import Watch
-from budgetline.inputs import column_names, is_missing
+from budgetline.inputs import column_names, is_missing, number_of
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 

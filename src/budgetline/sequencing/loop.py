@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import SLACK, check_number
+from budgetline.budgets import SLACK
 from budgetline.groups.parsing import all_required, parse_costs, parse_requires, parse_shared
 from budgetline.groups.prices import Prices
+from budgetline.inputs import check_number
 from budgetline.messages import shown
-from budgetline.progress import tell_step
+from budgetline.progress import announce
 from budgetline.sequencing.candidates import Bundle, best_group, bundles, nested_candidates
 from budgetline.sequencing.schedules import Schedule, as_schedule
 from budgetline.sequencing.sequence import GroupSequence
@@ -93,7 +94,7 @@ def greedy_order(
     loop, first = _Loop(objective, prices, schedule, limits, cost_sensitive), prices.closure(start)
     _check_start(first, prices, limits)
     while loop.left > 0:
-        tell_step(len(loop.order), prices.own.size)
+        announce("group", len(loop.order) + 1, len(loop.order) + loop.left)
         # 1. which groups may come next
         costs = loop.costs()
         fits = loop.fitting(costs)

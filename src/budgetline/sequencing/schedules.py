@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, check_integer, check_number
+from budgetline.budgets import SLACK
 from budgetline.groups.prices import Prices
+from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown, some
 
 

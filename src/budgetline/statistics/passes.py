@@ -195,7 +195,7 @@ class ChunkMoments:
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
-            rows = Rows(chunk.table, targets_of(chunk, self.classes), chunk.weight, room=chunk.room)
+            rows = Rows(chunk.table, targets_of(chunk, self.classes), chunk.weight)
             if rows.Y.shape[1] != (self.target_shape or (1,))[0]:
                 raise ValueError(f"y has {rows.Y.shape[1]} columns, not {(self.target_shape or (1,))[0]} as before")
             return moments_of(rows, self.target_shape, self.names, single=False)

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float
-from budgetline.data.memory import whole_width
-from budgetline.data.rows import SHIFT_ROWS, Rows, mean_of, shift_of
+from budgetline.data.rows import Rows, mean_of, shift_of
 from budgetline.device_tables import DeviceTable
 from budgetline.devices import on_host
-from budgetline.threads import added, sum_in_threads
+from budgetline.threads import sum_in_threads
 
 WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
 BUFFER = 1024
 """Entries that NumPy may copy. With more it copies several short columns to treat them at once, which takes longer."""
-NEAR = 2
-"""Most variances that the square of a mean may be, for products about zero: they lose a factor of three at most."""
-NEAR_ROWS = 64
-"""Rows that tell whether a mean is near zero."""
 
 
 def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
@@ -36,15 +30,12 @@ def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     Narrow products are spread over threads by rows, with BLAS kept to one thread each: filling the buffers runs in
     parallel too. That takes hardly longer than ``X.T @ X`` alone.
     """
-    found = None if dtype != np.float64 or rows.weight is not None else _scatter_in_place(rows)
-    if found is not None:
-        return found
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     table = rows.on_device
     if table is not None and dtype.name in ("float32", "float64"):
         return _centred(rows, shift, _device_products(rows, table, shift))
     k, slices = shift.size, _slices(rows, dtype)
-    buffers = _Buffers(rows, slices[0].stop, whole_width(k + 1), dtype)
+    buffers = _Buffers(rows, slices[0].stop, -(-(k + 1) // 8) * 8, dtype)
     if k > WIDE:
         total = _products(rows, slices, shift, buffers)
     else:
@@ -56,37 +47,6 @@ def _slices(rows: Rows, dtype: DType) -> list[slice]:
     """Cut the rows into slices of about one size: a product of few rows takes long, too."""
     count = max(1, round(rows.n_rows / rows.chunk_rows(dtype.itemsize, least=rows.n_columns + rows.Y.shape[1])))
     return list(rows.slices(-(-rows.n_rows // count)))
-
-
-def _scatter_in_place(rows: Rows) -> tuple[Float, Float, Float] | None:
-    """Return what ``dense_scatter`` does, without a copy of X; None if X does not lie so, or a mean is far from zero.
-
-    [X, Y − shift, 1] is multiplied where X lies. A column whose mean is m of its standard deviations from zero loses
-    the factor 1 + m² of its digits. Some rows tell beforehand whether a mean is too far, the sums tell for certain.
-    """
-    D, k = rows.n_columns, rows.n_columns + rows.Y.shape[1]
-    if rows.room is None or rows.rows is not None or rows.columns is not None:
-        return None
-    whole = rows.room.around(rows.X, k + 1)
-    if whole is None or whole.dtype != np.float64:
-        return None
-    some = whole[:NEAR_ROWS, :D]
-    with np.errstate(all="ignore"):  # what is not finite is not near
-        if not np.all(np.abs(some.mean(axis=0)) <= some.std(axis=0)):  # not of squares: those of tiny numbers are zero
-            return None
-    shift = np.concatenate([np.zeros(D), mean_of(rows.Y[:SHIFT_ROWS], None)])
-    np.subtract(rows.Y, shift[D:], out=whole[:, D:k])
-    whole[:, k], whole[:, k + 1 :] = 1, 0
-
-    def of(s: slice) -> Float:
-        with np.errstate(all="ignore"):
-            return np.asarray(whole[s].T @ whole[s])
-
-    total = of(slice(None)) if k > WIDE else sum_in_threads(partial(added, of), _slices(rows, whole.dtype))
-    with np.errstate(all="ignore"):
-        squares, mean = np.diag(total)[:D] / rows.n_rows, total[:D, k] / rows.n_rows
-        near = np.abs(mean) <= np.sqrt(NEAR * (squares - mean**2))  # false also for what is not finite
-    return _centred(rows, shift, total) if near.all() else None
 
 
 def _centred(rows: Rows, shift: Array, total: Float) -> tuple[Float, Float, Float]:

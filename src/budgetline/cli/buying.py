@@ -1,17 +1,23 @@
-"""``budgetline plan``: what to buy for a budget that is known."""
+"""``budgetline plan`` and ``next``: what to buy for a known budget, and what to buy next."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from typer import Argument, Option
 
+from budgetline.arrays import Positions
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.evaluating import source_for
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
+from budgetline.groups.parsing import places_of, positions_of
+from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan
+from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
 from budgetline.report.formatting import amount, at_least, share
@@ -23,19 +29,21 @@ WORDS = {
     "not known": "for this loss, no useful bound on what other sets explain is known.",
     "about": "an estimate; give DATA, the data that the model learned from, to refit the plan.",
 }
-"""Words in the table of plans, and what they mean."""
+"""Words in the table of plans, and their meaning."""
 CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
 
 
 def plan(
-    model: options.Model,
+    model: options.ModelFile,
     budget: Annotated[list[float], Option("--budget", "-b", metavar="B", min=0, help="Budget, repeatable.")],
     data: Annotated[
         str | None, Argument(metavar="[DATA]", help="The data that the model learned from, to refit the plan.")
     ] = None,
-    target: options.Target = None,
+    target: options.TargetName = None,
     include: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups to buy; repeatable.")] = None,
-    exclude: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.")] = None,
+    exclude: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.", rich_help_panel="Options")
+    ] = None,
     at_most_one: Annotated[list[str] | None, Option(metavar="A,B,…", help="Buy one at most; repeatable.")] = None,
     time_limit: Annotated[float, Option(metavar="SECONDS", min=0, help="How long to search, in all.")] = 5.0,
     output: Annotated[
@@ -101,20 +109,20 @@ def _print(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> N
 
 
 def _explained(plan: Plan) -> str:
-    """Return what a plan explains, in words."""
+    """Return the explained share of a plan as text."""
     estimated = plan.ratio is None and not plan.refitted
     return f"about {share(plan.explained)}" if estimated else share(plan.explained)
 
 
 def _share(plan: Plan) -> str:
-    """Return what is proven of a plan, in words."""
+    """Return the proven share of the optimum as text."""
     if plan.ratio is None:
         return "not known"
     return "optimal" if plan.optimal else f"≥ {at_least(plan.ratio)}"
 
 
 def _record(budget: float, plan: Plan) -> dict[str, object]:
-    """Return what a plan says, as plain values."""
+    """Return a plan as plain values."""
     return {
         "budget": budget,
         "groups": plan.groups,
@@ -126,3 +134,84 @@ def _record(budget: float, plan: Plan) -> dict[str, object]:
         "optimal": plan.optimal,
         "refitted": plan.refitted,
     }
+
+
+def next_(
+    model: options.ModelFile,
+    data: Annotated[
+        str | None, Argument(metavar="[DATA]", help="Rows to decide, with the columns of the available groups.")
+    ] = None,
+    have: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="The groups that are available; repeatable. Default: none.")
+    ] = None,
+    budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Leave out groups that cost more.")] = None,
+    row: Annotated[int | None, Option(metavar="N", min=1, help="Only row N of DATA. Default: all of them.")] = None,
+    sample: Annotated[
+        str | None,
+        Option(
+            metavar="DATA",
+            help="Rows with all columns, to learn how scores change. Default: from the model.",
+        ),
+    ] = None,
+    file_format: options.FileFormat = None,
+    delimiter: options.Delimiter = None,
+    na: options.Missing = None,
+    zero_based: options.ZeroBased = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Rank what to buy next: by gain per cost, or for rows of DATA by the chance of another decision per cost.
+
+    For example:
+    budgetline next heart.budgetline --have age,cp --budget 50
+    budgetline next heart.budgetline patient.csv --have age,cp
+    """
+    printer = Printer(as_json, quiet)
+    found = load_linear(model).model_
+    available = options.names_of(have, found.groups.names)
+    if row is not None and data is None:
+        raise Refused("--row is for DATA")
+    for what, given in (("DATA", data), ("--sample", sample)):
+        if given is not None and found.classes is None:
+            raise Refused(f"{what} is for classification, and {model} is a regression")
+    if sample is not None and data is None:
+        raise Refused("--sample is for DATA: it tells how the scores of these rows change")
+    with refusing():
+        columns = _columns_of(found, available)
+        if data is not None and not columns.size:
+            raise Refused("DATA needs available groups that the model uses: name them, --have A,B")
+        opened = partial(Files, file_format=file_format, zero_based=zero_based, delimiter=delimiter, na=na)
+        X = None if data is None else _one_row(_rows(opened(data), found, columns, printer), row, data)
+        rows = None if sample is None else _rows(opened(sample), found, found.last.columns, printer)
+        ranking = next_groups(found, available, budget=budget, X=X, sample=rows)
+    cost = found.groups.cost_of(ranking.available)
+    printer.say(f"available: {in_line(ranking.available) or 'nothing'}; cost {amount(cost)}\n")
+    printer.say(
+        str(ranking) if len(ranking) else "nothing is left to buy" + " within the budget" * (budget is not None)
+    )
+    if ranking.unknown:
+        printer.say(f"not ranked, because the sequence ended before them: {in_line(ranking.unknown)}")
+    about = {"model": str(model), "available": ranking.available, "cost": cost}
+    printer.document({**about, "next": ranking.to_dict(), "not_ranked": ranking.unknown})
+
+
+def _columns_of(model: AnytimeModel, available: list[str]) -> Positions:
+    """Return the columns of the available groups that the sequence holds; with an encoding, columns of the design."""
+    there = model.groups.prices.closure(positions_of("--have", available, places_of(model.groups.names)))
+    parts = (model.layout.columns[g] for g in model.sequence.order.tolist() if there[g])
+    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *parts]))
+
+
+def _rows(files: Files, model: AnytimeModel, columns: Positions, printer: Printer) -> Any:
+    """Read columns of all rows; with an encoding, the raw columns of these columns of the design."""
+    used = columns if model.source.names is None else None
+    return files.read_all(files.source_for(model, (), columns), printer, f"a ranking for {files.place}", used).X
+
+
+def _one_row(X: Any, row: int | None, place: str) -> Any:
+    """Return a row of a table, counted from 1; None: all of them."""
+    if row is None:
+        return X
+    if row > X.shape[0]:
+        raise Refused(f"--row: {place} has {X.shape[0]:,} rows, there is no row {row}")
+    return X[row - 1 : row]

@@ -1,4 +1,4 @@
-"""``budgetline fit``: from data files to a model file; and ``demo``: the whole way on real data."""
+"""``budgetline fit``: from data files to a model file; and ``demo``: all steps on real data."""
 
 from __future__ import annotations
 
@@ -56,11 +56,8 @@ WORSE = 0.005
 """A fall of held-out quality that is worth a warning, if it is also more than a standard error."""
 
 
-class Given(NamedTuple):
-    """What a fit learns from: the source, all its rows if they are in memory, groups, columns and encoding.
-
-    ``encoding`` is None for numbers as they are.
-    """
+class LearningData(NamedTuple):
+    """The data of a fit: source, rows if they are in memory, groups, columns, encoding (None: plain numbers)."""
 
     source: Source
     table: Chunk | None
@@ -77,9 +74,9 @@ class Given(NamedTuple):
 
 
 def fit(
-    data: options.Data,
+    data: options.DataFiles,
     output: options.Output = None,
-    target: options.Target = None,
+    target: options.TargetName = None,
     groups: options.Groups = None,
     exclude: options.Exclude = None,
     task: options.LearnedTask = "auto",
@@ -138,7 +135,7 @@ def fit(
 
 
 def _check_folds(cv: int | None, no_cv: bool, shuffle: bool, fold_by: str | None, streamed: bool) -> None:
-    """Raise an error if what is asked of folds does not fit together."""
+    """Raise an error if the options about folds contradict each other."""
     if streamed and (fold_by is not None or (cv is not None and not shuffle)):
         option = "--no-shuffle" if fold_by is None else "--fold-by"
         raise Refused(f"{option} needs all rows in memory: in chunks, rows go to folds by a hash of their values")
@@ -152,12 +149,12 @@ def _given(
     files: Files,
     features: Features,
     others: Mapping[str, str | None],
-    asked: tuple[options.Kind, int, bool],
+    asked: tuple[options.EncodingKind, int, bool],
     stream: bool | None,
-    task: options.Task,
+    task: options.TaskName,
     printer: Printer,
-) -> Given:
-    """Open the data, and read all rows if they fit into memory; ``asked``: encoding, pairs, whether ids are kept."""
+) -> LearningData:
+    """Open the data, and read all rows if they fit into memory; ``asked``: encoding, pairs, whether to keep ids."""
     target, weight, fold_by = others.values()
     kind, pairs, keep_ids = asked
     columns, settings = encoded_columns(files, features, target, (kind, pairs), printer, keep_ids)
@@ -167,13 +164,13 @@ def _given(
     table = None if streamed else files.read_all(source, printer)
     if table is not None and task != "classification":
         table = with_numbers(table, target, printer)
-    return Given(source, table, features[1], columns, settings)
+    return LearningData(source, table, features[1], columns, settings)
 
 
 def _task(
-    files: Files, found: Given, task: options.Task, loss: str | None, target: str | None, printer: Printer
-) -> options.Task:
-    """Return the task that the target asks for."""
+    files: Files, found: LearningData, task: options.TaskName, loss: str | None, target: str | None, printer: Printer
+) -> options.TaskName:
+    """Return the task, given or found from the target."""
     chunks = (
         (lambda: files.chunks(found.source, printer, NO_COLUMNS)) if found.table is None else (lambda: [found.table])
     )
@@ -186,7 +183,7 @@ def _task(
 
 
 def _number_of_folds(
-    cv: int | None, found: Given, task: options.Task, alpha: float | str | None, printer: Printer
+    cv: int | None, found: LearningData, task: options.TaskName, alpha: float | str | None, printer: Printer
 ) -> int | None:
     """Return the number of folds that settings are chosen on, None without any."""
     folds = cv
@@ -200,7 +197,7 @@ def _number_of_folds(
 
 
 def _estimator(
-    found: Given, task: options.Task, folds: int | None, settings: Mapping[str, Any], printer: Printer
+    found: LearningData, task: options.TaskName, folds: int | None, settings: Mapping[str, Any], printer: Printer
 ) -> Estimator:
     """Return the estimator, not fitted."""
     y, n_groups = None if found.table is None else found.table.y, len(found.group_names)
@@ -211,7 +208,7 @@ def _estimator(
     return estimator
 
 
-def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer) -> Estimator:
+def _fitted(estimator: Estimator, found: LearningData, shuffled: bool, printer: Printer) -> Estimator:
     """Fit an estimator to the rows in memory, or to a source."""
     table = found.table
     if table is not None:
@@ -230,10 +227,10 @@ def _fitted(estimator: Estimator, found: Given, shuffled: bool, printer: Printer
     return streamed
 
 
-def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.Task:
-    """Return the task that the target asks for, and say why, unless the user has chosen it.
+def task_of(wanted: options.TaskName, chunks: Iterable[Chunk], name: str | None, printer: Printer) -> options.TaskName:
+    """Return the task that the user wants, or find it from the target and print why.
 
-    No more chunks are read than it takes to decide.
+    Reading stops as soon as the task is known.
     """
     what = f"the target{'' if name is None else f' {shown(name)}'} holds"
     if wanted == "auto":
@@ -254,7 +251,7 @@ def task_of(wanted: options.Task, chunks: Iterable[Chunk], name: str | None, pri
 
 
 def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], printer: Printer) -> None:
-    """Print the sequence, what was written, and what to do next."""
+    """Print the sequence, the name of the file, and the next commands."""
     sequence = model.sequence
     printer.sequence(model)
     for line in _about_held_out(model):
@@ -293,7 +290,7 @@ def demo(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go the whole way on real data: what to ask and measure first to predict long-term blood sugar.
+    """Run all steps on real data: what to ask and measure first to predict long-term blood sugar.
 
     For example:
     budgetline demo
@@ -306,7 +303,7 @@ def demo(
     nhanes = load_nhanes()
     every, members = nhanes.feature_names, zip(nhanes.feature_groups.names, nhanes.feature_groups.columns, strict=True)
     costs = dict(zip(nhanes.feature_groups.names, nhanes.feature_groups.costs.tolist(), strict=True))
-    # Who knows about diabetes need not predict it: with this questionnaire, nothing else would be worth asking.
+    # With the questionnaire about diabetes, no other question would be worth its cost.
     columns = {name: [every[d] for d in own] for name, own in members if name != KNOWN}
     used = [d for d, name in enumerate(every) if any(name in own for own in columns.values())]
     names = [every[d] for d in used]
@@ -316,8 +313,9 @@ def demo(
     X, X_test, y, y_test = train_test_split(nhanes.data[:, used], nhanes.target, test_size=0.2, random_state=0)
     printer.note(f"NHANES 2017-2018: {len(y):,} adults, {len(names)} columns in {len(groups)} groups. Learning …")
     table = NamedArray(X, tuple(names))
-    searched = AnytimeRegressorCV(groups).fit(table, y)
-    model = searched.chosen().fit(table, y)  # the folds of the report learn with what was chosen here
+    with printer.waiting("learning"):
+        searched = AnytimeRegressorCV(groups).fit(table, y)
+        model = searched.chosen().fit(table, y)  # the folds of the report learn with the settings chosen here
     curve = budget_curve(model, NamedArray(X_test, tuple(names)), y_test, metric="r2")
     printer.note("Comparing it with other ways to order the groups, on 5 folds …")
     title = "What to ask and measure first to predict long-term blood sugar"
@@ -343,8 +341,6 @@ def demo(
 def _print_demo(curve: BudgetCurve, report: Report, held_out: int, files: dict[str, Path], printer: Printer) -> None:
     printer.say(f"\nWhat each budget buys: R² on {held_out:,} people who were held out\n")
     printer.budgets(curve)
-    printer.say()
-    printer.curve(curve)
     if report.comparison is not None:
         printer.say(f"\nIs the order worth it? Mean {report.measure.label} over all budgets, 5 folds:\n")
         style, methods, tenth = report.measure.style, report.comparison.methods, report.comparison.shares.index(0.1)

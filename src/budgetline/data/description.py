@@ -1,4 +1,4 @@
-"""What is in a table: kinds of columns, levels, missing values; and how its files are written."""
+"""Detected column types, categories and missing values of a table, and the format of its files."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_LEVELS = 1000
-"""Levels are counted up to this number."""
+"""Different values are counted up to this number."""
 EXAMPLES = 3
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 
 
 @dataclass(frozen=True)
-class ColumnSummary:
-    """One column: its kind, the number of its levels (None: more than are counted), and how many values are missing.
+class ColumnDescription:
+    """One column: its kind, the number of different values (None: too many to count), and of missing values.
 
-    Kinds are number, integer, boolean, date (also times), category, text, empty (no value at all), and other. ``low``
-    and ``high`` are of numbers and dates; ``examples`` are the most frequent of the levels that were counted. ``form``
+    Kinds are number, integer, boolean, date (also times), category, text, empty (no value at all), and other. Numbers
+    and dates have ``low`` and ``high``. ``examples`` are the most frequent of the values that were counted. ``form``
     says how text is written that an encoding reads as numbers, with an example; "" for all other columns.
     """
 
@@ -48,11 +48,10 @@ class ColumnSummary:
 
 
 @dataclass(frozen=True)
-class TextSummary:
-    """How CSV files are written; ``missing`` counts the texts that stand for missing values.
+class TextDescription:
+    """The format of CSV files; ``missing`` counts the texts that mean missing values.
 
-    The ``encoding`` is that of the first file.
-    Columns ``commas`` have decimal commas beside others with decimal points.
+    The ``encoding`` is that of the first file. Columns ``commas`` have decimal commas, others decimal points.
     """
 
     delimiter: str
@@ -65,7 +64,7 @@ class TextSummary:
 
     @property
     def in_words(self) -> list[str]:
-        """Lines that say how the text was understood."""
+        """The format in words, line by line."""
         mark = "point" if self.decimal == "." else "comma"
         mark += f" (comma in {some(self.commas, of=name_of)})" if self.commas else ""
         packed = "" if self.compression is None else f", {self.compression}"
@@ -80,22 +79,23 @@ class TextSummary:
 
 
 @dataclass(frozen=True)
-class TableSummary:
-    """All columns of a table, and how its files are written, if they are text.
+class TableDescription:
+    """All columns of a table, and the format of its files, if they are text.
 
     ``identifiers`` are columns that tell nothing about new rows, each with the reason in words.
     """
 
     rows: int
-    columns: tuple[ColumnSummary, ...]
-    text: TextSummary | None
+    columns: tuple[ColumnDescription, ...]
+    text: TextDescription | None
     identifiers: dict[str, str]
 
 
-def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableSummary:
-    """Read all rows, some at a time, and return what is in columns, None: all; words are never missing in ``labels``.
+def describe(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableDescription:
+    """Read all rows, some at a time, and describe the columns ``names`` (None: all).
 
-    Memory does not grow with the data. Of CSV files, columns that lack values are read again, to see by which texts.
+    In the columns ``labels`` no text means a missing value. Memory does not grow with the data. In CSV files, columns
+    with missing values are read again to count the texts that mean them.
     """
     known = files.schema.names
     if again := [name for name, times in Counter(known).items() if times > 1]:
@@ -106,9 +106,9 @@ def summarise(files: RawFiles, labels: Collection[str] = (), names: Iterable[str
         rows += batch.num_rows
         for tally, column in zip(tallies, batch.columns, strict=True):
             tally.add(column)
-    columns = tuple(tally.summary() for tally in tallies)
-    text = _text_summary(files, [each.name for each in columns if each.missing])
-    return TableSummary(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
+    columns = tuple(tally.description() for tally in tallies)
+    text = _text_description(files, [each.name for each in columns if each.missing])
+    return TableDescription(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
 
 
 @dataclass
@@ -159,8 +159,8 @@ class _Tally:
         }
         return next((name for name, found in tests.items() if found), "other")
 
-    def summary(self) -> ColumnSummary:
-        """Return what was counted."""
+    def description(self) -> ColumnDescription:
+        """Return the description."""
         low, high, levels = self.low, self.high, len(self.levels)
         kind = "empty" if not levels and self.kind != "other" else self.kind
         if kind == "integer":
@@ -169,11 +169,11 @@ class _Tally:
         written = find_written(self.levels) if kind == "text" else None
         form = written.in_words if isinstance(written, Written) and not written.plain else ""
         known = levels if levels <= MOST_LEVELS else None
-        return ColumnSummary(self.name, kind, known, self.missing, low, high, examples, form)
+        return ColumnDescription(self.name, kind, known, self.missing, low, high, examples, form)
 
 
-def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
-    """Return how text files are written; the columns ``gaps`` lack values."""
+def _text_description(files: RawFiles, gaps: Sequence[str]) -> TextDescription | None:
+    """Return the format of text files; the columns ``gaps`` have missing values."""
     if files.csv is None:
         return None
     written, header = files.csv.written, find_header(files.paths[0], files.csv.written.delimiter)
@@ -181,4 +181,4 @@ def _text_summary(files: RawFiles, gaps: Sequence[str]) -> TextSummary | None:
     for path in files.paths if gaps else ():
         found += files.csv.count_missing(path, list(gaps))
     how = (written.delimiter, written.decimal, tuple(sorted(files.csv.commas)), header.compression)
-    return TextSummary(*how, dict(found), header.left_out, encoding_of(files.paths[0]))
+    return TextDescription(*how, dict(found), header.left_out, encoding_of(files.paths[0]))
