@@ -358,15 +358,6 @@ def test_graphs_take_the_numbers_that_are_written():
     np.testing.assert_allclose(found, model.predict(written[names]), rtol=1e-9)
 
 
-def test_categories_of_older_files_lose_their_spaces():
-    X = pd.DataFrame({"x": ["yes", "no", None] * 20})
-    model = AnytimeRegressor(encoding="spline").fit(X, np.arange(60.0) % 3)
-    [column], arrays = parts_of(model.model_.encoding)
-    for given_levels, expected in (((" no", "yes "), ("no", "yes")), (("no", "no "), ("no", "no "))):
-        older = replace(column, levels=given_levels)
-        assert encoding_of((older,), (), arrays, model.model_.encoding.source).encoders[0].levels == expected
-
-
 def test_an_unknown_form_in_a_file_is_an_error():
     written, _, y = people()
     model = AnytimeRegressor(encoding="spline").fit(written[["rate"]], y)

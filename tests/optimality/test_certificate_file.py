@@ -384,15 +384,3 @@ def test_a_forger_who_changes_nothing_is_believed(written):
 def test_every_array_of_a_file_is_forged(written):
     arrays, fields = decode(read(written[0]), KIND)
     assert {*arrays, *fields} == set(PARTS)
-
-
-@pytest.mark.parametrize(
-    ("former", "loss"), [("Logistic", "log_loss"), ("Softmax", "log_loss"), ("Poisson", "poisson")]
-)
-def test_files_with_the_former_names_of_losses_load(tmp_path, former, loss):
-    model = AnytimeClassifier(alpha=1e-2).fit(PLAIN.X, PLAIN.Y[:, 0] > 0)
-    model.certificate().save(tmp_path / "new")
-    arrays, fields = decode(read(tmp_path / "new"), KIND, "new")
-    assert fields["loss"] == "log_loss"
-    (tmp_path / "old").write_bytes(encode(KIND, arrays, {**fields, "loss": former}))
-    assert Certificate.load(tmp_path / "old").loss == loss

@@ -24,8 +24,6 @@ SHOWN = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Shares of the total cost that a printed certificate shows."""
 MOST_NAMES = 3
 """In short texts this many groups are named, and the others counted."""
-FORMER_LOSSES = {"Logistic": "log_loss", "Softmax": "log_loss", "Poisson": "poisson", "ConvexLoss": "convex"}
-"""Losses in files of earlier versions, which stored class names."""
 
 
 class Certified(NamedTuple):
@@ -163,8 +161,7 @@ class Certificate(Claims, Tabular):
     @classmethod
     def load(cls, path: PathName) -> Certificate:
         """Read a certificate from a file; it proves nothing until :meth:`verify` has checked it."""
-        found = read_certificate(path)
-        return cls(**found | {"loss": FORMER_LOSSES.get(found["loss"], found["loss"])})
+        return cls(**read_certificate(path))
 
     @property
     def notes(self) -> tuple[str, ...]:
