@@ -11,7 +11,7 @@ from budgetline.devices import Device
 from budgetline.files import decode, encode
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.messages import printable, shown, some
-from budgetline.persistence.settings import from_plain, to_plain
+from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.report.formatting import amount, at_least, number
 from budgetline.report.rendering import escape
 from budgetline.sequencing.candidates import nested_candidates

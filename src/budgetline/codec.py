@@ -1,9 +1,9 @@
-"""One codec for all records: typed fields as plain JSON and named arrays, and back, with every part checked.
+"""One codec for all records: typed fields become plain JSON and named arrays, and are checked when they are read.
 
 The types of a record's fields drive both directions. A field holds a text, a flag, a number, a tuple, a mapping by
 name, another record, or None where its type allows it. ``Annotated`` adds what a type does not say: :class:`AtLeast`,
-:class:`As`, and for arrays :class:`Shape`. Arrays belong to the outermost record; those of a tuple are numbered.
-Nothing in a file is ever run.
+:class:`As`, and for arrays :class:`Shape`. An array has the name of its field, after the names of the records that hold
+it: ``population.share``. Arrays in a tuple are numbered. Nothing in a file is ever run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 Hint: TypeAlias = Any
 """A type hint: a type, a union or an annotated type."""
-Fields = dict[str, tuple[Hint, object]]
+TypedFields = dict[str, tuple[Hint, object]]
 """Type hints and defaults of fields, by name."""
-Lengths = dict[str, tuple[int, str]]
-"""Named lengths of arrays, and the array where each was first seen."""
 as_text = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -64,18 +62,59 @@ def _kind(hint: Hint) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
     return tuple(option for option in options if option is not NoneType), NoneType in options, notes
 
 
-def _split(cls: Hint) -> tuple[Fields, Fields]:
-    plain: Fields = {}
-    arrays: Fields = {}
-    hints = get_type_hints(cls, include_extras=True)
+@cache
+def _fields_of(cls: Hint) -> tuple[TypedFields, TypedFields]:
+    """Return the plain fields of a record, and its arrays."""
+    hints, split = get_type_hints(cls, include_extras=True), ({}, {})
     for field in fields(cls):
         hint = hints[field.name]
-        (arrays if Shape in _kind(hint)[2] else plain)[field.name] = (hint, field.default)
-    return plain, arrays
+        split[Shape in _kind(hint)[2]][field.name] = (hint, field.default)
+    return split
 
 
-_fields_of: Callable[[Hint], tuple[Fields, Fields]] = cache(_split)
-"""The plain fields of a record, and its arrays."""
+def _record_in(hint: Hint) -> Hint | None:
+    """Return the type of record that a field holds, None if it holds something else."""
+    (kind, *_), _, notes = _kind(hint)
+    return kind if is_dataclass(kind) and As not in notes else None
+
+
+class StoredArrays:
+    """The arrays of a file, by name, and their named lengths so far: equal names must be equal lengths."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.arrays = arrays
+        self.lengths: dict[str, tuple[int, str]] = {}
+
+    def read(self, hint: Hint, name: str) -> object:
+        """Return an array, a tuple of numbered ones, or None where there may be none."""
+        (kind, *_), optional, _ = _kind(hint)
+        if get_origin(kind) is tuple:
+            names = takewhile(self.arrays.__contains__, (f"{name}{k}" for k in count()))
+            return tuple(self._checked(hint, each) for each in names)
+        if name in self.arrays:
+            return self._checked(hint, name)
+        if optional:
+            return None
+        raise ValueError(f"{name} is missing")
+
+    def _checked(self, hint: Hint, name: str) -> Array:
+        """Return an array if its type, shape and entries are as they should be."""
+        found, notes, dtype = self.arrays[name], _kind(hint)[2], _dtype(hint)
+        wanted = notes[Shape].lengths.split()
+        if found.dtype != dtype or found.ndim != len(wanted):
+            what, but = f"{found.ndim} dimensions of {found.dtype}", f"{len(wanted)} of {dtype}"
+            raise ValueError(f"{name} is an array of {what}, not {but}")
+        for length, n in zip(wanted, found.shape, strict=True):
+            known, owner = (n, name) if length == "*" else self.lengths.setdefault(length, (n, name))
+            if n != known:
+                raise ValueError(f"{name} of shape {found.shape} does not match {owner}: {length} is {known}")
+        if found.dtype.kind == "f" and notes[Shape].finite and not np.isfinite(found).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+        if found.dtype.kind == "b" and np.any(found.view(np.uint8) > 1):
+            raise ValueError(f"{name} holds flags that are neither true nor false")
+        if AtLeast in notes and np.any(found < notes[AtLeast].least):
+            raise ValueError(f"{name} holds numbers below {notes[AtLeast].least}")
+        return found
 
 
 def plain_of(record: object) -> dict[str, object]:
@@ -91,17 +130,22 @@ def plain_of(record: object) -> dict[str, object]:
     return found
 
 
-def read_record(cls: type[R], plain: object, where: str = "", arrays: Mapping[str, object] | None = None) -> R:
-    """Return a record from plain JSON, and from arrays that were read before; fields with a default may be missing."""
-    prefix, found, known = f"{where}." if where else "", dict(arrays or {}), _fields_of(cls)[0]
+def read_record(cls: type[R], plain: object, where: str = "", stored: StoredArrays | None = None) -> R:
+    """Return a record from plain JSON and from the arrays of its file; fields with a default may be missing."""
+    prefix, stored, (known, arrays) = f"{where}." if where else "", stored or StoredArrays({}), _fields_of(cls)
     entries = _mapping(plain, where or "a record")
     if unknown := [name for name in entries if name not in known]:
         raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
+    found = {name: stored.read(hint, prefix + name) for name, (hint, _) in arrays.items()}
     for name, (hint, default) in known.items():
-        if name in entries:
+        own = _record_in(hint)
+        if name not in entries:
+            if default is MISSING:
+                raise ValueError(f"{prefix}{name} is missing")
+        elif own is not None and entries[name] is not None:
+            found[name] = read_record(own, entries[name], prefix + name, stored)
+        else:
             found[name] = codec_of(hint).read(entries[name], prefix + name)
-        elif default is MISSING:
-            raise ValueError(f"{prefix}{name} is missing")
     try:
         return cls(**found)
     except ValueError as error:
@@ -186,13 +230,17 @@ def _leaves(hint: Hint) -> As:
     return As(kinds[0] if len(kinds) == 1 else lambda value: value, read)
 
 
-def arrays_of(record: object) -> dict[str, Array]:
+def arrays_of(record: object, prefix: str = "") -> dict[str, Array]:
     """Return the arrays of a record as a file holds them."""
     found: dict[str, Array] = {}
-    for name, (hint, _) in _fields_of(type(record))[1].items():
-        value = getattr(record, name)
+    plain, arrays = _fields_of(type(record))
+    for name, (hint, _) in arrays.items():
+        value, name = getattr(record, name), prefix + name
         entries = {f"{name}{k}": e for k, e in enumerate(value)} if isinstance(value, tuple) else {name: value}
         found |= {key: np.asarray(entry, dtype=_dtype(hint)) for key, entry in entries.items() if entry is not None}
+    for name, (hint, _) in plain.items():
+        if _record_in(hint) is not None and (value := getattr(record, name)) is not None:
+            found |= arrays_of(value, f"{prefix}{name}.")
     return found
 
 
@@ -206,47 +254,12 @@ def _dtype(hint: Hint) -> DType:
     return found
 
 
-def _read_arrays(hint: Hint, name: str, arrays: Mapping[str, Array], lengths: Lengths) -> object:
-    """Return an array of a file, a tuple of numbered ones, or None where there may be none."""
-    (kind, *_), optional, _ = _kind(hint)
-    if get_origin(kind) is tuple:
-        names = takewhile(arrays.__contains__, (f"{name}{k}" for k in count()))
-        return tuple(_checked(hint, each, arrays[each], lengths) for each in names)
-    if name in arrays:
-        return _checked(hint, name, arrays[name], lengths)
-    if optional:
-        return None
-    raise ValueError(f"{name} is missing")
-
-
-def _checked(hint: Hint, name: str, found: Array, lengths: Lengths) -> Array:
-    """Return an array if its type, shape and entries are as they should be; ``lengths`` are those found so far."""
-    notes, dtype = _kind(hint)[2], _dtype(hint)
-    wanted = notes[Shape].lengths.split()
-    if found.dtype != dtype or found.ndim != len(wanted):
-        what, but = f"{found.ndim} dimensions of {found.dtype}", f"{len(wanted)} of {dtype}"
-        raise ValueError(f"{name} is an array of {what}, not {but}")
-    for length, n in zip(wanted, found.shape, strict=True):
-        known, owner = (n, name) if length == "*" else lengths.setdefault(length, (n, name))
-        if n != known:
-            raise ValueError(f"{name} has the shape {found.shape}, which does not match {owner}: {length} is {known}")
-    if found.dtype.kind == "f" and notes[Shape].finite and not np.isfinite(found).all():
-        raise ValueError(f"{name} holds numbers that are not finite")
-    if found.dtype.kind == "b" and np.any(found.view(np.uint8) > 1):
-        raise ValueError(f"{name} holds flags that are neither true nor false")
-    if AtLeast in notes and np.any(found < notes[AtLeast].least):
-        raise ValueError(f"{name} holds numbers below {notes[AtLeast].least}")
-    return found
-
-
 def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, Array]) -> R:
     """Return a record from the fields and arrays of a file, if they are as this record would be written.
 
     Arrays are views of the file's bytes: they cannot be written to.
     """
-    lengths: Lengths = {}
-    stored = {name: _read_arrays(hint, name, arrays, lengths) for name, (hint, _) in _fields_of(cls)[1].items()}
-    found = read_record(cls, plain, "", stored)
+    found = read_record(cls, plain, "", StoredArrays(arrays))
     if unknown := sorted(set(arrays) - set(arrays_of(found))):
         raise ValueError(f"{name_of(unknown[0])} is not a field known here")
     again = {name: value for name, value in plain_of(found).items() if name in plain}

@@ -19,7 +19,7 @@ from budgetline.encoding.encoders import LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import object_column
 from budgetline.encoding.summaries import LevelSummary
 from budgetline.encoding.written import FORMS, Undecided, Written, find_written, numbers_in
-from budgetline.persistence.encoding_record import encoding_of, parts_of
+from budgetline.persistence.encoding_record import encoding_of, record_of_encoding
 from budgetline.runtime import AnytimeRunner
 
 
@@ -361,8 +361,9 @@ def test_graphs_take_the_numbers_that_are_written():
 def test_an_unknown_form_in_a_file_is_an_error():
     written, _, y = people()
     model = AnytimeRegressor(encoding="spline").fit(written[["rate"]], y)
-    [column], arrays = parts_of(model.model_.encoding)
+    record = record_of_encoding(model.model_.encoding)
+    [column] = record.columns
     assert column.form == "percent"
     for wrong in ("roman", "date, decimal comma"):
         with pytest.raises(ValueError, match=f"numbers are written in an unknown form: '{wrong}'"):
-            encoding_of((replace(column, form=wrong),), (), arrays, model.model_.encoding.source)
+            encoding_of(replace(record, columns=(replace(column, form=wrong),)), model.model_.encoding.source)

@@ -10,7 +10,7 @@ import narwhals as nw
 from budgetline.groups import Layout
 from budgetline.inputs import Frame
 from budgetline.messages import shown, some
-from budgetline.persistence.settings import Setting
+from budgetline.persistence.plain_settings import PlainSetting
 
 KINDS = {"flag": nw.Boolean, "text": nw.String, "levels": nw.Categorical, "number": nw.Float64}
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -21,7 +21,7 @@ class FrameColumn:
     """What a column holds; ``levels`` are those of categories that are listed."""
 
     kind: str
-    levels: Setting = None
+    levels: PlainSetting = None
     ordered: bool = False
 
 

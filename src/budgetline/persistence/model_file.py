@@ -14,7 +14,13 @@ from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.sets import as_ordered
 from budgetline.optimality import Plan
 from budgetline.packing import packed
-from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, library_version, record_of_model
+from budgetline.persistence.conversion import (
+    ESTIMATORS,
+    LinearEstimator,
+    estimator_of,
+    library_version,
+    record_of_model,
+)
 from budgetline.persistence.model_record import ModelRecord
 from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
 
@@ -78,7 +84,7 @@ def save(model: Any, path: PathName) -> None:
     write_atomically(path, encode(KIND, packed(arrays), fields))
 
 
-def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEstimators:
+def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | StagedEstimators:
     """Read a model from a file; loading never runs code that you have not declared to be trusted.
 
     Parameters
@@ -116,7 +122,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEsti
     return from_bytes(KIND, ModelRecord, data, where, estimator_of)
 
 
-def load_linear(path: PathName) -> Model:
+def load_linear(path: PathName) -> LinearEstimator:
     """Read a model whose stages are linear, as :func:`load` does; a file of other estimators is an error."""
     data, where = read(path), str(path)
     if kind_of(data, where) == STAGED:

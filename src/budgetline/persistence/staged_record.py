@@ -20,7 +20,7 @@ from budgetline.messages import cut, printable, some
 from budgetline.model.prefixes import PrefixModels
 from budgetline.persistence.frame_record import FrameRecord, empty_frame, frame_record
 from budgetline.persistence.model_record import Bytes
-from budgetline.persistence.settings import Setting, from_plain, to_plain
+from budgetline.persistence.plain_settings import PlainSetting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 
 NOT_STORED = (AttributeError, ImportError, KeyError, NotImplementedError, RecursionError, TypeError, ValueError)
@@ -32,13 +32,13 @@ class StagedRecord:
     """Fitted StagedEstimators as a file holds them; ``ends`` are the numbers of groups of the clones."""
 
     version: str
-    stages_given: Setting
+    stages_given: PlainSetting
     n_jobs: int | None
     feature_groups: StoredGroups
     n_features: Annotated[int, AtLeast(1)]
     feature_names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
-    classes: Setting
+    classes: PlainSetting
     null_value: float
     frame: FrameRecord | None
     order: Annotated[Positions, Shape("stages")]

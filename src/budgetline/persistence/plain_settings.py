@@ -58,7 +58,7 @@ def from_plain(content: object, where: str) -> object:
     return make(codec_of(hint).read(content[name], where))
 
 
-Setting = Annotated[Any, As(to_plain, from_plain)]
+PlainSetting = Annotated[Any, As(to_plain, from_plain)]
 """The type of a setting in a record."""
 
 
@@ -69,7 +69,7 @@ class ArrayRecord:
     dtype: str
     width: int
     shape: tuple[Annotated[int, AtLeast(0)], ...]
-    values: tuple[Setting, ...]
+    values: tuple[PlainSetting, ...]
 
 
 def _record(given: object) -> ArrayRecord:
@@ -100,15 +100,15 @@ def _array(record: ArrayRecord) -> Array:
 
 KINDS: dict[str, tuple[tuple[type, ...], Any, Callable[[Any], object], Callable[[Any], object]]] = {
     "float": ((float,), str, repr, float),
-    "tuple": ((tuple,), tuple[Setting, ...], tuple, tuple),
-    "dict": ((dict,), tuple[tuple[Setting, Setting], ...], lambda given: tuple(given.items()), dict),
+    "tuple": ((tuple,), tuple[PlainSetting, ...], tuple, tuple),
+    "dict": ((dict,), tuple[tuple[PlainSetting, PlainSetting], ...], lambda given: tuple(given.items()), dict),
     "array": ((np.ndarray,), ArrayRecord, _record, _array),
     "scalar": ((), ArrayRecord, _record, lambda record: _array(record)[()]),
     "FeatureGroups": ((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
-    "Encoding": ((Encoding,), dict[str, Setting], vars, lambda settings: Encoding(**settings)),
+    "Encoding": ((Encoding,), dict[str, PlainSetting], vars, lambda settings: Encoding(**settings)),
     "schedule": (
         tuple(SCHEDULES.values()),
-        tuple[str, dict[str, Setting]],
+        tuple[str, dict[str, PlainSetting]],
         lambda schedule: (type(schedule).__name__, vars(schedule)),
         lambda named: SCHEDULES[named[0]](**named[1]),
     ),
