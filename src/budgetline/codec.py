@@ -62,14 +62,15 @@ def _kind(hint: Hint) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
     return tuple(option for option in options if option is not NoneType), NoneType in options, notes
 
 
-@cache
-def _fields_of(cls: Hint) -> tuple[TypedFields, TypedFields]:
-    """Return the plain fields of a record, and its arrays."""
-    hints, split = get_type_hints(cls, include_extras=True), ({}, {})
-    for field in fields(cls):
-        hint = hints[field.name]
-        split[Shape in _kind(hint)[2]][field.name] = (hint, field.default)
-    return split
+def _split(cls: Hint) -> tuple[TypedFields, TypedFields]:
+    hints = get_type_hints(cls, include_extras=True)
+    found = {field.name: (hints[field.name], field.default) for field in fields(cls)}
+    arrays = {name: each for name, each in found.items() if Shape in _kind(each[0])[2]}
+    return {name: each for name, each in found.items() if name not in arrays}, arrays
+
+
+_fields_of: Callable[[Hint], tuple[TypedFields, TypedFields]] = cache(_split)
+"""The plain fields of a record, and its arrays."""
 
 
 def _record_in(hint: Hint) -> Hint | None:
@@ -98,7 +99,7 @@ class StoredArrays:
         raise ValueError(f"{name} is missing")
 
     def _checked(self, hint: Hint, name: str) -> Array:
-        """Return an array if its type, shape and entries are as they should be."""
+        """Return a copy of an array if its type, shape and entries are as they should be."""
         found, notes, dtype = self.arrays[name], _kind(hint)[2], _dtype(hint)
         wanted = notes[Shape].lengths.split()
         if found.dtype != dtype or found.ndim != len(wanted):
@@ -114,7 +115,7 @@ class StoredArrays:
             raise ValueError(f"{name} holds flags that are neither true nor false")
         if AtLeast in notes and np.any(found < notes[AtLeast].least):
             raise ValueError(f"{name} holds numbers below {notes[AtLeast].least}")
-        return found
+        return found.copy()
 
 
 def plain_of(record: object) -> dict[str, object]:
@@ -255,10 +256,7 @@ def _dtype(hint: Hint) -> DType:
 
 
 def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, Array]) -> R:
-    """Return a record from the fields and arrays of a file, if they are as this record would be written.
-
-    Arrays are views of the file's bytes: they cannot be written to.
-    """
+    """Return a record from the fields and arrays of a file, if they are as this record would be written."""
     found = read_record(cls, plain, "", StoredArrays(arrays))
     if unknown := sorted(set(arrays) - set(arrays_of(found))):
         raise ValueError(f"{name_of(unknown[0])} is not a field known here")

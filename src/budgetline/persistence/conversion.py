@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 
-from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import floats_of
-from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
 from budgetline.groups import Layout
@@ -30,6 +27,7 @@ from budgetline.persistence.model_record import (
     PathRecord,
     PopulationRecord,
     SearchRecord,
+    library_version,
 )
 from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
@@ -58,7 +56,6 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         n_features=model.source.n_features,
         feature_names=model.source.names,
         target_shape=model.target_shape,
-        family=type(model.family).__name__,
         null_value=sequence.null_value,
         classes=model.classes,
         order=sequence.order,
@@ -130,16 +127,8 @@ def _bytes_of(moments: Moments) -> np.ndarray:
 
 def _taken(cls: type[R], found: dict[str, Any]) -> R | None:
     """Take the fields of a record out of ``found``; None if none is there."""
-    parts = {field.name: found.pop(field.name, None) for field in fields(cls)}
+    parts = {field.name: found.pop(field.name, None) for field in fields(cls)}  # type: ignore[arg-type]
     return cls(**parts) if any(part is not None for part in parts.values()) else None
-
-
-def library_version() -> str:
-    """Return the version of this library, for files."""
-    try:
-        return version("budgetline")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
 
 
 def estimator_of(record: ModelRecord) -> LinearEstimator:
@@ -153,16 +142,16 @@ def estimator_of(record: ModelRecord) -> LinearEstimator:
     settings = DEFAULTS[name] | record.settings
     source = _source(record)
     encoding = None if record.encoding is None else encoding_of(record.encoding, source)
-    layout, family = source if encoding is None else encoding.layout, _family(record, takes_loss="loss" in settings)
+    layout, family = source if encoding is None else encoding.layout, _family(record, settings)
     total, *folds = _moments(record, layout, family) or (None,)
     learned = _learned(record, layout, settings) | ({"fold_moments_": tuple(folds)} if folds else {})
     fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
     alpha = float(fixed) if record.alpha is None else record.alpha
-    about = (record.classes, total, name, settings, learned, encoding, _penalties(record, layout))
+    penalties, correction = record.group_penalties, learned.get("correction_", settings.get("correction", 0.0))
+    if (penalties is None) != (correction == 0) or (penalties is not None and penalties.size != len(layout.groups)):
+        raise ValueError(f"group_penalties must be one per group, and only with a correction, got {shown(correction)}")
+    about = (record.classes, total, name, settings, learned, encoding, penalties)
     model = AnytimeModel(layout, _stages(record, layout, family, alpha), family, record.target_shape, alpha, *about)
-    correction = learned.get("correction_", settings.get("correction", 0.0))
-    if (model.penalties is None) != (correction == 0):
-        raise ValueError(f"group_penalties do not go with a correction of {shown(correction)}")
     return cast(LinearEstimator, ESTIMATORS[name].from_model(model))
 
 
@@ -180,8 +169,8 @@ def _source(record: ModelRecord) -> Layout:
     return groups.resolve(names, D)
 
 
-def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
-    """Return the family of the loss, if estimator, classes and targets can have it."""
+def _family(record: ModelRecord, settings: Mapping[str, Any]) -> Family:
+    """Return the family of the loss, if classes and targets can have it."""
     P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
     if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
         raise ValueError(f"target_shape {shape} does not match {P} targets")
@@ -192,15 +181,11 @@ def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
             raise ValueError(f"{labels.size} classes do not match target_shape {shape}")
         if record.stored_bytes < 8 * (labels.size - 2) ** 2:  # a family is a matrix of them
             raise ValueError(f"{labels.size} classes are too many for the arrays")
-        family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
-    elif labels is not None:
-        raise ValueError(f"classes are not for {record.estimator}")
-    else:
-        known = {type(make()).__name__: make for make in LOSSES.values()} if takes_loss and not shape else {}
-        family = known.get(record.family, SquaredError)()
-    if type(family).__name__ != record.family:
-        raise ValueError(f"family {shown(record.family)} does not match {record.estimator} and its targets")
-    return family
+        return Logistic() if labels.size == 2 else Softmax(labels.size)
+    loss = settings.get("loss", "squared_error")
+    if labels is not None or loss not in LOSSES or (shape and loss != "squared_error"):
+        raise ValueError(f"classes or the loss {shown(loss)} do not match {record.estimator} and its targets")
+    return LOSSES[loss]()
 
 
 def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -> StagedModel:
@@ -217,8 +202,8 @@ def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -
     else:
         raise ValueError(f"coef has {record.coef.shape[-1]} columns, the sequence {columns.size}")
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
-    sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
-    parts = (coef, record.intercept.copy(), record.null_intercept.copy(), columns, ends)
+    sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value)
+    parts = (coef, record.intercept, record.null_intercept, columns, ends)
     subset = _subset(record, columns.size, family, alpha)
     found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
     return found.embedded(read, layout.n_features)
@@ -239,14 +224,6 @@ def _subset(record: ModelRecord, n_columns: int, family: Family, alpha: float) -
     if abs(population.share.sum() - 1) > 1e-6 or not population.share.all():
         raise ValueError("population.share must be positive and sum to one")
     return GeneralisedSubset(Population(**vars(population)), family, alpha)
-
-
-def _penalties(record: ModelRecord, layout: Layout) -> Float | None:
-    """Return what was subtracted from the gains of the groups, if anything was."""
-    found = record.group_penalties
-    if found is not None and found.size != len(layout.groups):
-        raise ValueError(f"group_penalties has {found.size} entries, not one per group")
-    return None if found is None else found.copy()
 
 
 def _learned(record: ModelRecord, layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,29 +247,23 @@ def _searched(search: SearchRecord, corrections: object) -> dict[str, Any]:
         raise ValueError("the costs of search.held_out must start at 0 and not decrease")
     if values.shape != scores.shape[:1] or not scores.size:
         raise ValueError(f"search.correction_scores has {len(scores)} rows, corrections are {shown(corrections)}")
-    return _copied(search) | {"correction": float(values[np.argmax(scores.mean(axis=1))])}
+    return vars(search) | {"correction": float(values[np.argmax(scores.mean(axis=1))])}
 
 
 def _path(path: PathRecord, layout: Layout, target_shape: tuple[int, ...]) -> dict[str, Any]:
     """Return the path of a group lasso over all columns of X."""
     if path.entry_lambdas.size != len(layout.groups):
         raise ValueError("path.entry_lambdas must have one entry per group")
-    found, single = _copied(path), slice(None) if target_shape else 0
-    coef = np.zeros((*path.path_intercept.shape, layout.n_features))
+    coef, single = np.zeros((*path.path_intercept.shape, layout.n_features)), slice(None) if target_shape else 0
     coef[..., layout.read] = path.path_coef
-    return found | {"path_coef": coef[:, single], "path_intercept": found["path_intercept"][:, single]}
-
-
-def _copied(record: object) -> dict[str, Any]:
-    """Return copies of the arrays of a record, which can be written to."""
-    return {name: array.copy() for name, array in vars(record).items()}
+    return vars(path) | {"path_coef": coef[:, single], "path_intercept": path.path_intercept[:, single]}
 
 
 def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moments]:
     """Return the moments of all rows, then those of folds, if there are any."""
     stored = [raw for raw in (record.moments, *record.fold_moments) if raw is not None]
     if stored and (record.moments is None or not isinstance(family, SquaredError)):
-        raise ValueError(f"moments of all rows are missing, or moments are not for family {record.family}")
+        raise ValueError("moments of all rows are missing, or the loss is not squared error")
     if record.fold_moments and record.search is None:
         raise ValueError(f"fold_moments are not for {record.estimator}")
     found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]

@@ -14,13 +14,7 @@ from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.sets import as_ordered
 from budgetline.optimality import Plan
 from budgetline.packing import packed
-from budgetline.persistence.conversion import (
-    ESTIMATORS,
-    LinearEstimator,
-    estimator_of,
-    library_version,
-    record_of_model,
-)
+from budgetline.persistence.conversion import ESTIMATORS, LinearEstimator, estimator_of, record_of_model
 from budgetline.persistence.model_record import ModelRecord
 from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
 
@@ -65,7 +59,7 @@ def save(model: Any, path: PathName) -> None:
     """
     if isinstance(model, StagedEstimators):
         as_ordered(model)  # a file holds an order of the groups
-        write_atomically(path, to_bytes(STAGED, record_of_staged(model, library_version()).checked()))
+        write_atomically(path, to_bytes(STAGED, record_of_staged(model)))
         return
     fitted = check_model(model, "save")
     record = record_of_model(fitted)
@@ -116,9 +110,9 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
     """
     data, where = read(path), str(path)
     if kind_of(data, where) == STAGED:
-        return staged_of(from_bytes(STAGED, StagedRecord, data, where, StagedRecord.checked), trusted, where)
+        return staged_of(from_bytes(STAGED, StagedRecord, data, where, lambda record: record), trusted, where)
     if trusted:
-        raise ValueError(f"trusted is for files of StagedEstimators, {where} is none")
+        raise ValueError(f"trusted is for files of StagedEstimators, {where} holds another model")
     return from_bytes(KIND, ModelRecord, data, where, estimator_of)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import numpy as np
@@ -23,6 +24,14 @@ SMALL, LARGEST_RATIO = 1 << 26, 1000
 """A file may unfold into this many bytes, or this many times its own size: its columns are counted, not stored."""
 
 Bytes = NDArray[np.uint8]
+
+
+def library_version() -> str:
+    """Return the version of this library, for files."""
+    try:
+        return version("budgetline")
+    except PackageNotFoundError:  # run from a folder
+        return "unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +88,6 @@ class ModelRecord:
     n_features: Annotated[int, AtLeast(1)]
     feature_names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
-    family: str
     null_value: float
     n_passes: Annotated[int | None, AtLeast(1)]
     alpha: float | None
