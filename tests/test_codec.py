@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from budgetline.codec import As, AtLeast, Shape, arrays_of, codec_of, from_bytes, from_parts, plain_of, to_bytes
+from budgetline.codec import As, AtLeast, Shape, arrays_of, from_bytes, from_parts, plain_of, read_as, to_bytes
 from budgetline.files import encode
 
 Float = NDArray[np.float64]
@@ -149,7 +149,7 @@ def test_other_forms_of_the_same_are_refused_in_files(change):
 
 
 def test_whole_numbers_are_numbers_in_json_of_others():
-    assert codec_of(tuple[float | None, ...]).read([1, None, 2.5], "") == (1.0, None, 2.5)
+    assert read_as(tuple[float | None, ...], [1, None, 2.5], "") == (1.0, None, 2.5)
 
 
 @pytest.mark.parametrize(

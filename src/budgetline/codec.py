@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import count, cycle, takewhile
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -53,30 +53,37 @@ class As(NamedTuple):
     read: Callable[[Any, str], Any]
 
 
+class Kind(NamedTuple):
+    """A type hint taken apart: its form, the types that it allows, whether it allows None, and its annotations.
+
+    The form is As, tuple, dict, "record", or None for numbers, texts and flags.
+    """
+
+    form: object
+    types: tuple[Any, ...]
+    optional: bool
+    notes: dict[type, Any]
+
+
 @cache
-def _kind(hint: Hint) -> tuple[tuple[Any, ...], bool, dict[type, Any]]:
-    """Take a type hint apart: the type, or the plain types it allows; whether it allows None; its annotations."""
+def _kind(hint: Hint) -> Kind:
     notes = {type(note): note for note in getattr(hint, "__metadata__", ())}
     bare = hint.__origin__ if notes else hint
     options = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
-    return tuple(option for option in options if option is not NoneType), NoneType in options, notes
+    types = tuple(option for option in options if option is not NoneType)
+    form = As if As in notes else "record" if is_dataclass(types[0]) else get_origin(types[0])
+    return Kind(form, types, NoneType in options, notes)
 
 
 def _split(cls: Hint) -> tuple[TypedFields, TypedFields]:
     hints = get_type_hints(cls, include_extras=True)
     found = {field.name: (hints[field.name], field.default) for field in fields(cls)}
-    arrays = {name: each for name, each in found.items() if Shape in _kind(each[0])[2]}
+    arrays = {name: each for name, each in found.items() if Shape in _kind(each[0]).notes}
     return {name: each for name, each in found.items() if name not in arrays}, arrays
 
 
 _fields_of: Callable[[Hint], tuple[TypedFields, TypedFields]] = cache(_split)
 """The plain fields of a record, and its arrays."""
-
-
-def _record_in(hint: Hint) -> Hint | None:
-    """Return the type of record that a field holds, None if it holds something else."""
-    (kind, *_), _, notes = _kind(hint)
-    return kind if is_dataclass(kind) and As not in notes else None
 
 
 class StoredArrays:
@@ -88,19 +95,19 @@ class StoredArrays:
 
     def read(self, hint: Hint, name: str) -> object:
         """Return an array, a tuple of numbered ones, or None where there may be none."""
-        (kind, *_), optional, _ = _kind(hint)
-        if get_origin(kind) is tuple:
+        kind = _kind(hint)
+        if kind.form is tuple:
             names = takewhile(self.arrays.__contains__, (f"{name}{k}" for k in count()))
             return tuple(self._checked(hint, each) for each in names)
         if name in self.arrays:
             return self._checked(hint, name)
-        if optional:
+        if kind.optional:
             return None
         raise ValueError(f"{name} is missing")
 
     def _checked(self, hint: Hint, name: str) -> Array:
         """Return a copy of an array if its type, shape and entries are as they should be."""
-        found, notes, dtype = self.arrays[name], _kind(hint)[2], _dtype(hint)
+        found, notes, dtype = self.arrays[name], _kind(hint).notes, _dtype(hint)
         wanted = notes[Shape].lengths.split()
         if found.dtype != dtype or found.ndim != len(wanted):
             what, but = f"{found.ndim} dimensions of {found.dtype}", f"{len(wanted)} of {dtype}"
@@ -125,7 +132,7 @@ def plain_of(record: object) -> dict[str, object]:
         value = getattr(record, name)
         if not (default == () and value == ()):
             try:
-                found[name] = codec_of(hint).write(value)
+                found[name] = write_as(hint, value)
             except TypeError as error:
                 raise TypeError(f"{name} cannot be saved: {error}") from error
     return found
@@ -139,14 +146,10 @@ def read_record(cls: type[R], plain: object, where: str = "", stored: StoredArra
         raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
     found = {name: stored.read(hint, prefix + name) for name, (hint, _) in arrays.items()}
     for name, (hint, default) in known.items():
-        own = _record_in(hint)
-        if name not in entries:
-            if default is MISSING:
-                raise ValueError(f"{prefix}{name} is missing")
-        elif own is not None and entries[name] is not None:
-            found[name] = read_record(own, entries[name], prefix + name, stored)
-        else:
-            found[name] = codec_of(hint).read(entries[name], prefix + name)
+        if name in entries:
+            found[name] = read_as(hint, entries[name], prefix + name, stored)
+        elif default is MISSING:
+            raise ValueError(f"{prefix}{name} is missing")
     try:
         return cls(**found)
     except ValueError as error:
@@ -159,76 +162,79 @@ def _mapping(plain: object, where: str) -> Mapping[str, object]:
     return plain
 
 
-@cache
-def codec_of(hint: Hint) -> As:
-    """Return how a type is written and read. A ValueError of ``read`` names the entry that is not as it should be."""
-    (kind, *_), optional, notes = _kind(hint)
-    if As in notes:
-        found: As = notes[As]
-    elif is_dataclass(kind):
-        found = As(plain_of, partial(read_record, kind))  # type: ignore[arg-type]
-    elif get_origin(kind) is tuple:
-        found = _tuples(get_args(kind))
-    elif get_origin(kind) is dict:
-        found = _mappings(codec_of(get_args(kind)[1]))
-    else:
-        found = _leaves(hint)
-    if not optional:
-        return found
-    return As(
-        lambda value: None if value is None else found.write(value),
-        lambda plain, where: None if plain is None else found.read(plain, where),
-    )
-
-
-def _tuples(hints: tuple[Hint, ...]) -> As:
-    """Return the codec of tuples. Most long ones hold texts or whole numbers, which stay as they are."""
-    (kinds, _, notes), of_any_length = _kind(hints[0]), hints[-1] is Ellipsis
-    codecs = [codec_of(hint) for hint in hints if hint is not Ellipsis]
-    unchanged = {str, int}.intersection(kinds) if of_any_length and not notes else set()
-
-    def write(value: Any) -> object:
+def write_as(hint: Hint, value: Any) -> object:
+    """Return a value of a type as plain JSON."""
+    form, types, _, notes = _kind(hint)
+    if value is None:
+        return None
+    if form is As:
+        return notes[As].write(value)
+    if form == "record":
+        return plain_of(value)
+    if form is tuple:
+        hints, _, unchanged = _entries(types[0])
         if unchanged.issuperset(map(type, value)):
             return list(value)
-        return [codec.write(entry) for codec, entry in zip(cycle(codecs), value, strict=False)]
-
-    def read(plain: object, where: str) -> object:
-        if not isinstance(plain, list | tuple):
-            raise ValueError(f"{where} must be a list, got {shown(plain)}")
-        if not of_any_length and len(plain) != len(codecs):
-            raise ValueError(f"{where} must have {len(codecs)} entries, got {shown(plain)}")
-        if unchanged.issuperset(map(type, plain)):
-            return tuple(plain)
-        pairs = enumerate(zip(cycle(codecs), plain, strict=False))
-        return tuple([codec.read(entry, f"{where}[{k}]") for k, (codec, entry) in pairs])
-
-    return As(write, read)
+        return [write_as(own, entry) for own, entry in zip(cycle(hints), value, strict=False)]
+    if form is dict:
+        return {name: write_as(get_args(types[0])[1], entry) for name, entry in value.items()}
+    return value if len(types) > 1 else types[0](value)
 
 
-def _mappings(each: As) -> As:
-    def read(plain: object, where: str) -> object:
-        entries = _mapping(plain, where).items()
-        return {name: each.read(entry, f"{where}.{name_of(name)}") for name, entry in entries}
+def read_as(hint: Hint, plain: Any, where: str, stored: StoredArrays | None = None) -> Any:
+    """Return the value that :func:`write_as` wrote; a ValueError names the entry that is not as it should be."""
+    form, types, optional, notes = _kind(hint)
+    if plain is None and optional:
+        return None
+    if form is As:
+        return notes[As].read(plain, where)
+    if form == "record":
+        return read_record(types[0], plain, where, stored)
+    if form is tuple:
+        return _read_tuple(types[0], plain, where)
+    if form is dict:
+        own, entries = get_args(types[0])[1], _mapping(plain, where).items()
+        return {name: read_as(own, entry, f"{where}.{name_of(name)}") for name, entry in entries}
+    return _read_leaf(hint, plain, where)
 
-    return As(lambda value: {name: each.write(entry) for name, entry in value.items()}, read)
+
+@cache
+def _entries(kind: Hint) -> tuple[tuple[Hint, ...], bool, set[type]]:
+    """Return the type hints of the entries of a tuple, whether it has any length, and the types that stay unchanged.
+
+    Most long tuples hold texts or whole numbers, which are plain.
+    """
+    hints = get_args(kind)
+    if hints[-1] is not Ellipsis:
+        return hints, False, set()
+    own = _kind(hints[0])
+    return hints[:1], True, set() if own.notes else {str, int}.intersection(own.types)
 
 
-def _leaves(hint: Hint) -> As:
-    """Return the codec of numbers and texts, maybe NumPy's."""
-    kinds, _, notes = _kind(hint)
+def _read_tuple(kind: Hint, plain: Any, where: str) -> tuple[object, ...]:
+    hints, of_any_length, unchanged = _entries(kind)
+    if not isinstance(plain, list | tuple):
+        raise ValueError(f"{where} must be a list, got {shown(plain)}")
+    if not of_any_length and len(plain) != len(hints):
+        raise ValueError(f"{where} must have {len(hints)} entries, got {shown(plain)}")
+    if unchanged.issuperset(map(type, plain)):
+        return tuple(plain)
+    entries = enumerate(zip(cycle(hints), plain, strict=False))
+    return tuple([read_as(own, entry, f"{where}[{k}]") for k, (own, entry) in entries])
 
-    def read(plain: Any, where: str) -> object:
-        if kinds == (float,):
-            if type(plain) not in (int, float) or not abs(plain) <= sys.float_info.max:
-                raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
-            plain = float(plain)
-        elif type(plain) not in kinds:
-            raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
-        if AtLeast in notes and plain < notes[AtLeast].least:
-            raise ValueError(f"{where} must be ≥ {notes[AtLeast].least}, got {shown(plain)}")
-        return plain
 
-    return As(kinds[0] if len(kinds) == 1 else lambda value: value, read)
+def _read_leaf(hint: Hint, plain: Any, where: str) -> object:
+    """Return a number, a text or a flag."""
+    _, kinds, _, notes = _kind(hint)
+    if kinds == (float,):
+        if type(plain) not in (int, float) or not abs(plain) <= sys.float_info.max:
+            raise ValueError(f"{where} must be a finite number, got {shown(plain)}")
+        plain = float(plain)
+    elif type(plain) not in kinds:
+        raise ValueError(f"{where} must be of type {' or '.join(k.__name__ for k in kinds)}, got {shown(plain)}")
+    if AtLeast in notes and plain < notes[AtLeast].least:
+        raise ValueError(f"{where} must be ≥ {notes[AtLeast].least}, got {shown(plain)}")
+    return plain
 
 
 def arrays_of(record: object, prefix: str = "") -> dict[str, Array]:
@@ -240,7 +246,7 @@ def arrays_of(record: object, prefix: str = "") -> dict[str, Array]:
         entries = {f"{name}{k}": e for k, e in enumerate(value)} if isinstance(value, tuple) else {name: value}
         found |= {key: np.asarray(entry, dtype=_dtype(hint)) for key, entry in entries.items() if entry is not None}
     for name, (hint, _) in plain.items():
-        if _record_in(hint) is not None and (value := getattr(record, name)) is not None:
+        if _kind(hint).form == "record" and (value := getattr(record, name)) is not None:
             found |= arrays_of(value, f"{prefix}{name}.")
     return found
 
@@ -248,8 +254,8 @@ def arrays_of(record: object, prefix: str = "") -> dict[str, Array]:
 @cache
 def _dtype(hint: Hint) -> DType:
     """Return the type of an array's entries in a file, little-endian; its type hint is NDArray[type]."""
-    kind = _kind(hint)[0][0]
-    array = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    form, (kind, *_), _, _ = _kind(hint)
+    array = get_args(kind)[0] if form is tuple else kind
     parts = get_args(array)  # the type alone, or, before NumPy 2.5, a shape and the dtype
     found: DType = np.dtype(parts[0] if len(parts) == 1 else get_args(parts[1])[0]).newbyteorder("<")
     return found

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from budgetline.arrays import Array
-from budgetline.codec import As, AtLeast, codec_of
+from budgetline.codec import As, AtLeast, read_as, write_as
 from budgetline.encoding import Encoding
 from budgetline.groups import FeatureGroups
 from budgetline.groups.record import StoredGroups
@@ -39,7 +39,7 @@ def to_plain(value: object) -> object:
     if name is None:
         raise TypeError(f"{type(value).__name__} has no plain form")
     _, hint, content, _ = KINDS[name]
-    return {name: codec_of(hint).write(content(value))}
+    return {name: write_as(hint, content(value))}
 
 
 def from_plain(content: object, where: str) -> object:
@@ -55,7 +55,7 @@ def from_plain(content: object, where: str) -> object:
     if len(content) != 1 or (name := next(iter(content))) not in KINDS:
         raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
     _, hint, _, make = KINDS[name]
-    return make(codec_of(hint).read(content[name], where))
+    return make(read_as(hint, content[name], where))
 
 
 PlainSetting = Annotated[Any, As(to_plain, from_plain)]
