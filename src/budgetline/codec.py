@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 
 class As(NamedTuple):
-    """How to write a value as plain JSON, and how to read it; errors of ``read`` name the place that it is given."""
+    """How to write a value as plain JSON, and how to read it at a place, which errors name."""
 
     write: Callable[[Any], object]
     read: Callable[[Any, str], Any]
@@ -211,7 +211,7 @@ def _entries(kind: Hint) -> tuple[tuple[Hint, ...], bool, set[type]]:
     return hints[:1], True, set() if own.notes else {str, int}.intersection(own.types)
 
 
-def _read_tuple(kind: Hint, plain: Any, where: str) -> tuple[object, ...]:
+def _read_tuple(kind: Hint, plain: object, where: str) -> tuple[object, ...]:
     hints, of_any_length, unchanged = _entries(kind)
     if not isinstance(plain, list | tuple):
         raise ValueError(f"{where} must be a list, got {shown(plain)}")

@@ -140,9 +140,9 @@ def estimator_of(record: ModelRecord) -> LinearEstimator:
     if given | left_out != set(DEFAULTS[name]) or given & left_out:
         raise ValueError(f"the settings are not those of {name}")
     settings = DEFAULTS[name] | record.settings
-    source = _source(record)
+    source, family = _source(record), _family(record, settings.get("loss", "squared_error"))
     encoding = None if record.encoding is None else encoding_of(record.encoding, source)
-    layout, family = source if encoding is None else encoding.layout, _family(record, settings)
+    layout = source if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
     learned = _learned(record, layout, settings) | ({"fold_moments_": tuple(folds)} if folds else {})
     fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
@@ -169,7 +169,7 @@ def _source(record: ModelRecord) -> Layout:
     return groups.resolve(names, D)
 
 
-def _family(record: ModelRecord, settings: Mapping[str, Any]) -> Family:
+def _family(record: ModelRecord, loss: str) -> Family:
     """Return the family of the loss, if classes and targets can have it."""
     P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
     if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
@@ -182,7 +182,6 @@ def _family(record: ModelRecord, settings: Mapping[str, Any]) -> Family:
         if record.stored_bytes < 8 * (labels.size - 2) ** 2:  # a family is a matrix of them
             raise ValueError(f"{labels.size} classes are too many for the arrays")
         return Logistic() if labels.size == 2 else Softmax(labels.size)
-    loss = settings.get("loss", "squared_error")
     if labels is not None or loss not in LOSSES or (shape and loss != "squared_error"):
         raise ValueError(f"classes or the loss {shown(loss)} do not match {record.estimator} and its targets")
     return LOSSES[loss]()
@@ -226,7 +225,7 @@ def _subset(record: ModelRecord, n_columns: int, family: Family, alpha: float) -
     return GeneralisedSubset(Population(**vars(population)), family, alpha)
 
 
-def _learned(record: ModelRecord, layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _learned(record: ModelRecord, layout: Layout, settings: Mapping[str, object]) -> dict[str, object]:
     """Return the attributes that only some estimators have."""
     searches = "alphas" in settings
     chooses = searches or settings["alpha"] == "auto" or (settings["alpha"] is None and record.encoding is not None)
@@ -234,13 +233,13 @@ def _learned(record: ModelRecord, layout: Layout, settings: Mapping[str, Any]) -
     for name, needed in wanted.items():
         if (getattr(record, name) is None) == needed:
             raise ValueError(f"{name} is {'missing for' if needed else 'not for'} {record.estimator}")
-    found = {"alpha": record.alpha, "n_passes": record.n_passes}
+    found: dict[str, object] = {"alpha": record.alpha, "n_passes": record.n_passes}
     found |= {} if record.search is None else _searched(record.search, settings["corrections"])
     found |= {} if record.path is None else _path(record.path, layout, record.target_shape)
     return {f"{name}_": value for name, value in found.items() if value is not None}
 
 
-def _searched(search: SearchRecord, corrections: object) -> dict[str, Any]:
+def _searched(search: SearchRecord, corrections: object) -> dict[str, object]:
     """Return the scores of a search, and the correction whose mean score is the best."""
     costs, scores, values = search.held_out[:, 0], search.correction_scores, floats_of(corrections)
     if not costs.size or costs[0] != 0 or not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
@@ -250,7 +249,7 @@ def _searched(search: SearchRecord, corrections: object) -> dict[str, Any]:
     return vars(search) | {"correction": float(values[np.argmax(scores.mean(axis=1))])}
 
 
-def _path(path: PathRecord, layout: Layout, target_shape: tuple[int, ...]) -> dict[str, Any]:
+def _path(path: PathRecord, layout: Layout, target_shape: tuple[int, ...]) -> dict[str, object]:
     """Return the path of a group lasso over all columns of X."""
     if path.entry_lambdas.size != len(layout.groups):
         raise ValueError("path.entry_lambdas must have one entry per group")

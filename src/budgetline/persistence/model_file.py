@@ -22,7 +22,7 @@ KIND, STAGED = "model", "staged estimators"
 
 
 def check_model(model: Any, purpose: str) -> AnytimeModel:
-    """Return the model of a fitted estimator of ours, or of a plan, or raise an error."""
+    """Return the model of a fitted estimator of budgetline, or of a plan; raise an error for anything else."""
     model = model.model_ if isinstance(model, Plan) else model
     known = model.estimator in ESTIMATORS if isinstance(model, AnytimeModel) else type(model) in ESTIMATORS.values()
     if not known:
@@ -97,7 +97,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
     Raises
     ------
     ValueError
-        If the file is not a model, is damaged, or was written by a newer version.
+        If the file is not a model, is damaged, or was written by a version with another file format.
 
     Examples
     --------
