@@ -53,7 +53,7 @@ class As(NamedTuple):
     read: Callable[[Any, str], Any]
 
 
-class Kind(NamedTuple):
+class HintParts(NamedTuple):
     """A type hint taken apart: its form, the types that it allows, whether it allows None, and its annotations.
 
     The form is As, tuple, dict, "record", or None for numbers, texts and flags.
@@ -66,13 +66,13 @@ class Kind(NamedTuple):
 
 
 @cache
-def _kind(hint: Hint) -> Kind:
+def _kind(hint: Hint) -> HintParts:
     notes = {type(note): note for note in getattr(hint, "__metadata__", ())}
     bare = hint.__origin__ if notes else hint
     options = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
     types = tuple(option for option in options if option is not NoneType)
     form = As if As in notes else "record" if is_dataclass(types[0]) else get_origin(types[0])
-    return Kind(form, types, NoneType in options, notes)
+    return HintParts(form, types, NoneType in options, notes)
 
 
 def _split(cls: Hint) -> tuple[TypedFields, TypedFields]:
