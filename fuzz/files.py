@@ -414,7 +414,8 @@ def _change_array(arrays: dict[str, np.ndarray], rng: Random) -> None:
     if what == 0:
         del arrays[name]
     elif what == 1:
-        arrays[rng.choice(["extra", "H9", "moments", "fold_moments0", "U", "lambdas", "cv_scores"])] = array
+        others = ["extra", "H9", "moments", "fold_moments0", "least_squares.U", "path.lambdas", "search.cv_scores"]
+        arrays[rng.choice(others)] = array
     elif what == 2:
         arrays[name] = array.astype(rng.choice(["<f4", "<i8", "<i4", "<u8", "|u1", "|b1", "<f8", "<f2"]))
     elif what == 3:

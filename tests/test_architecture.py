@@ -68,7 +68,7 @@ RUN_CODE_OF_OTHERS = {
 }
 WRITE_IN_FULL = {
     "budgetline.messages",
-    "budgetline.persistence.settings",  # of floats, which read back as the same
+    "budgetline.persistence.plain_settings",  # of floats, which read back as the same
     "budgetline.report.rendering",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from budgetline.codec import As, AtLeast, Shape, arrays_of, codec_of, from_bytes, from_parts, plain_of, to_bytes
+from budgetline.codec import As, AtLeast, Shape, arrays_of, from_bytes, from_parts, plain_of, read_as, to_bytes
 from budgetline.files import encode
 
 Float = NDArray[np.float64]
@@ -22,6 +22,13 @@ class Inner:
     def __post_init__(self):
         if self.at == 13:
             raise ValueError("at must not be 13")
+
+
+@dataclass(frozen=True)
+class Curve:
+    degree: int
+    at: Annotated[Float, Shape("n")]
+    knots: Annotated[tuple[Float, ...], Shape("*")] = ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Record:
     mask: Annotated[NDArray[np.bool_] | None, Shape("*")] = None
     loose: Annotated[Float | None, Shape("*", finite=False)] = None
     extra: tuple[str, ...] = ()
+    curve: Curve | None = None
 
 
 WHOLE = Record(
@@ -76,6 +84,26 @@ def test_what_may_be_missing_is_left_out():
     assert "extra" not in plain_of(given)
     found = back(given)
     assert (found.y, found.z, found.mask, found.extra) == (None, (), None, ())
+
+
+def test_arrays_of_records_inside_are_named_after_both():
+    given = record(curve=Curve(3, np.ones(2), (np.arange(4.0),)))
+    assert {"curve.at", "curve.knots0"} < set(arrays_of(given))
+    found = back(given).curve
+    assert (found.degree, found.at.tolist(), found.knots[0].tolist()) == (3, [1, 1], [0, 1, 2, 3])
+    assert back(record()).curve is None
+    fields, arrays = plain_of(given), arrays_of(given)
+    for change, message in (
+        ({"curve.at": np.ones(3)}, r"curve\.at of shape \(3,\) does not match x: n is 2"),
+        ({"curve.knots1": np.array([np.nan])}, r"curve\.knots1 holds numbers"),
+        ({"curve.knots2": np.ones(1)}, r"curve\.knots2 is not a field"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            from_parts(Record, fields, arrays | change)
+    with pytest.raises(ValueError, match=r"curve\.at is not a field"):
+        from_parts(Record, fields | {"curve": None}, arrays)
+    with pytest.raises(ValueError, match=r"curve\.at is missing"):
+        from_parts(Record, fields, arrays_of(record()))
 
 
 def test_numbers_and_texts_of_numpy_are_plain():
@@ -121,7 +149,7 @@ def test_other_forms_of_the_same_are_refused_in_files(change):
 
 
 def test_whole_numbers_are_numbers_in_json_of_others():
-    assert codec_of(tuple[float | None, ...]).read([1, None, 2.5], "") == (1.0, None, 2.5)
+    assert read_as(tuple[float | None, ...], [1, None, 2.5], "") == (1.0, None, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +159,8 @@ def test_whole_numbers_are_numbers_in_json_of_others():
         ({"x": np.arange(2)}, "x is an array of 1 dimensions of int64, not 1 of float64"),
         ({"x": np.ones((2, 1))}, "x is an array of 2 dimensions"),
         ({"x": np.array([1.0, np.inf])}, "x holds numbers that are not finite"),
-        ({"y": np.ones((1, 3))}, "y has the shape .* does not match x: n is 2"),
-        ({"z1": np.arange(4)}, "z1 has the shape .* does not match y: m is 3"),
+        ({"y": np.ones((1, 3))}, "y of shape .* does not match x: n is 2"),
+        ({"z1": np.arange(4)}, "z1 of shape .* does not match y: m is 3"),
         ({"z1": np.array([0, -1, 2])}, "z1 holds numbers below 0"),
         ({"z0": None}, "z1 is not a field"),
         ({"z3": np.arange(3)}, "z3 is not a field"),

@@ -12,7 +12,7 @@ from budgetline.files import decode, encode
 from budgetline.groups.prices import Prices, SharedCost
 from budgetline.inputs import check_integer, check_number, number_of
 from budgetline.messages import printable, shown, some
-from budgetline.persistence.settings import from_plain, to_plain
+from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.report.formatting import amount, at_least, number
 from budgetline.report.rendering import escape
 from budgetline.sequencing.candidates import nested_candidates

@@ -28,8 +28,8 @@ except ImportError:  # Windows
 
 PathName = str | os.PathLike[str]
 """A path as users give it."""
-SCHEMA = 1
-"""Version of the format; files of a newer one are refused."""
+SCHEMA = 2
+"""Version of the format. Files of other versions are refused: version 1 was never released."""
 MANIFEST = "budgetline"
 """Key of the manifest in the metadata of a file."""
 UNFINISHED = ".unfinished"
@@ -89,7 +89,7 @@ def _header_length(data: bytes, size: int, where: str) -> int:
 
 
 def _manifest(header: bytes, where: str) -> dict[str, Any]:
-    """Return the manifest, of a schema that we read; the schema is checked before anything else."""
+    """Return the manifest; its schema is checked before anything else."""
     try:
         manifest = json.loads(json.loads(header)["__metadata__"][MANIFEST])
         schema = manifest["schema"]
@@ -99,7 +99,11 @@ def _manifest(header: bytes, where: str) -> dict[str, Any]:
         raise ValueError(f"{where} is damaged: it has schema {shown(schema)}. Copy or save it again")
     if schema > SCHEMA:
         raise ValueError(
-            f"{where} has schema {shown(schema)}, this version of budgetline reads up to {SCHEMA}: update it"
+            f"{where} has schema {shown(schema)}, this version of budgetline reads schema {SCHEMA}: update budgetline"
+        )
+    if schema < SCHEMA:
+        raise ValueError(
+            f"{where} has schema {schema}, which budgetline wrote before its first release: fit and save again"
         )
     return dict(manifest)
 

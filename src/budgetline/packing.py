@@ -43,7 +43,7 @@ def unpacked(arrays: Mapping[str, Array]) -> dict[str, Array]:
     for name in [name.removesuffix(BITS) for name in arrays if name.endswith(BITS)]:
         found[name] = _with_zeros(found.pop(name + BITS), found.pop(name + SHAPE, None), found.pop(name, None))
     for name in [name.removesuffix(MIRRORED) for name in found if name.endswith(MIRRORED)]:
-        found[name] = _frozen(_mirrored(found.pop(name + MIRRORED)))
+        found[name] = _mirrored(found.pop(name + MIRRORED))
     for name in [name.removesuffix(JOINED) for name in found if name.endswith(JOINED)]:
         found |= _parts(name, found.pop(name + JOINED), found.pop(name + SHAPES, None))
     return found
@@ -71,7 +71,7 @@ def _with_zeros(bits: Array, shape: Array | None, values: Array | None) -> Array
         raise ValueError(f"an array without zeros has {values.size} numbers at {np.count_nonzero(there)} places")
     flat = np.zeros(size)
     flat[there] = values
-    return _frozen(flat.reshape(lengths))
+    return flat.reshape(lengths)
 
 
 def _mirrored(array: Array) -> Array:
@@ -90,16 +90,10 @@ def _parts(name: str, flat: Array, shapes: Array | None) -> dict[str, Array]:
     if not len(ends) or ends[-1] != flat.size or flat.size < max(map(math.prod, lengths)):
         raise ValueError(f"the parts of {name} do not have {flat.size} entries")
     pieces = np.split(flat, ends[:-1])
-    return {f"{name}{k}": _frozen(part.reshape(own)) for k, (part, own) in enumerate(zip(pieces, lengths, strict=True))}
+    return {f"{name}{k}": part.reshape(own) for k, (part, own) in enumerate(zip(pieces, lengths, strict=True))}
 
 
 def _lengths(shape: Array | None) -> list[int]:
     if shape is None or shape.dtype != np.int64 or shape.ndim != 1 or np.any((shape < 0) | (shape > 1 << 40)):
         raise ValueError("the shape of a packed array is missing or wrong")
     return [int(length) for length in shape]
-
-
-def _frozen(array: Array) -> Array:
-    """Return an array that cannot be written to, like those that are views of a file."""
-    array.flags.writeable = False
-    return array

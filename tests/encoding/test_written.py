@@ -19,7 +19,7 @@ from budgetline.encoding.encoders import LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import object_column
 from budgetline.encoding.summaries import LevelSummary
 from budgetline.encoding.written import FORMS, Undecided, Written, find_written, numbers_in
-from budgetline.persistence.encoding_record import encoding_of, parts_of
+from budgetline.persistence.encoding_record import encoding_of, record_of_encoding
 from budgetline.runtime import AnytimeRunner
 
 
@@ -358,20 +358,12 @@ def test_graphs_take_the_numbers_that_are_written():
     np.testing.assert_allclose(found, model.predict(written[names]), rtol=1e-9)
 
 
-def test_categories_of_older_files_lose_their_spaces():
-    X = pd.DataFrame({"x": ["yes", "no", None] * 20})
-    model = AnytimeRegressor(encoding="spline").fit(X, np.arange(60.0) % 3)
-    [column], arrays = parts_of(model.model_.encoding)
-    for given_levels, expected in (((" no", "yes "), ("no", "yes")), (("no", "no "), ("no", "no "))):
-        older = replace(column, levels=given_levels)
-        assert encoding_of((older,), (), arrays, model.model_.encoding.source).encoders[0].levels == expected
-
-
 def test_an_unknown_form_in_a_file_is_an_error():
     written, _, y = people()
     model = AnytimeRegressor(encoding="spline").fit(written[["rate"]], y)
-    [column], arrays = parts_of(model.model_.encoding)
+    record = record_of_encoding(model.model_.encoding)
+    [column] = record.columns
     assert column.form == "percent"
     for wrong in ("roman", "date, decimal comma"):
         with pytest.raises(ValueError, match=f"numbers are written in an unknown form: '{wrong}'"):
-            encoding_of((replace(column, form=wrong),), (), arrays, model.model_.encoding.source)
+            encoding_of(replace(record, columns=(replace(column, form=wrong),)), model.model_.encoding.source)

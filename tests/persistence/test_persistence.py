@@ -40,7 +40,7 @@ from budgetline import (
 from budgetline.codec import from_bytes, to_bytes
 from budgetline.files import MANIFEST, SCHEMA, decode, encode
 from budgetline.objectives import ConvexLoss
-from budgetline.persistence.settings import Setting
+from budgetline.persistence.plain_settings import PlainSetting
 from budgetline.sequencing import Doubling, RandomOrder
 
 pytestmark = pytest.mark.quick_cases(4)
@@ -421,7 +421,7 @@ def test_another_process_reads_the_same(tmp_path):
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    value: Setting
+    value: PlainSetting
 
 
 @pytest.mark.parametrize(
@@ -554,14 +554,21 @@ def test_files_that_cannot_be_opened_are_os_errors(tmp_path):
 def test_a_newer_schema_is_refused_politely(manifest, tmp_path):
     path = tmp_path / "model"
     path.write_bytes(save_tensors({"new": np.zeros(2, np.float16)}, {MANIFEST: json.dumps(manifest)}))
-    with pytest.raises(ValueError, match=rf"model has schema {manifest['schema']}, .* up to {SCHEMA}: update it"):
+    with pytest.raises(ValueError, match=rf"model has schema {manifest['schema']}, .* reads schema {SCHEMA}: update"):
         budgetline.load(path)
     header = json.dumps({"__metadata__": {MANIFEST: json.dumps(manifest)}, "a": {"dtype": "F4", "shape": "?"}}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"new compression")
-    with pytest.raises(ValueError, match="update it"):
-        budgetline.load(path)
-    with pytest.raises(ValueError, match="update it"):
-        Moments.load(path)
+    for read in (budgetline.load, Moments.load):
+        with pytest.raises(ValueError, match="update budgetline"):
+            read(path)
+
+
+def test_an_older_schema_says_to_fit_again(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(save_tensors({}, {MANIFEST: json.dumps({"schema": 1, "kind": "model", "fields": {}})}))
+    for read in (budgetline.load, Moments.load):
+        with pytest.raises(ValueError, match=r"model has schema 1, .*: fit and save again"):
+            read(path)
 
 
 @pytest.mark.parametrize("schema", [0, -1, True, "1", 1.0, None, [1]])
@@ -642,7 +649,7 @@ def test_small_files_do_not_unfold_into_large_ones(tmp_path):
 
 def test_deep_nesting_is_damage(tmp_path):
     path = tmp_path / "model"
-    manifest = '{"schema": 1, "kind": "model", "digest": "", "fields": {"a": ' + "[" * 10**5 + "]" * 10**5 + "}}"
+    manifest = f'{{"schema": {SCHEMA}, "kind": "model", "digest": "", "fields": {{"a": {"[" * 10**5 + "]" * 10**5}}}}}'
     path.write_bytes(save_tensors({}, {MANIFEST: manifest}))
     with pytest.raises(ValueError, match="damaged"):
         budgetline.load(path)
@@ -727,7 +734,7 @@ def change_array(arrays, rng):
     if what == 0:
         del arrays[name]
     elif what == 1:
-        arrays[rng.choice(["extra", "H9", "moments", "U", "lambdas", "cv_scores"])] = array
+        arrays[rng.choice(["extra", "H9", "moments", "least_squares.U", "path.lambdas", "search.cv_scores"])] = array
     elif what == 2:
         with np.errstate(all="ignore"):
             arrays[name] = array.astype(rng.choice(["<f4", "<i8", "<i4", "<u8", "|u1", "|b1", "<f8", "<f2"]))
@@ -789,26 +796,27 @@ def test_every_part_is_needed_and_of_its_type(name, tmp_path):
             if type(fields[part]) is not type(other):
                 check(arrays, fields | {part: other}, "")
     for part, array in arrays.items():
+        own = part.rpartition(".")[2]
         with np.errstate(invalid="ignore"):
             others = [array[None], *(array.astype(d) for d in ("<f4", "<i8", "|u1", "<f8") if array.dtype != d)]
-        if part not in ("cv_scores", "held_out", "factor"):  # of any number of folds or points, of any rank
+        if own not in ("cv_scores", "held_out", "factor"):  # of any number of folds or points, of any rank
             others += [array[:-1], np.concatenate([array, array[:1]])]
         for other in others:
-            check(arrays | {part: other}, fields, "" if part in ("moments", "U", "intercept", "lambdas") else part)
+            check(arrays | {part: other}, fields, "" if own in ("moments", "U", "intercept", "lambdas") else own)
         without = {key: value for key, value in arrays.items() if key != part}
         if part != "moments":  # which a model may be without
             check(without, fields, "")
         if array.dtype == np.float64:
             gap = array.copy()
             gap.flat[-1] = np.nan
-            if part not in ("cv_scores", "correction_scores", "held_out", "entry_lambdas"):
+            if own not in ("cv_scores", "correction_scores", "held_out", "entry_lambdas"):
                 check(arrays | {part: gap}, fields, part)
     for other in ([float(p) for p in fields["target_shape"] or [1]], [True], [2**40], [1, 1]):
         check(arrays, fields | {"target_shape": other}, "target_shape")
     for other in (float(fields["n_features"]), fields["n_features"] + 1, -1, 2**70):
         check(arrays, fields | {"n_features": other}, "n_features|features are too many|in no group")
-    if "kept" in arrays:
-        check(arrays | {"kept": np.full(arrays["kept"].shape, 2, np.uint8).view(bool)}, fields, "kept holds flags")
+    if (kept := "least_squares.kept") in arrays:
+        check(arrays | {kept: np.full(arrays[kept].shape, 2, np.uint8).view(bool)}, fields, f"{kept} holds flags")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,6 @@
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeRegressorCV
 from budgetline.estimators.regressor import AnytimeRegressor
-from budgetline.estimators.staged import StagedEstimators
+from budgetline.estimators.staged_estimators import StagedEstimators
 
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "StagedEstimators"]

@@ -1,4 +1,4 @@
-"""What to do about tables that a fit refuses."""
+"""Advice in errors about text and missing values: use an encoding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from budgetline.inputs import MissingValue, NotNumbers
 
 @contextmanager
 def advising(encoding: object) -> Iterator[None]:
-    """Name the encoding in errors about text and missing values, unless there is one."""
+    """Add to errors about text and missing values that an encoding accepts them, unless there is one."""
     try:
         yield
     except ValueError as error:

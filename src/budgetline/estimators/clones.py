@@ -1,4 +1,4 @@
-"""Training rows as estimators of any kind take them, and clones that are fitted on some of their columns."""
+"""Checked training rows for estimators of any kind, and clones that are fitted on some of the columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TrainingRows:
         The labels of a classifier.
     weight : array of shape (n,), or None
     weights : dict
-        The same as parameters of ``fit``, by the name that the estimator has for them.
+        The same as keywords of ``fit``, by the name that the estimator gives them.
     """
 
     table: PrefixTable
@@ -81,7 +81,7 @@ class TrainingRows:
 
 
 def training_rows(estimator: object, X: object, y: object, sample_weight: object, owner: object) -> TrainingRows:
-    """Check what a user gives to fit clones of an estimator; errors name the ``owner`` of the clones."""
+    """Check the data that clones of an estimator are fitted on; errors name the ``owner`` of the clones."""
     if isinstance(X, Source):
         raise TypeError("X must be a table in memory, not a Source")
     table, names = check_table(X, estimator=owner), column_names(X)
@@ -103,7 +103,7 @@ def _target(estimator: object, y: object, n: int) -> tuple[Array, tuple[int, ...
 
 
 def _fit_weights(estimator: object, weight: Float | None) -> dict[str, Float]:
-    """Return weights as parameters of ``fit``; those of a pipeline go to its last step."""
+    """Return weights as keywords of ``fit``; those of a pipeline go to its last step."""
     if weight is None:
         return {}
     prefix, last = "", estimator
@@ -116,9 +116,9 @@ def _fit_weights(estimator: object, weight: Float | None) -> dict[str, Float]:
 
 
 def _fitted(estimator: object, rows: TrainingRows, columns: Positions) -> object:
-    """Fit a clone; at the top of the module, so that other processes find it.
+    """Fit a clone. Its columns are copied here, to be in memory only while it is fitted.
 
-    Its columns are taken here: they are in memory only while it is fitted.
+    A function of the module, because other processes must find it.
     """
     try:
         found: object = estimator.fit(rows.table.take(columns), rows.target, **rows.weights)  # type: ignore[attr-defined]

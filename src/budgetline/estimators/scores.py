@@ -1,4 +1,4 @@
-"""The ``score`` of estimators that predict at a budget."""
+"""The ``score`` method of estimators that predict at a budget."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from budgetline.model.staged import Available
 
 
 class Predicts(Protocol):
-    """What has predictions; subclasses of our estimators may not take all keywords."""
+    """Has ``predict``; subclasses of users may not accept all keywords."""
 
     def predict(self, X: object, **choice: object) -> Array:
         """Return predictions."""
 
 
 class ScoresAtBudget:
-    """Has a ``score`` with the keywords of ``predict``; comes before scikit-learn's mixins, whose score has none."""
+    """Adds ``score`` with the keywords of ``predict``; must come before scikit-learn's mixins, whose score has none."""
 
     def score(
         self: Predicts,

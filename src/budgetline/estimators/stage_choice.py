@@ -1,4 +1,4 @@
-"""Which prefixes of an order get an estimator of their own, and where the order comes from."""
+"""The order of StagedEstimators, given or learned, and the prefixes of it that get an estimator."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from budgetline.sequencing.schedules import FixedOrder
 from budgetline.sequencing.sequence import GroupSequence
 
 AUTO_SHARE = 0.01
-"""With "auto", a prefix is kept if it explains this share of the total more than the last that was kept."""
-Names = tuple[str, ...] | None
+"""With "auto", a prefix gets an estimator if it explains this share of the total more than the last one chosen."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """Groups and their sequence; ``learned`` is the estimator that was fitted to find it, None if none was."""
+    """Groups and their sequence; ``learned`` is the estimator that was fitted to find it, or None."""
 
     groups: FeatureGroups
     sequence: GroupSequence
@@ -72,7 +71,9 @@ def _check_kind(order: object, rows: TrainingRows) -> None:
         raise TypeError(f"order is the regressor {kind}, but y holds labels: give a classifier as order")
 
 
-def given_order(order: object, feature_groups: object, costs: object, names: Names, n_features: int) -> Order:
+def given_order(
+    order: object, feature_groups: object, costs: object, names: tuple[str, ...] | None, n_features: int
+) -> Order:
     """Return an order that a user lists: names of groups, a FixedOrder, or a sequence with its gains."""
     groups = as_feature_groups(feature_groups, costs, names, n_features)
     listed: object = order.groups if isinstance(order, GroupSequence | FixedOrder) else order
@@ -90,7 +91,7 @@ def given_order(order: object, feature_groups: object, costs: object, names: Nam
 
 
 def _of_model(model: Staged, learned: object) -> Order:
-    """Return the order of a model, without pairs of columns: what a pair gains counts for the group before it."""
+    """Return the order of a model without pairs of columns: the gain of a pair is added to the group before it."""
     groups, keep = model.source.groups, np.array([own.size > 0 for own in model.source.columns])
     if not len(model.sequence):
         raise ValueError("order has no groups: the model that it comes from has bought none")
@@ -149,7 +150,7 @@ def _that_differ(stages: str, sequence: GroupSequence) -> tuple[int, ...]:
 
 
 def _spread(count: int, costs: np.ndarray) -> tuple[int, ...]:
-    """Return so many prefixes, whose costs have square roots that are spread as evenly as the groups allow."""
+    """Return ``count`` prefixes. The square roots of their costs are spread as evenly as the groups allow."""
     last = np.flatnonzero(np.append(np.diff(costs) > 0, True)) + 1  # of prefixes of equal cost, the longest
     roots, found = np.sqrt(costs[last - 1]), list[int]()
     count = min(count, last.size)

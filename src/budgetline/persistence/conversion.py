@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 
-from budgetline.arrays import Float
 from budgetline.baselines import GroupLassoPath
-from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
 from budgetline.estimators.classifier import BaseClassifier
@@ -22,24 +19,26 @@ from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.population import Population
 from budgetline.model.stages import StagedModel
-from budgetline.model.subsets import GeneralisedSubset, LinearSubset
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
-from budgetline.persistence.encoding_record import EncodingArrays, encoding_of, parts_of
-from budgetline.persistence.model_record import ModelRecord
-from budgetline.persistence.settings import from_plain, to_plain
+from budgetline.persistence.encoding_record import encoding_of, record_of_encoding
+from budgetline.persistence.model_record import (
+    LeastSquaresRecord,
+    ModelRecord,
+    PathRecord,
+    PopulationRecord,
+    SearchRecord,
+    library_version,
+)
+from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.statistics.moments import Moments
 
-Model = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath
-"""What a file holds."""
-ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(Model)}
+R = TypeVar("R")
+LinearEstimator = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath
+"""The estimators whose stages are linear models."""
+ESTIMATORS: dict[str, type[AnytimeEstimator]] = {cls.__name__: cls for cls in get_args(LinearEstimator)}
 DEFAULTS = {name: cls().get_params(deep=False) for name, cls in ESTIMATORS.items()}
-SEARCH = ("alpha", "cv_scores", "correction_scores", "held_out")
-PATH = ("lambdas", "path_coef", "path_intercept", "dual_gaps", "entry_lambdas")
-LEARNED = (*SEARCH, "n_passes", *PATH)
-"""Fitted attributes that only some estimators have, without their underscore."""
-PARTS = tuple("cell_mean" if part.name == "mean" else part.name for part in fields(Population))
-"""Names of the parts of a population in a record."""
 
 
 def record_of_model(model: AnytimeModel) -> ModelRecord:
@@ -48,7 +47,7 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         raise TypeError("loss is a ConvexLoss: its functions cannot be saved, and predictions need them")
     stages, sequence, read = model.stages, model.sequence, model.layout.read
     settings, left_out = _settings_of(model)
-    encoding, arrays = parts_of(model.encoding)
+    least_squares, population = _parts_of_subset(stages.subset)
     record = ModelRecord(
         estimator=model.estimator,
         version=library_version(),
@@ -58,7 +57,6 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         n_features=model.source.n_features,
         feature_names=model.source.names,
         target_shape=model.target_shape,
-        family=type(model.family).__name__,
         null_value=sequence.null_value,
         classes=model.classes,
         order=sequence.order,
@@ -69,10 +67,9 @@ def record_of_model(model: AnytimeModel) -> ModelRecord:
         mean=stages.mean[read],
         scale=stages.scale[read],
         group_penalties=model.penalties,
-        encoding=encoding,
-        pairs=() if model.encoding is None else tuple(pair.columns for pair in model.encoding.pairs),
-        **vars(arrays),
-        **_subset_parts(stages),
+        least_squares=least_squares,
+        population=population,
+        encoding=None if model.encoding is None else record_of_encoding(model.encoding),
         **_learned_parts(model),
     )
     # where a few of very many columns are used, all are stored
@@ -94,76 +91,69 @@ def _settings_of(model: AnytimeModel) -> tuple[dict[str, Any], tuple[str, ...]]:
     return kept, tuple(name for name in left_out if name not in kept)
 
 
-def _subset_parts(stages: StagedModel) -> dict[str, Any]:
-    """Return what predictions from any subset need."""
-    subset = stages.subset
+def _parts_of_subset(subset: Subset) -> tuple[LeastSquaresRecord | None, PopulationRecord | None]:
+    """Return what predictions from any subset of the groups need."""
     if isinstance(subset, LinearSubset):
-        return {"U": subset.U, "z": subset.z, "kept": subset.kept, "variance": None, "n_rows": None}
-    if not isinstance(subset, GeneralisedSubset) or subset.population is None:
-        raise TypeError(f"a model with a {type(subset).__name__} cannot be saved")
-    return dict(zip(PARTS, vars(subset.population).values(), strict=True))
+        return LeastSquaresRecord(subset.U, subset.z, subset.kept), None
+    if subset.population is None:
+        raise TypeError("a model that was fitted without subsets cannot be saved")
+    return None, PopulationRecord(**vars(subset.population))
 
 
 def _learned_parts(model: AnytimeModel) -> dict[str, Any]:
-    """Return what only some estimators have: moments, what a search found, the path of the lasso."""
+    """Return what only some estimators have: moments, the scores of a search, the path of a group lasso."""
     found = {name.removesuffix("_"): value for name, value in model.learned.items()}
-    parts = {name: found.pop(name, None) for name in LEARNED}
     found.pop("correction", None)  # it follows from its scores
-    folds = found.pop("fold_moments", ())
+    if "path_coef" in found:
+        shape = (found["lambdas"].size, model.n_targets)
+        found["path_coef"] = found["path_coef"][..., model.layout.read].reshape(*shape, -1)
+        found["path_intercept"] = found["path_intercept"].reshape(shape)
+    moments, *folds = (None if m is None else _bytes_of(m) for m in (model.moments, *found.pop("fold_moments", ())))
+    parts = {
+        "alpha": found.pop("alpha", None),
+        "n_passes": found.pop("n_passes", None),
+        "search": _taken(SearchRecord, found),
+        "path": _taken(PathRecord, found),
+        "moments": moments,
+        "fold_moments": tuple(folds),
+    }
     if found:
         raise TypeError(f"{min(found)}_ of {model.estimator} cannot be saved: it is not known here")
-    if parts["path_coef"] is not None:
-        L, P = parts["lambdas"].size, model.n_targets
-        parts["path_coef"] = parts["path_coef"][..., model.layout.read].reshape(L, P, -1)
-        parts["path_intercept"] = parts["path_intercept"].reshape(L, P)
-    raw = [None if m is None else np.frombuffer(m.to_bytes(), dtype=np.uint8) for m in (model.moments, *folds)]
-    return parts | {"moments": raw[0], "fold_moments": tuple(raw[1:])}
+    return parts
 
 
-def library_version() -> str:
-    """Return the version of this library, for files."""
-    try:
-        return version("budgetline")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
+def _bytes_of(moments: Moments) -> np.ndarray:
+    return np.frombuffer(moments.to_bytes(), dtype=np.uint8)
 
 
-def estimator_of(record: ModelRecord) -> Model:
+def _taken(cls: type[R], found: dict[str, Any]) -> R | None:
+    """Take the fields of a record out of ``found``; None if none is there."""
+    parts = {field.name: found.pop(field.name, None) for field in fields(cls)}  # type: ignore[arg-type]
+    return cls(**parts) if any(part is not None for part in parts.values()) else None
+
+
+def estimator_of(record: ModelRecord) -> LinearEstimator:
     """Return the fitted estimator; raise a ValueError if the parts of the record do not fit together."""
     name = record.estimator
     if name not in ESTIMATORS:
         raise ValueError(f"estimator {shown(name)} is not known, only {', '.join(ESTIMATORS)}")
-    defaults = DEFAULTS[name]
     given, left_out = set(record.settings), set(record.left_out)
-    if given | left_out != set(defaults) or given & left_out:
+    if given | left_out != set(DEFAULTS[name]) or given & left_out:
         raise ValueError(f"the settings are not those of {name}")
-    settings = defaults | record.settings
-    encoding, family = _encoding(record), _family(record, takes_loss="loss" in settings)
-    layout = _source(record) if encoding is None else encoding.layout
+    settings = DEFAULTS[name] | record.settings
+    source, family = _source(record), _family(record, settings.get("loss", "squared_error"))
+    encoding = None if record.encoding is None else encoding_of(record.encoding, source)
+    layout = source if encoding is None else encoding.layout
     total, *folds = _moments(record, layout, family) or (None,)
-    learned = _learned(record, layout, _chosen_by(settings, encoding))
-    if "alphas" in settings:
-        learned["correction_"] = _correction(learned["correction_scores_"], settings["corrections"])
-    learned |= {"fold_moments_": tuple(folds)} if folds else {}
+    learned = _learned(record, layout, settings) | ({"fold_moments_": tuple(folds)} if folds else {})
     fixed = DEFAULT_ALPHA if settings.get("alpha") is None else settings["alpha"]
     alpha = float(fixed) if record.alpha is None else record.alpha
-    stages, shape, classes = _stages(record, layout, family, alpha), record.target_shape, record.classes
-    about = (classes, total, name, settings, learned, encoding, _penalties(record, layout))
-    model = AnytimeModel(layout, stages, family, shape, alpha, *about)
-    correction = learned.get("correction_", settings.get("correction", 0.0))
-    if (model.penalties is None) != (correction == 0):
-        raise ValueError(f"group_penalties do not go with a correction of {shown(correction)}")
-    return cast(Model, ESTIMATORS[name].from_model(model))
-
-
-def _encoding(record: ModelRecord) -> TableEncoding | None:
-    """Return the encoding, if there is one."""
-    arrays = EncodingArrays(*(getattr(record, f.name) for f in fields(EncodingArrays)))
-    if record.encoding:
-        return encoding_of(record.encoding, record.pairs, arrays, _source(record))
-    if record.pairs or any(vars(arrays).values()):
-        raise ValueError("encoding is missing, of which pairs, knots, pieces and penalties are parts")
-    return None
+    penalties, correction = record.group_penalties, learned.get("correction_", settings.get("correction", 0.0))
+    if (penalties is None) != (correction == 0) or (penalties is not None and penalties.size != len(layout.groups)):
+        raise ValueError(f"group_penalties must be one per group, and only with a correction, got {shown(correction)}")
+    about = (record.classes, total, name, settings, learned, encoding, penalties)
+    model = AnytimeModel(layout, _stages(record, layout, family, alpha), family, record.target_shape, alpha, *about)
+    return cast(LinearEstimator, ESTIMATORS[name].from_model(model))
 
 
 def _source(record: ModelRecord) -> Layout:
@@ -180,8 +170,8 @@ def _source(record: ModelRecord) -> Layout:
     return groups.resolve(names, D)
 
 
-def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
-    """Return the family of the loss, if estimator, classes and targets can have it."""
+def _family(record: ModelRecord, loss: str) -> Family:
+    """Return the family of the loss, if classes and targets can have it."""
     P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
     if P < 1 or shape not in ((P,), () if P == 1 else (P,)):
         raise ValueError(f"target_shape {shape} does not match {P} targets")
@@ -192,15 +182,10 @@ def _family(record: ModelRecord, *, takes_loss: bool) -> Family:
             raise ValueError(f"{labels.size} classes do not match target_shape {shape}")
         if record.stored_bytes < 8 * (labels.size - 2) ** 2:  # a family is a matrix of them
             raise ValueError(f"{labels.size} classes are too many for the arrays")
-        family: Family = Logistic() if labels.size == 2 else Softmax(labels.size)
-    elif labels is not None:
-        raise ValueError(f"classes are not for {record.estimator}")
-    else:
-        known = {type(make()).__name__: make for make in LOSSES.values()} if takes_loss and not shape else {}
-        family = known.get(record.family, SquaredError)()
-    if type(family).__name__ != record.family:
-        raise ValueError(f"family {shown(record.family)} does not match {record.estimator} and its targets")
-    return family
+        return Logistic() if labels.size == 2 else Softmax(labels.size)
+    if labels is not None or loss not in LOSSES or (shape and loss != "squared_error"):
+        raise ValueError(f"classes or the loss {shown(loss)} do not match {record.estimator} and its targets")
+    return LOSSES[loss]()
 
 
 def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -> StagedModel:
@@ -217,88 +202,69 @@ def _stages(record: ModelRecord, layout: Layout, family: Family, alpha: float) -
     else:
         raise ValueError(f"coef has {record.coef.shape[-1]} columns, the sequence {columns.size}")
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
-    sequence = GroupSequence(record.order.copy(), names, costs, record.gains.copy(), record.null_value)
-    intercept, null_intercept = record.intercept.copy(), record.null_intercept.copy()
-    subset = (_generalised if record.U is None else _linear)(record, columns.size, family, alpha)
-    parts = (coef, intercept, null_intercept, columns, ends)
+    sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value)
+    parts = (coef, record.intercept, record.null_intercept, columns, ends)
+    subset = _subset(record, columns.size, family, alpha)
     found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
     return found.embedded(read, layout.n_features)
 
 
-def _linear(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> LinearSubset:
-    U, z, kept = record.U, record.z, record.kept
-    other = any(getattr(record, name) is not None for name in PARTS) or not isinstance(family, SquaredError)
-    if U is None or z is None or kept is None or other:
-        raise ValueError(f"U, z and kept go together, with squared error and without {', '.join(PARTS)}")
-    if kept.size != n_columns or kept.sum() != len(U):
-        raise ValueError(f"U and kept do not belong to the {n_columns} columns of the sequence")
-    return LinearSubset(U, z, kept, record.null_intercept)
-
-
-def _generalised(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> GeneralisedSubset:
-    parts = [getattr(record, name) for name in PARTS]
-    if any(part is None for part in parts) or record.z is not None or record.kept is not None:
-        raise ValueError(f"U is missing, or {', '.join(PARTS)} do not go together, without z and kept")
-    found = Population(*parts)
+def _subset(record: ModelRecord, n_columns: int, family: Family, alpha: float) -> Subset:
+    """Return what predicts from any subset of the groups: by least squares, or from a population."""
+    linear, population = record.least_squares, record.population
+    if linear is not None and population is None and isinstance(family, SquaredError):
+        if linear.kept.size != n_columns or linear.kept.sum() != len(linear.U):
+            raise ValueError(f"U and kept of least_squares do not belong to the {n_columns} columns of the sequence")
+        return LinearSubset(linear.U, linear.z, linear.kept, record.null_intercept)
+    if population is None or linear is not None:
+        raise ValueError("a model needs either least_squares, with squared error, or a population")
     n_scores = record.null_intercept.size - isinstance(family, Softmax)
-    if found.slope.shape != (n_columns, n_scores) or found.factor.shape[1] != n_columns:
-        raise ValueError(f"factor and slope do not belong to the {n_columns} columns of the sequence")
-    if abs(found.share.sum() - 1) > 1e-6 or not found.share.all():
-        raise ValueError("share must be positive and sum to one")
-    return GeneralisedSubset(found, family, alpha)
+    if population.slope.shape != (n_columns, n_scores) or population.factor.shape[1] != n_columns:
+        raise ValueError(f"factor and slope of population do not belong to the {n_columns} columns of the sequence")
+    if abs(population.share.sum() - 1) > 1e-6 or not population.share.all():
+        raise ValueError("population.share must be positive and sum to one")
+    return GeneralisedSubset(Population(**vars(population)), family, alpha)
 
 
-def _penalties(record: ModelRecord, layout: Layout) -> Float | None:
-    """Return what was subtracted from the gains of the groups, if anything was."""
-    found = record.group_penalties
-    if found is not None and found.size != len(layout.groups):
-        raise ValueError(f"group_penalties has {found.size} entries, not one per group")
-    return None if found is None else found.copy()
+def _learned(record: ModelRecord, layout: Layout, settings: Mapping[str, object]) -> dict[str, object]:
+    """Return the attributes that only some estimators have."""
+    searches = "alphas" in settings
+    chooses = searches or settings["alpha"] == "auto" or (settings["alpha"] is None and record.encoding is not None)
+    wanted = {"alpha": chooses, "search": searches, "path": record.estimator == GroupLassoPath.__name__}
+    for name, needed in wanted.items():
+        if (getattr(record, name) is None) == needed:
+            raise ValueError(f"{name} is {'missing for' if needed else 'not for'} {record.estimator}")
+    found: dict[str, object] = {"alpha": record.alpha, "n_passes": record.n_passes}
+    found |= {} if record.search is None else _searched(record.search, settings["corrections"])
+    found |= {} if record.path is None else _path(record.path, layout, record.target_shape)
+    return {f"{name}_": value for name, value in found.items() if value is not None}
 
 
-def _correction(scores: Float, corrections: object) -> float:
-    """Return the correction with the best mean score."""
-    values = floats_of(corrections)
+def _searched(search: SearchRecord, corrections: object) -> dict[str, object]:
+    """Return the scores of a search, and the correction whose mean score is the best."""
+    costs, scores, values = search.held_out[:, 0], search.correction_scores, floats_of(corrections)
+    if not costs.size or costs[0] != 0 or not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
+        raise ValueError("the costs of search.held_out must start at 0 and not decrease")
     if values.shape != scores.shape[:1] or not scores.size:
-        raise ValueError(f"correction_scores has {len(scores)} rows, corrections are {shown(corrections)}")
-    return float(values[np.argmax(scores.mean(axis=1))])
+        raise ValueError(f"search.correction_scores has {len(scores)} rows, corrections are {shown(corrections)}")
+    return vars(search) | {"correction": float(values[np.argmax(scores.mean(axis=1))])}
 
 
-def _chosen_by(settings: Mapping[str, Any], encoding: TableEncoding | None) -> tuple[str, ...]:
-    """Return the parts that an estimator with these settings has because it chooses alpha, and a correction."""
-    if "alphas" in settings:
-        return SEARCH
-    auto = settings["alpha"] == "auto" or (settings["alpha"] is None and encoding is not None)
-    return SEARCH[:1] if auto else ()
-
-
-def _learned(record: ModelRecord, layout: Layout, chosen: tuple[str, ...]) -> dict[str, Any]:
-    """Return what only some estimators have."""
-    found = {part: value for part in LEARNED if (value := getattr(record, part)) is not None}
-    wanted = {*chosen, *(PATH if record.estimator == GroupLassoPath.__name__ else ())}
-    if wrong := sorted(wanted ^ (set(found) - {"n_passes"})):
-        raise ValueError(f"{wrong[0]} is {'missing for' if wrong[0] in wanted else 'not for'} {record.estimator}")
-    found = {part: value.copy() if isinstance(value, np.ndarray) else value for part, value in found.items()}
-    if record.held_out is not None:
-        costs = record.held_out[:, 0]
-        if not costs.size or costs[0] != 0 or not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
-            raise ValueError("the costs of held_out must start at 0 and not decrease")
-    if record.lambdas is not None:
-        if found["entry_lambdas"].size != len(layout.groups):
-            raise ValueError("entry_lambdas must have one entry per group")
-        coef = np.zeros((*found["path_intercept"].shape, layout.n_features))
-        coef[..., layout.read] = record.path_coef
-        single = 0 if not record.target_shape else slice(None)
-        found |= {"path_coef": coef[:, single], "path_intercept": found["path_intercept"][:, single]}
-    return {f"{part}_": value for part, value in found.items()}
+def _path(path: PathRecord, layout: Layout, target_shape: tuple[int, ...]) -> dict[str, object]:
+    """Return the path of a group lasso over all columns of X."""
+    if path.entry_lambdas.size != len(layout.groups):
+        raise ValueError("path.entry_lambdas must have one entry per group")
+    coef, single = np.zeros((*path.path_intercept.shape, layout.n_features)), slice(None) if target_shape else 0
+    coef[..., layout.read] = path.path_coef
+    return vars(path) | {"path_coef": coef[:, single], "path_intercept": path.path_intercept[:, single]}
 
 
 def _moments(record: ModelRecord, layout: Layout, family: Family) -> list[Moments]:
     """Return the moments of all rows, then those of folds, if there are any."""
     stored = [raw for raw in (record.moments, *record.fold_moments) if raw is not None]
     if stored and (record.moments is None or not isinstance(family, SquaredError)):
-        raise ValueError(f"moments are missing beside fold_moments, or not for family {record.family}")
-    if record.fold_moments and record.cv_scores is None:
+        raise ValueError("moments of all rows are missing, or the loss is not squared error")
+    if record.fold_moments and record.search is None:
         raise ValueError(f"fold_moments are not for {record.estimator}")
     found = [Moments.from_bytes(raw.tobytes(), "moments") for raw in stored]
     for part in found:

@@ -1,13 +1,15 @@
-"""What a file holds of an encoding: one record per column, and the arrays of the curves."""
+"""What a file holds of an encoding: one record per column, and the arrays of its curves and pairs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from typing import Annotated
 
 import numpy as np
 
 from budgetline.arrays import Float, Positions
+from budgetline.codec import AtLeast, Shape
 from budgetline.encoding.encoders import Curve, Encoder, LevelEncoder, NumberEncoder, Warp
 from budgetline.encoding.table import Pair, TableEncoding
 from budgetline.encoding.written import FORMS
@@ -35,36 +37,36 @@ class ColumnRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodingArrays:
-    """Penalty weights of all columns, the curves of those that hold numbers, and the parts of pairs."""
+class EncodingRecord:
+    """All columns with their penalty weights, the curves of those that hold numbers, and the pairs."""
 
-    penalties: tuple[Float, ...] = ()
-    knots: tuple[Float, ...] = ()
-    pieces: tuple[Float, ...] = ()
-    terms: tuple[Positions, ...] = ()
-    centres: tuple[Float, ...] = ()
-    pair_penalties: tuple[Float, ...] = ()
+    columns: tuple[ColumnRecord, ...]
+    penalties: Annotated[tuple[Float, ...], Shape("*")]
+    knots: Annotated[tuple[Float, ...], Shape("*")]
+    pieces: Annotated[tuple[Float, ...], Shape("* * *")]
+    pairs: tuple[tuple[int, int], ...]
+    terms: Annotated[tuple[Positions, ...], Shape("* *"), AtLeast(0)]
+    centres: Annotated[tuple[Float, ...], Shape("* *")]
+    pair_penalties: Annotated[tuple[Float, ...], Shape("*")]
 
 
-def parts_of(encoding: TableEncoding | None) -> tuple[tuple[ColumnRecord, ...], EncodingArrays]:
-    """Return the records of an encoding and its arrays."""
-    if encoding is None:
-        return (), EncodingArrays()
-    curves = [encoder.curve for encoder in encoding.encoders if isinstance(encoder, NumberEncoder)]
-    penalties = tuple(encoder.weights for encoder in encoding.encoders)
-    pairs = encoding.pairs
-    arrays = EncodingArrays(
-        penalties,
-        tuple(curve.knots for curve in curves),
-        tuple(curve.pieces for curve in curves),
-        tuple(pair.terms for pair in pairs),
-        tuple(pair.centres for pair in pairs),
-        tuple(pair.weights for pair in pairs),
+def record_of_encoding(encoding: TableEncoding) -> EncodingRecord:
+    """Return the record of an encoding."""
+    encoders, pairs = encoding.encoders, encoding.pairs
+    curves = [encoder.curve for encoder in encoders if isinstance(encoder, NumberEncoder)]
+    return EncodingRecord(
+        columns=tuple(map(_column, encoders)),
+        penalties=tuple(encoder.weights for encoder in encoders),
+        knots=tuple(curve.knots for curve in curves),
+        pieces=tuple(curve.pieces for curve in curves),
+        pairs=tuple(pair.columns for pair in pairs),
+        terms=tuple(pair.terms for pair in pairs),
+        centres=tuple(pair.centres for pair in pairs),
+        pair_penalties=tuple(pair.weights for pair in pairs),
     )
-    return tuple(_record(encoder) for encoder in encoding.encoders), arrays
 
 
-def _record(encoder: Encoder) -> ColumnRecord:
+def _column(encoder: Encoder) -> ColumnRecord:
     if isinstance(encoder, LevelEncoder):
         other, text = encoder.reference, encoder.text
         return ColumnRecord(encoder.missing, encoder.levels, encoder.rare, reference=other, text=text)
@@ -73,65 +75,59 @@ def _record(encoder: Encoder) -> ColumnRecord:
     return ColumnRecord(encoder.missing, None, False, warp.middle, warp.scale, spikes, values, form=form)
 
 
-def encoding_of(
-    records: tuple[ColumnRecord, ...], pairs: tuple[tuple[int, int], ...], arrays: EncodingArrays, source: Layout
-) -> TableEncoding:
+def encoding_of(record: EncodingRecord, source: Layout) -> TableEncoding:
     """Return the encoding of a table; raise a ValueError if its parts do not fit together."""
-    if len(records) != source.read.size or len(records) != len(arrays.penalties):
-        raise ValueError(f"encoding and penalties must be of the {source.read.size} columns in groups")
-    n_curves = sum(record.levels is None for record in records)
-    if not len(arrays.knots) == len(arrays.pieces) == n_curves:
-        raise ValueError(f"knots and pieces must be those of {n_curves} columns")
+    columns, D = record.columns, source.read.size
+    if not 0 < len(columns) == len(record.penalties) == D:
+        raise ValueError(f"encoding.columns and encoding.penalties must be of the {D} columns in groups")
+    n_curves = sum(column.levels is None for column in columns)
+    if not len(record.knots) == len(record.pieces) == n_curves:
+        raise ValueError(f"encoding.knots and encoding.pieces must be those of {n_curves} columns")
     number, encoders = count(), []
-    for k, (record, penalties) in enumerate(zip(records, arrays.penalties, strict=True)):
-        own = _numbers(record, penalties, arrays, next(number)) if record.levels is None else _levels(record, penalties)
+    for k, (column, penalties) in enumerate(zip(columns, record.penalties, strict=True)):
+        own = _numbers(column, penalties, record, next(number)) if column.levels is None else _levels(column, penalties)
         if not own.width or penalties.size != own.width or np.any(penalties <= 0):
-            raise ValueError(f"penalties{k} must be {own.width} positive numbers")
+            raise ValueError(f"encoding.penalties{k} must be {own.width} positive numbers")
         encoders.append(own)
-    without = sum(not columns.size for columns in source.columns)
-    if not without == len(pairs) == len(arrays.terms) == len(arrays.centres) == len(arrays.pair_penalties):
-        raise ValueError(f"pairs, terms, centres and pair_penalties must be of the {without} groups without columns")
-    parts = zip(pairs, arrays.terms, arrays.centres, arrays.pair_penalties, strict=True)
-    found = tuple(_pair(k, encoders, Pair(*part)) for k, part in enumerate(parts))
-    if any(columns.size for columns in source.columns[len(source.columns) - without :]):
+    of_pairs = (record.pairs, record.terms, record.centres, record.pair_penalties)
+    without = sum(not each.size for each in source.columns)
+    if any(len(part) != without for part in of_pairs):
+        raise ValueError(f"encoding.pairs, terms, centres and pair_penalties must be of {without} groups of pairs")
+    if any(each.size for each in source.columns[len(source.columns) - without :]):
         raise ValueError("the groups of pairs must be the last ones")
-    return TableEncoding(source, tuple(encoders), found)
+    pairs = [_pair(k, encoders, Pair(*parts)) for k, parts in enumerate(zip(*of_pairs, strict=True))]
+    return TableEncoding(source, tuple(encoders), tuple(pairs))
 
 
 def _pair(k: int, encoders: list[Encoder], pair: Pair) -> Pair:
     T = pair.weights.size
     if not T or pair.terms.shape != (2, T) or pair.centres.shape != (2, T) or np.any(pair.weights <= 0):
-        raise ValueError(f"terms{k}, centres{k} and pair_penalties{k} must have two rows, or one, of the same length")
+        raise ValueError(f"encoding.terms{k}, centres{k} and pair_penalties{k} must have the same number of columns")
     if not all(0 <= column < len(encoders) for column in pair.columns):
-        raise ValueError(f"pairs has columns that are not there: {shown(pair.columns)}")
+        raise ValueError(f"encoding.pairs has columns that are not there: {shown(pair.columns)}")
     for column, own in zip(pair.columns, pair.terms, strict=True):
         if own.max() >= encoders[column].width:
-            raise ValueError(f"terms{k} has design columns that are not there")
+            raise ValueError(f"encoding.terms{k} has design columns that are not there")
     return pair
 
 
-def _numbers(record: ColumnRecord, penalties: Float, arrays: EncodingArrays, k: int) -> Encoder:
-    knots, pieces = arrays.knots[k], arrays.pieces[k]
-    others = record.rare or record.reference is not None
-    if record.middle is None or others or record.scale is None or record.scale <= 0:
-        raise ValueError("an entry of encoding is neither of levels nor of numbers")
+def _numbers(column: ColumnRecord, penalties: Float, record: EncodingRecord, k: int) -> Encoder:
+    knots, pieces = record.knots[k], record.pieces[k]
+    others = column.rare or column.reference is not None
+    if column.middle is None or others or column.scale is None or column.scale <= 0:
+        raise ValueError("an entry of encoding.columns is neither of levels nor of numbers")
     if not knots.size or np.any(np.diff(knots) <= 0) or pieces.shape[:2] != (knots.size + 1, 4):
-        raise ValueError(f"knots{k} must ascend, and pieces{k} must be four powers of one piece more")
-    if record.form is not None and record.form not in FORMS:
-        raise ValueError(f"numbers are written in an unknown form: {shown(record.form)}")
-    warp, form = Warp(record.middle, record.scale), None if record.form is None else FORMS[record.form]
-    curve = Curve(knots, pieces)
-    return NumberEncoder(warp, curve, penalties, record.spikes, record.missing, form, record.values)
+        raise ValueError(f"encoding.knots{k} must ascend, and pieces{k} must be four powers of one piece more")
+    if column.form is not None and column.form not in FORMS:
+        raise ValueError(f"numbers are written in an unknown form: {shown(column.form)}")
+    warp, form = Warp(column.middle, column.scale), None if column.form is None else FORMS[column.form]
+    return NumberEncoder(warp, Curve(knots, pieces), penalties, column.spikes, column.missing, form, column.values)
 
 
-def _levels(record: ColumnRecord, penalties: Float) -> Encoder:
-    assert record.levels is not None
-    of_numbers = record.middle is not None or record.spikes or record.values or record.form
-    if of_numbers or len(set(record.levels)) < len(record.levels):
+def _levels(column: ColumnRecord, penalties: Float) -> Encoder:
+    levels, reference = column.levels or (), column.reference
+    if column.middle is not None or column.spikes or column.values or column.form or len(set(levels)) < len(levels):
         raise ValueError("levels must differ, and have no middle, spikes, values or form")
-    if record.reference is not None and (len(penalties) != 1 or record.reference in record.levels):
+    if reference is not None and (len(penalties) != 1 or reference in levels):
         raise ValueError("a reference is the other level of a column with one flag")
-    other = None if record.reference is None else record.reference.strip()
-    trimmed = tuple(level.strip() for level in record.levels)  # older versions kept spaces around text
-    levels = trimmed if len({*trimmed, other}) == len(trimmed) + 1 else record.levels
-    return LevelEncoder(levels, penalties, record.rare, record.missing, other, record.text)
+    return LevelEncoder(levels, penalties, column.rare, column.missing, reference, column.text)

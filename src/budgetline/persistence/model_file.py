@@ -13,7 +13,7 @@ from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.optimality import Plan
 from budgetline.packing import packed
-from budgetline.persistence.conversion import ESTIMATORS, Model, estimator_of, library_version, record_of_model
+from budgetline.persistence.conversion import ESTIMATORS, LinearEstimator, estimator_of, record_of_model
 from budgetline.persistence.model_record import ModelRecord
 from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
 
@@ -21,7 +21,7 @@ KIND, STAGED = "model", "staged estimators"
 
 
 def check_model(model: Any, purpose: str) -> AnytimeModel:
-    """Return the model of a fitted estimator of ours, or of a plan, or raise an error."""
+    """Return the model of a fitted estimator of budgetline, or of a plan; raise an error for anything else."""
     model = model.model_ if isinstance(model, Plan) else model
     known = model.estimator in ESTIMATORS if isinstance(model, AnytimeModel) else type(model) in ESTIMATORS.values()
     if not known:
@@ -58,7 +58,7 @@ def save(model: Any, path: PathName) -> None:
     """
     if isinstance(model, StagedEstimators):
         as_staged(model)  # which must be fitted
-        write_atomically(path, to_bytes(STAGED, record_of_staged(model, library_version()).checked()))
+        write_atomically(path, to_bytes(STAGED, record_of_staged(model)))
         return
     fitted = check_model(model, "save")
     record = record_of_model(fitted)
@@ -77,7 +77,7 @@ def save(model: Any, path: PathName) -> None:
     write_atomically(path, encode(KIND, packed(arrays), fields))
 
 
-def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEstimators:
+def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | StagedEstimators:
     """Read a model from a file; loading never runs code that you have not declared to be trusted.
 
     Parameters
@@ -96,7 +96,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEsti
     Raises
     ------
     ValueError
-        If the file is not a model, is damaged, or was written by a newer version.
+        If the file is not a model, is damaged, or was written by a version with another file format.
 
     Examples
     --------
@@ -109,13 +109,13 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> Model | StagedEsti
     """
     data, where = read(path), str(path)
     if kind_of(data, where) == STAGED:
-        return staged_of(from_bytes(STAGED, StagedRecord, data, where, StagedRecord.checked), trusted, where)
+        return staged_of(from_bytes(STAGED, StagedRecord, data, where, lambda record: record), trusted, where)
     if trusted:
-        raise ValueError(f"trusted is for files of StagedEstimators, {where} is none")
+        raise ValueError(f"trusted is for files of StagedEstimators, {where} holds another model")
     return from_bytes(KIND, ModelRecord, data, where, estimator_of)
 
 
-def load_linear(path: PathName) -> Model:
+def load_linear(path: PathName) -> LinearEstimator:
     """Read a model whose stages are linear, as :func:`load` does; a file of other estimators is an error."""
     data, where = read(path), str(path)
     if kind_of(data, where) == STAGED:

@@ -19,27 +19,21 @@ FAR = 1e9
 """From here on asinh(u) is log(2u) in double precision."""
 
 
-def input_names(encoding: TableEncoding, columns: Positions) -> dict[int, str]:
-    """Return the names of the inputs that design columns need: of columns without names x0, x1, …."""
+def inputs_of(encoding: TableEncoding, columns: Positions) -> dict[int, tuple[str, str]]:
+    """Return names and kinds of the inputs that design columns need; columns without names are x0, x1, …."""
     names, read = encoding.source.names, encoding.source.read
-    positions = {k: int(read[k]) for k in encoding.needed(columns)}
-    return {k: f"x{d}" if names is None else names[d] for k, d in positions.items()}
-
-
-def input_kinds(encoding: TableEncoding, columns: Positions) -> dict[str, str]:
-    """Return the kinds of the inputs, by name."""
     kinds = ["text" if isinstance(encoder, LevelEncoder) else "number" for encoder in encoding.encoders]
-    return {name: kinds[k] for k, name in input_names(encoding, columns).items()}
+    return {k: (f"x{read[k]}" if names is None else names[read[k]], kinds[k]) for k in encoding.needed(columns)}
 
 
 def add_design(graph: Graph, encoding: TableEncoding, columns: Positions) -> str:
     """Add inputs and the nodes from them to design columns (N, T), ascending, of whole encoders and pairs."""
-    names = input_names(encoding, columns)
-    for (k, name), kind in zip(names.items(), input_kinds(encoding, columns).values(), strict=True):
+    names = {}
+    for k, (name, kind) in inputs_of(encoding, columns).items():
         encoder = encoding.encoders[k]
         form = encoder.form if isinstance(encoder, NumberEncoder) else None
         meaning = KINDS[kind] + ("" if form is None else f"; the number that is written in the form: {form.name}")
-        graph.input(name, np.float64 if kind == "number" else object, ["N", 1], meaning)
+        names[k] = graph.input(name, np.float64 if kind == "number" else object, ["N", 1], meaning)
     blocks = _numbers(graph, encoding, names)
     for k, name in names.items():
         if isinstance(encoder := encoding.encoders[k], LevelEncoder):

@@ -14,7 +14,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.objectives.families import ConvexLoss, Poisson
 from budgetline.persistence.model_file import check_model
 from budgetline.persistence.onnx_builder import Graph, Proto
-from budgetline.persistence.onnx_encoding import KINDS, add_design, input_kinds
+from budgetline.persistence.onnx_encoding import KINDS, add_design, inputs_of
 
 
 def to_onnx(model: object, path: PathName | None = None) -> Proto:
@@ -81,7 +81,7 @@ def _add_table(graph: Graph, model: AnytimeModel, columns: Positions) -> str:
 
 
 def _columns(model: AnytimeModel) -> Positions:
-    """Return the columns that stages read; if there are none, some that never count: a graph must learn N."""
+    """Return the columns that stages read. Without stages, return any column: the graph needs an input with N rows."""
     if model.last.columns.size:
         return model.last.columns
     return np.arange(1 if model.encoding is None else model.encoding.ends[1])
@@ -156,5 +156,5 @@ def _metadata(model: AnytimeModel) -> dict[str, object]:
         "feature_names": layout.names,
     }
     if model.encoding is not None:
-        found |= {"inputs": input_kinds(model.encoding, _columns(model)), "kinds": KINDS}
+        found |= {"inputs": dict(inputs_of(model.encoding, _columns(model)).values()), "kinds": KINDS}
     return found | ({} if model.classes is None else {"classes": model.classes.tolist()})

@@ -1,4 +1,4 @@
-"""What a file holds of StagedEstimators: groups and order as every model, and the bytes of skops for every clone."""
+"""What a file holds of StagedEstimators: groups and order, the kind of table, and every clone as bytes of skops."""
 
 from __future__ import annotations
 
@@ -9,22 +9,43 @@ from importlib import import_module
 from types import ModuleType
 from typing import Annotated
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import clone
 
 from budgetline.arrays import Float, Positions
 from budgetline.codec import AtLeast, Shape
 from budgetline.estimators import StagedEstimators
+from budgetline.groups import Layout
 from budgetline.groups.record import StoredGroups, check_order
-from budgetline.messages import cut, printable, some
+from budgetline.inputs import Frame
+from budgetline.messages import cut, printable, shown, some
 from budgetline.model.prefixes import PrefixModels
-from budgetline.persistence.frame_record import FrameRecord, empty_frame, frame_record
-from budgetline.persistence.model_record import Bytes
-from budgetline.persistence.settings import Setting, from_plain, to_plain
+from budgetline.persistence.model_record import Bytes, library_version
+from budgetline.persistence.plain_settings import PlainSetting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 
+KINDS = {"flag": nw.Boolean, "text": nw.String, "levels": nw.Categorical, "number": nw.Float64}
+LIBRARIES = ("pandas", "polars", "pyarrow")
 NOT_STORED = (AttributeError, ImportError, KeyError, NotImplementedError, RecursionError, TypeError, ValueError)
 """What skops raises for objects that it cannot store or restore."""
+
+
+@dataclass(frozen=True)
+class FrameColumn:
+    """What a column holds; ``levels`` are those of categories that are listed."""
+
+    kind: str
+    levels: PlainSetting = None
+    ordered: bool = False
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """The library of a frame, such as "pandas", and its columns."""
+
+    library: str
+    columns: tuple[FrameColumn, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +53,13 @@ class StagedRecord:
     """Fitted StagedEstimators as a file holds them; ``ends`` are the numbers of groups of the clones."""
 
     version: str
-    stages_given: Setting
+    stages_given: PlainSetting
     n_jobs: int | None
     feature_groups: StoredGroups
     n_features: Annotated[int, AtLeast(1)]
     feature_names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
-    classes: Setting
+    classes: PlainSetting
     null_value: float
     frame: FrameRecord | None
     order: Annotated[Positions, Shape("stages")]
@@ -48,8 +69,7 @@ class StagedRecord:
     null: Annotated[Bytes, Shape("*")]
     fitted: Annotated[tuple[Bytes, ...], Shape("*")]
 
-    def checked(self) -> StagedRecord:
-        """Return the record; raise a ValueError if its parts do not fit together."""
+    def __post_init__(self) -> None:
         names, D, ends = self.feature_names, self.n_features, self.ends
         if names is not None and len(names) != D:
             raise ValueError(f"feature_names has {len(names)} entries, n_features is {D}")
@@ -59,10 +79,9 @@ class StagedRecord:
             raise ValueError("ends must ascend to the length of the order, one for each of fitted")
         if self.frame is not None and (names is None or len(self.frame.columns) != D):
             raise ValueError(f"frame must have {D} columns with names")
-        return self
 
 
-def record_of_staged(model: StagedEstimators, version: str) -> StagedRecord:
+def record_of_staged(model: StagedEstimators) -> StagedRecord:
     """Return the record of fitted StagedEstimators; what could not be read back is an error."""
     found = model.model_
     try:
@@ -71,7 +90,7 @@ def record_of_staged(model: StagedEstimators, version: str) -> StagedRecord:
         # budgets that have no plain form, such as a range: these buy the same prefixes
         stages = found.sequence.cumulative_costs[np.array(found.ends) - 1].tolist()
     return StagedRecord(
-        version,
+        library_version(),
         stages,
         None if model.n_jobs is None else int(model.n_jobs),
         found.groups,
@@ -123,9 +142,9 @@ def _restored(record: StagedRecord, estimator: object, null: object, fitted: tup
     for part in (estimator, null, *fitted):
         if not hasattr(part, "predict") or isinstance(part, type):
             raise TypeError(f"{type(part).__name__} is no estimator")
-    groups, order = record.feature_groups, record.order.copy()
+    groups, order = record.feature_groups, record.order
     names = tuple(groups.names[g] for g in order.tolist())
-    sequence = GroupSequence(order, names, groups.prices.steps(order), record.gains.copy(), record.null_value)
+    sequence = GroupSequence(order, names, groups.prices.steps(order), record.gains, record.null_value)
     given = {"stages": record.stages_given, "feature_groups": groups, "costs": None, "n_jobs": record.n_jobs}
     settings = {"estimator": estimator, "order": sequence, **given}
     empty = None if record.frame is None else empty_frame(record.frame, record.feature_names or ())
@@ -150,3 +169,53 @@ def _dumped(fitted: object) -> Bytes:
         kind = type(fitted).__name__
         raise TypeError(f"this {kind} cannot be saved, skops does not know a part of it: {cut(str(error))}") from error
     return np.frombuffer(data, dtype=np.uint8)
+
+
+def frame_record(empty: Frame, layout: Layout) -> FrameRecord:
+    """Return the record of a frame; what columns hold that are in no group does not matter."""
+    library = empty.implementation.value
+    if library not in LIBRARIES:
+        raise TypeError(f"frames of {shown(library)} cannot be saved, only of {some(LIBRARIES)}")
+    read = set(layout.labels(layout.read))
+    columns = (_column(empty, name) if name in read else FrameColumn("text") for name in empty.columns)
+    return FrameRecord(library, tuple(columns))
+
+
+def _column(empty: Frame, name: str) -> FrameColumn:
+    dtype = empty.schema[name]
+    if dtype in (nw.Categorical, nw.Enum):
+        if not empty.implementation.is_pandas():
+            return FrameColumn("levels", list(dtype.categories) if isinstance(dtype, nw.Enum) else None)
+        own = empty[name].to_native().dtype
+        return FrameColumn("levels", own.categories.tolist(), bool(own.ordered))
+    if dtype.is_numeric():
+        return FrameColumn("number")
+    if dtype == nw.Boolean:
+        return FrameColumn("flag")
+    if dtype in (nw.String, nw.Object):
+        return FrameColumn("text")
+    known = "only numbers, flags, text and categories can be saved"
+    raise TypeError(f"column {shown(name)} holds {dtype}: {known}")
+
+
+def empty_frame(record: FrameRecord, names: tuple[str, ...]) -> Frame:
+    """Return a frame without rows; its library must be installed."""
+    for column in record.columns:
+        if column.kind not in KINDS or not (column.levels is None or isinstance(column.levels, list)):
+            raise ValueError(f"frame has a column of the kind {shown(column.kind)}, which is not known here")
+    if record.library not in LIBRARIES:
+        raise ValueError(f"frames of {shown(record.library)} are not known here, only of {some(LIBRARIES)}")
+    try:
+        types = import_module(record.library)
+    except ImportError as error:
+        raise ImportError(f"the estimators were fitted on frames of {record.library}: install it") from error
+    pandas = record.library == "pandas"
+    columns = dict(zip(names, record.columns, strict=True))
+    levels = {name: column for name, column in columns.items() if column.levels is not None}
+    schema = {name: KINDS[column.kind]() for name, column in columns.items()}
+    schema |= {name: nw.Enum(column.levels) for name, column in levels.items() if not pandas}
+    found = nw.from_dict({name: [] for name in names}, schema=schema, backend=types)
+    if not pandas:
+        return found
+    listed = {name: types.CategoricalDtype(column.levels, column.ordered) for name, column in levels.items()}
+    return nw.from_native(found.to_native().astype(listed), eager_only=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from budgetline.arrays import Array
-from budgetline.codec import As, AtLeast, codec_of
+from budgetline.codec import As, AtLeast, read_as, write_as
 from budgetline.encoding import Encoding
 from budgetline.groups import FeatureGroups
 from budgetline.groups.record import StoredGroups
@@ -39,7 +39,7 @@ def to_plain(value: object) -> object:
     if name is None:
         raise TypeError(f"{type(value).__name__} has no plain form")
     _, hint, content, _ = KINDS[name]
-    return {name: codec_of(hint).write(content(value))}
+    return {name: write_as(hint, content(value))}
 
 
 def from_plain(content: object, where: str) -> object:
@@ -55,10 +55,10 @@ def from_plain(content: object, where: str) -> object:
     if len(content) != 1 or (name := next(iter(content))) not in KINDS:
         raise ValueError(f"{where} must be of a known kind, got {shown(content)}")
     _, hint, _, make = KINDS[name]
-    return make(codec_of(hint).read(content[name], where))
+    return make(read_as(hint, content[name], where))
 
 
-Setting = Annotated[Any, As(to_plain, from_plain)]
+PlainSetting = Annotated[Any, As(to_plain, from_plain)]
 """The type of a setting in a record."""
 
 
@@ -69,7 +69,7 @@ class ArrayRecord:
     dtype: str
     width: int
     shape: tuple[Annotated[int, AtLeast(0)], ...]
-    values: tuple[Setting, ...]
+    values: tuple[PlainSetting, ...]
 
 
 def _record(given: object) -> ArrayRecord:
@@ -100,15 +100,15 @@ def _array(record: ArrayRecord) -> Array:
 
 KINDS: dict[str, tuple[tuple[type, ...], Any, Callable[[Any], object], Callable[[Any], object]]] = {
     "float": ((float,), str, repr, float),
-    "tuple": ((tuple,), tuple[Setting, ...], tuple, tuple),
-    "dict": ((dict,), tuple[tuple[Setting, Setting], ...], lambda given: tuple(given.items()), dict),
+    "tuple": ((tuple,), tuple[PlainSetting, ...], tuple, tuple),
+    "dict": ((dict,), tuple[tuple[PlainSetting, PlainSetting], ...], lambda given: tuple(given.items()), dict),
     "array": ((np.ndarray,), ArrayRecord, _record, _array),
     "scalar": ((), ArrayRecord, _record, lambda record: _array(record)[()]),
     "FeatureGroups": ((FeatureGroups,), StoredGroups, lambda groups: groups, lambda groups: groups),
-    "Encoding": ((Encoding,), dict[str, Setting], vars, lambda settings: Encoding(**settings)),
+    "Encoding": ((Encoding,), dict[str, PlainSetting], vars, lambda settings: Encoding(**settings)),
     "schedule": (
         tuple(SCHEDULES.values()),
-        tuple[str, dict[str, Setting]],
+        tuple[str, dict[str, PlainSetting]],
         lambda schedule: (type(schedule).__name__, vars(schedule)),
         lambda named: SCHEDULES[named[0]](**named[1]),
     ),

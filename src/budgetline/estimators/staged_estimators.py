@@ -29,7 +29,7 @@ from budgetline.sequencing.sequence import GroupSequence
 
 
 def _estimator_has(method: str) -> Callable[[StagedEstimators], bool]:
-    """Return a check whether the estimator has a method, as scikit-learn's meta-estimators have it."""
+    """Return a check whether the estimator has a method, as in scikit-learn's meta-estimators."""
 
     def has(self: StagedEstimators) -> bool:
         getattr(self.estimators_[-1] if hasattr(self, "estimators_") else self.estimator, method)
@@ -55,18 +55,18 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
         learns its own order; ``order.model_`` is the same in all folds.
     stages : None, int, "auto" or iterable of budgets
-        Which prefixes get a clone; the others are answered by the longest of these inside them.
+        Which prefixes get a clone. For any other prefix, the longest shorter one with a clone predicts.
 
-        - None: all.
-        - int: so many, the whole order among them. The square roots of their costs are spread as evenly as the groups
-          allow: small budgets, where most is gained, get more of them.
-        - budgets: what each of them can pay for. Nothing is bought beyond the largest.
-        - "auto": those that explain at least 1 % more, of all that the order explains on its training data, than the
-          last one chosen, and the whole order.
+        - None: all prefixes.
+        - int: this number of prefixes, including the whole order. The square roots of their costs are spread as evenly
+          as the groups allow: small budgets, where most is gained, get more of them.
+        - budgets: the prefix that each budget can pay for. Nothing is bought beyond the largest.
+        - "auto": a prefix that explains at least 1 % more than the last one chosen, as a share of all that the order
+          explains on its training data; and the whole order.
     feature_groups, costs
         As in :class:`AnytimeRegressor`, for an order that is a list; a model has its own.
     n_jobs : int, optional
-        How many clones are fitted at once, as everywhere in scikit-learn.
+        How many clones are fitted at once, as in scikit-learn.
 
     Attributes
     ----------
@@ -84,12 +84,12 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     model_ : PrefixModels
-        The record that all of this is in.
+        The fitted model, which the other attributes are taken from.
 
     Notes
     -----
-    A linear model answers for any set of groups and comes with certificates; this one answers for prefixes.
-    ``available`` is answered by the longest prefix inside it.
+    A linear model predicts from any set of groups and comes with certificates. This one predicts from prefixes: with
+    ``available``, from the longest prefix whose groups are all available.
 
     Examples
     --------
@@ -132,10 +132,10 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
-            Missing values and text are the estimator's business, and that of the order.
-        y : array of shape (n,), or (n, P) for regressors that take several targets
+            Estimator and order must accept its missing values and text.
+        y : array of shape (n,), or (n, P) for regressors that accept several targets
         sample_weight : array of shape (n,), optional
-            For estimators that take weights; of a pipeline, for its last step.
+            For estimators that accept weights; of a pipeline, for its last step.
         progress : bool, None or "lines"
             As in :func:`cross_val_budget_curve`, counting clones.
         """
@@ -166,7 +166,7 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         budget : float, optional
             Use the longest prefix of the sequence that costs no more and has a clone.
         stage : int, optional
-            Use the longest prefix of at most so many groups that has a clone; 0 is the mean or the class frequencies.
+            Use the longest prefix of at most this many groups that has a clone; 0 is the mean or the class frequencies.
         available : collection of group names, optional
             Use the longest prefix inside these groups that has a clone.
 
@@ -194,11 +194,11 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return the scores of the estimator; keywords as in :meth:`predict`. Stage 0 has the log odds of classes."""
+        """Return the scores of the estimator; keywords as in :meth:`predict`. Stage 0 has log odds."""
         return self._answer("decision_function", X, budget, stage, available)
 
     def staged_predict(self, X: object) -> Iterator[Array]:
-        """Yield the predictions after each group; those of stages without a clone are the ones before."""
+        """Yield the predictions after each group; a stage without a clone repeats the one before."""
         return self._staged("predict", X)
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
