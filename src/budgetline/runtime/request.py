@@ -24,8 +24,7 @@ from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
 from budgetline.runtime.lanes import Call, Lane
-from budgetline.runtime.prefixes import PrefixSets
-from budgetline.runtime.scoring import SubsetModel, SubsetModels, leading
+from budgetline.runtime.scoring import PrefixSets, SubsetModel, SubsetModels, leading
 from budgetline.runtime.steps import Derived, Step
 
 log = logging.getLogger("budgetline.runtime")
@@ -60,7 +59,7 @@ class Request:
         self._start = self._clock.now()
         self._deadline = self._start + deadline
         self._budget = budget * (1 + SLACK)
-        self._features = self._models.features(None if single else len(raws))
+        self._features = self._models.arrived(None if single else len(raws))
         self._next = 0  # the steps before it are started, passed over or known
         self._running: dict[int, Call] = {}
         self._have = self._ready = self._known = 0
@@ -172,7 +171,7 @@ class Request:
         groups = self._have | 1 << self._next
         if left >= self._models.seconds(groups):
             return True
-        if left >= 0 and self._models.at_hand(self._have) is not None:
+        if left >= 0 and self._models.ready(self._have) is not None:
             self._models.solve_in_thread(groups)  # for the next run
         return False
 
@@ -285,12 +284,12 @@ class Request:
         now = self._clock.now()
         if now + self._models.seconds(groups) <= max(self._deadline, now) + GRACE:
             return self._models.solve(groups)
-        model = self._models.at_hand(groups)
+        model = self._models.ready(groups)
         if model is not None:
             return model
         self._models.solve_in_thread(groups)
         prefix = (1 << leading(groups)) - 1
-        earlier = self._models.at_hand(self._ready & groups)
+        earlier = self._models.ready(self._ready & groups)
         if earlier is not None and earlier.groups.bit_count() > prefix.bit_count():
             return earlier
         return self._models.solve(prefix)
@@ -300,7 +299,7 @@ class Request:
         used = self._model(self._have).groups
         begun = self._clock.now()
         setup = self._setup
-        respond, along = self._features.answers(used, self._models.solve if path else self._model, path)
+        respond, along = self._features.predictions(used, self._models.solve if path else self._model, path)
         value: Any = respond("predict")
         probabilities = respond("predict_proba") if self._models.has_probabilities else None
         if self._single:

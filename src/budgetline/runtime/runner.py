@@ -18,10 +18,9 @@ from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
 from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
-from budgetline.runtime.prefixes import PrefixSets
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Setup
-from budgetline.runtime.scoring import SubsetModels
+from budgetline.runtime.scoring import PrefixSets, SubsetModels
 from budgetline.runtime.steps import check_mapping, check_model, check_raws, steps_of
 
 Limit = float | None

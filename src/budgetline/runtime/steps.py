@@ -12,7 +12,6 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.budgets import check_number
 from budgetline.encoding.table import Pair
-from budgetline.encoding.unknown import Watch
 from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
@@ -20,7 +19,7 @@ from budgetline.model.sets import as_ordered
 from budgetline.model.staged import Staged
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
-from budgetline.runtime.values import ColumnReader, KeptReader, RawReader, Reader
+from budgetline.runtime.values import EncodingReader, NumberReader, ObjectReader, Reader
 
 
 @dataclass(frozen=True)
@@ -111,15 +110,15 @@ def _reader(model: Staged, g: int) -> Reader:
     """Return what reads the values of a group."""
     if isinstance(model, PrefixModels):
         columns, by_name = model.layout.columns[g], model.layout.names is not None
-        return KeptReader(columns, model.layout.labels(columns), by_name, (), Watch({}), model.kinds(g))
+        return ObjectReader(columns, model.layout.labels(columns), by_name, model.kinds(g))
     assert isinstance(model, AnytimeModel)
     own, names = model.layout.columns[g], model.layout.names
     if model.encoding is None:
-        return ColumnReader(own, None if names is None else tuple(str(names[d]) for d in own))
+        return NumberReader(own, () if names is None else tuple(str(names[d]) for d in own), names is not None)
     raw = model.encoding.source.position[g].tolist()  # none for a pair, whose values are derived
     called, encoders = model.encoding.names, model.encoding.encoders
     by_name = model.source.names is not None
-    return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw), model.watch())
+    return EncodingReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw), model.watch())
 
 
 def _derived(model: Staged, g: int) -> Derived | None:
