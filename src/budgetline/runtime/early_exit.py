@@ -21,9 +21,8 @@ Seed = int | np.random.RandomState | None
 class EarlyExit:
     """Stop a run when the probability that the remaining groups change the decision is below a threshold.
 
-    On a sample of m inputs, the scores of the last stage are regressed on the scores s of this one. The residuals Δ_i
-    stand for what the remaining groups may bring: P(change) = (1 + #{i : the decision from a + Bs + Δ_i differs from
-    that of s}) / (1 + m).
+    On a sample of m inputs, the scores of the last stage are regressed on the scores s of this stage. The residuals Δ_i
+    are what the remaining groups may add: P(change) = (1 + #{i : a + Bs + Δ_i decides otherwise than s}) / (1 + m).
 
     Attributes
     ----------
@@ -55,17 +54,17 @@ class EarlyExit:
     def learn(
         cls, model: object, X: object, *, below: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
     ) -> EarlyExit:
-        """Learn what the remaining groups contribute.
+        """Learn what the remaining groups add to the scores.
 
         Parameters
         ----------
         model : fitted classifier of this library, or its AnytimeModel
         X : table of shape (n, D)
-            Inputs with all columns; the training data will do.
+            Inputs with all columns; the training data are fine.
         below : float in (0, 1)
             Stop when the probability of another decision is below this. Thresholds up to 1/(1 + n) have no effect.
         n_samples : int
-            The most rows of X that are used, drawn at random.
+            At most this many rows of X are used, drawn at random.
         random_state : int, RandomState or None
         """
         found = check_model(model)
@@ -89,10 +88,10 @@ class EarlyExit:
         return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
-        """Return whether the remaining groups would hardly change any decision from scores (n, P)."""
+        """Return whether the remaining groups would hardly change any decision at scores (n, P)."""
         return bool((self.chance(stage, scores) < self.below).all())
 
     def check(self, model: Staged) -> None:
-        """Raise an error unless this was learned from a model of the same shape."""
+        """Raise an error if this was learned from a model of another shape."""
         if model.classes is None or self.intercept.shape != (model.n_stages, model.n_targets):
             raise ValueError("early_exit was learned from another model")

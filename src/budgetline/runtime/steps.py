@@ -1,4 +1,4 @@
-"""Steps: the groups of a sequence with their prices and extractors; and checks of what a runner is given."""
+"""Steps: the groups of a sequence with their costs and extractors; and checks of the arguments of a runner."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ from budgetline.runtime.values import EncodingReader, NumberReader, ObjectReader
 
 @dataclass(frozen=True)
 class Derived:
-    """What follows from the values of other steps: the products of a pair of columns.
-
-    ``steps`` are those of both columns, ``places`` where the columns are among the values of these steps.
-    """
+    """How to compute a pair of columns: from the values of two ``steps``, in which the columns are at ``places``."""
 
     pair: Pair
     steps: tuple[int, int]
@@ -44,24 +41,24 @@ class Step:
 
     name: str
     cost: float
-    """Its own cost, without shared ones."""
+    """Without shared costs."""
     reader: Reader
     extractor: Extractor | None
-    """None: the group is used only if it is known."""
+    """None: the group is used only if the caller knows it."""
     mode: Mode
     seconds: float
-    """The time that a call takes; 0 if unknown."""
+    """How long a call takes; 0 if unknown."""
     shared: tuple[tuple[int, float], ...]
-    """Numbers and amounts of the costs that it shares with other groups; the first group that is started pays."""
+    """Numbers and amounts of its shared costs; the first group that is started pays."""
     requires: tuple[int, ...]
-    """Earlier steps that must have been answered before this one is started."""
+    """Earlier steps that must have arrived before this one starts."""
     derived: Derived | None = None
-    """How the values follow from those of other steps, so that nothing is computed."""
+    """For a pair of columns: it needs no extractor."""
     follows: bool = False
-    """Whether it is of use only after all steps before it, as where prefixes alone have a model."""
+    """Whether it is useless unless all earlier steps have arrived, because only prefixes have a model."""
 
     def known(self, values: object, n: int | None) -> Float:
-        """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
+        """Return the values that the caller knows for n inputs (None: for a single one), checked."""
         if self.derived is not None:
             raise ValueError(f"group {shown(self.name)} follows from others: it cannot be known by itself")
         read = checked(self.reader, values, n)
@@ -70,7 +67,7 @@ class Step:
             read = Fault(first.kind, first.message, np.array(sorted(read.faults), dtype=np.intp))
         if isinstance(read, Fault):
             raise ValueError(f"known values of group {shown(self.name)}: {read}")
-        return read.values.copy()  # a stream reads them later, when the caller may have changed them
+        return read.values.copy()  # the caller may change them while a stream runs
 
 
 def steps_of(
@@ -86,7 +83,9 @@ def steps_of(
     for g, name in zip(order, model.sequence.groups, strict=True):
         derived = _derived(model, g)
         if derived is None and name not in extractors:
-            raise ValueError(f"no extractor for group {shown(name)}; give None if it is used only when it is known")
+            raise ValueError(
+                f"no extractor for group {shown(name)}; pass None if the group is used only when it is known"
+            )
         if derived is not None and name in extractors:
             raise ValueError(f"group {shown(name)} follows from others: it takes no extractor")
         extractor = None if derived is not None else as_extractor(name, extractors[name], mode)
@@ -122,7 +121,7 @@ def _reader(model: Staged, g: int) -> Reader:
 
 
 def _derived(model: Staged, g: int) -> Derived | None:
-    """Return how the values of a group follow from those of others, None if it has columns of its own."""
+    """Return how to compute a pair; None if the group has columns of its own."""
     if not isinstance(model, AnytimeModel) or model.encoding is None or model.source.columns[g].size:
         return None
     encoding, order = model.encoding, model.sequence.order.tolist()
@@ -138,7 +137,7 @@ def _derived(model: Staged, g: int) -> Derived | None:
 
 
 def check_model(fitted: object) -> Staged:
-    """Return the model of a fitted estimator; a pipeline is refused, because extractors return what comes after it."""
+    """Return the model of a fitted estimator; a pipeline is refused: extractors return the columns after it."""
     if hasattr(fitted, "steps") or hasattr(fitted, "best_estimator_"):
         raise TypeError(
             f"a fitted estimator of budgetline is needed, got {type(fitted).__name__}; "
