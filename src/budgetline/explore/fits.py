@@ -25,10 +25,9 @@ from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
 from budgetline.estimators.base import DEFAULT_ALPHA
 from budgetline.estimators.classifier import family_of
 from budgetline.evaluation import BudgetCurve
-from budgetline.evaluation.comparison import Samples
-from budgetline.evaluation.folds import make_folds
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import RowMetric, as_metric
+from budgetline.evaluation.resampling import Samples, make_folds
 from budgetline.explore.state import State
 from budgetline.explore.table import Sample
 from budgetline.groups import FeatureGroups, Layout

@@ -13,8 +13,8 @@ import numpy as np
 from budgetline.budgets import affordable
 from budgetline.estimators import AnytimeClassifier, AnytimeRegressor
 from budgetline.evaluation import BudgetCurve, timeliness
-from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
+from budgetline.evaluation.resampling import folds_in_words, make_folds
 from budgetline.explore.fits import FOLDS, Check, Prepared, Tell, fit, judge
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups

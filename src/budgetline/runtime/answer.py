@@ -10,7 +10,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.messages import cut
 
 Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
-Kind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused", "required"]
+FaultKind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused", "required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Fault:
         Which of many inputs it concerns; None: all.
     """
 
-    kind: Kind
+    kind: FaultKind
     message: str
     rows: Positions | None = None
 

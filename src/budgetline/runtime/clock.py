@@ -52,7 +52,7 @@ class Clock:
 class Estimate:
     """A running 95 % quantile of the times that something takes.
 
-    It rises by a fifth when a time is above it, and falls by a hundredth otherwise: in balance if one in twenty is above.
+    It rises by a fifth when a time is above it, else falls by a hundredth: in balance if one in twenty is above.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:

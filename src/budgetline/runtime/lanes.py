@@ -210,7 +210,7 @@ class AsyncLane:
             self._handles[call].cancel()
 
 
-Lane = QueueLane | AsyncLane
+AnyLane = QueueLane | AsyncLane
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:

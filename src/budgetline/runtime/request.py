@@ -23,9 +23,9 @@ from budgetline.runtime.answer import Answer, Fault, Reason
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
-from budgetline.runtime.lanes import Call, Lane
+from budgetline.runtime.lanes import AnyLane, Call
 from budgetline.runtime.scoring import PrefixSets, SubsetModel, SubsetModels, leading
-from budgetline.runtime.steps import Derived, Step
+from budgetline.runtime.steps import Derived, GroupStep
 
 log = logging.getLogger("budgetline.runtime")
 
@@ -40,7 +40,7 @@ class Setup:
     """What all runs of a runner share."""
 
     model: Staged
-    steps: tuple[Step, ...]
+    steps: tuple[GroupStep, ...]
     models: SubsetModels | PrefixSets
     workers: int
     early_exit: EarlyExit | None
@@ -52,7 +52,13 @@ class Request:
     """The state of one run."""
 
     def __init__(
-        self, setup: Setup, lanes: Mapping[Mode, Lane], raws: list[object], single: bool, deadline: float, budget: float
+        self,
+        setup: Setup,
+        lanes: Mapping[Mode, AnyLane],
+        raws: list[object],
+        single: bool,
+        deadline: float,
+        budget: float,
     ) -> None:
         self._setup, self._raws, self._single = setup, raws, single
         self._clock, self._models = setup.clock, setup.models
@@ -83,7 +89,7 @@ class Request:
         self._known |= 1 << position
 
     def steps(self, stream: bool) -> Iterator[float | Answer]:
-        """Yield times to wait until, and with ``stream`` an answer before the first group and after each but the last."""
+        """Yield times to wait until; with ``stream`` also answers before the first group and after all but the last."""
         answered = self._have
         if stream:
             yield self.answer()
@@ -117,7 +123,7 @@ class Request:
 
     # -- what next -------------------------------------------------------------------------------------------
 
-    def _what_next(self) -> Step | Reason | None:
+    def _what_next(self) -> GroupStep | Reason | None:
         """Return the group to start now, None to wait for a running one, or the reason to stop."""
         if self.interrupted:
             return "interrupted"
@@ -133,7 +139,7 @@ class Request:
             return "budget"
         return "deadline" if self._skipped else "complete"
 
-    def _startable(self) -> Step | None:
+    def _startable(self) -> GroupStep | None:
         """Skip groups that cannot be computed or would be late; return the next group if it can start now."""
         while self._next < len(self._setup.steps):
             step = self._setup.steps[self._next]
@@ -150,7 +156,7 @@ class Request:
             self._next += 1
         return None
 
-    def _derive(self, step: Step, derived: Derived) -> None:
+    def _derive(self, step: GroupStep, derived: Derived) -> None:
         """Compute the values of a pair from its two groups, for the inputs that have both."""
         if self._lacks(step):
             return
@@ -158,7 +164,7 @@ class Request:
         self._features.put(self._next, derived.values(self._features.values), lacking)
         self._have |= 1 << self._next
 
-    def _in_time(self, step: Step) -> bool:
+    def _in_time(self, step: GroupStep) -> bool:
         """Return whether the next group, started now, and the model that it needs would be ready at the deadline."""
         assert step.extractor is not None
         calls = 1 if step.extractor.batch else len(self._raws)
@@ -171,7 +177,7 @@ class Request:
             self._models.solve_in_thread(groups)  # for the next run
         return False
 
-    def _lacks(self, step: Step) -> bool:
+    def _lacks(self, step: GroupStep) -> bool:
         """Return whether a required group will not arrive; if so, record the fault of the step."""
         needed = range(self._next) if step.follows else step.requires
         lost = [j for j in needed if not self._have >> j & 1 and j not in self._running]
@@ -189,7 +195,7 @@ class Request:
         self._fault(step.name, Fault("required", f"it requires {shown(name)}, which {why}"), logging.DEBUG)
         return True
 
-    def _cost(self, step: Step) -> float:
+    def _cost(self, step: GroupStep) -> float:
         """Return what starting a group costs now: its own cost, and shared costs not paid yet."""
         cost = step.cost
         for k, shared in step.shared:
@@ -220,7 +226,7 @@ class Request:
 
     # -- calls -----------------------------------------------------------------------------------------------
 
-    def _call(self, step: Step) -> Call:
+    def _call(self, step: GroupStep) -> Call:
         assert step.extractor is not None
         self._spent += self._cost(step)
         self._paid.update(k for k, _ in step.shared)
@@ -256,7 +262,7 @@ class Request:
             self._features.put(call.position, outcome.values, lacking)
             self._have |= 1 << call.position
 
-    def _without(self, step: Step) -> dict[int, Fault]:
+    def _without(self, step: GroupStep) -> dict[int, Fault]:
         """Return faults for the inputs that lack a required group: they cannot use this group either."""
         found: dict[int, Fault] = {}
         for j in step.requires:
@@ -293,7 +299,7 @@ class Request:
         return self._models.solve(prefix)
 
     def answer(self, path: bool = False) -> Answer:
-        """Return the prediction from the groups that have arrived; with ``path`` (many inputs) also after every group."""
+        """Return the prediction from the groups that have arrived; with ``path`` also those after every group."""
         used = self._model(self._have).groups
         begun = self._clock.now()
         setup = self._setup

@@ -17,7 +17,7 @@ from budgetline.runtime.answer import Answer
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
-from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
+from budgetline.runtime.lanes import AnyLane, AsyncLane, Call, ThreadLane, call_in
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Setup
 from budgetline.runtime.scoring import PrefixSets, SubsetModels
@@ -109,7 +109,7 @@ class AnytimeRunner:
         sent = {j: (s.extractor, s.reader) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
         size = workers if processes is None else check_integer("processes", processes, ge=1)
         self._processes = ProcessLane(self._clock, sent, size if sent else 0)
-        self._lanes: dict[Mode, Lane] = {
+        self._lanes: dict[Mode, AnyLane] = {
             "thread": self._threads, "process": self._processes, "async": AsyncLane(self._clock),
         }  # fmt: skip
         self._active = _Active()

@@ -26,9 +26,9 @@ CACHE_BYTES = 1 << 26
 QUICK = 1000
 """Up to this number of coefficients, a new runner measures at once how long a solution takes; above it, in a thread."""
 PATH_ROWS = 1024
-"""Rows that are gathered for one product of all stages: few enough to stay in the processor's cache."""
+"""RowIndex that are gathered for one product of all stages: few enough to stay in the processor's cache."""
 
-Rows = slice | Positions
+RowIndex = slice | Positions
 
 
 def leading(groups: int) -> int:
@@ -210,7 +210,7 @@ class _Tables:
         """Return the table (n, width) of the group at this step."""
         return self._tables[position]
 
-    def _patterns(self, groups: int) -> Iterator[tuple[int, Rows]]:
+    def _patterns(self, groups: int) -> Iterator[tuple[int, RowIndex]]:
         """Yield subsets of the groups, and the rows that have exactly these."""
         incomplete = [j for j in self.lacking if groups >> j & 1]
         if not incomplete:
@@ -263,7 +263,7 @@ class ManyRows(_Tables):
             self._multiply(own, rows, coef, np.stack([model.intercept for model in models]), found)
         return found
 
-    def _multiply(self, groups: int, rows: Rows, coef: Float, intercept: Float, out: Float) -> None:
+    def _multiply(self, groups: int, rows: RowIndex, coef: Float, intercept: Float, out: Float) -> None:
         """Write X·coef' + intercept of all stages into the rows of ``out``, a few of them at a time."""
         n = self._n if isinstance(rows, slice) else rows.size
         steps = [j for j in self._tables if groups >> j & 1]
@@ -309,7 +309,7 @@ class PrefixRows(_Tables):
             found[rows] = part
         return found
 
-    def _table(self, stage: int, rows: Rows) -> PrefixTable:
+    def _table(self, stage: int, rows: RowIndex) -> PrefixTable:
         """Return the values of the first groups as a table of all known columns."""
         model = self._model
         entries = np.full((self._n, model.layout.n_features), None, dtype=object)

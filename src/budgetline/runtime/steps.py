@@ -36,7 +36,7 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class Step:
+class GroupStep:
     """One group of the sequence."""
 
     name: str
@@ -72,7 +72,7 @@ class Step:
 
 def steps_of(
     model: Staged, extractors: Extractors, mode: Mode, seconds: Mapping[str, float] | None
-) -> tuple[Step, ...]:
+) -> tuple[GroupStep, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     check_mode(mode)
     prices, order = model.groups.prices, model.sequence.order.tolist()
@@ -89,7 +89,7 @@ def steps_of(
         if derived is not None and name in extractors:
             raise ValueError(f"group {shown(name)} follows from others: it takes no extractor")
         extractor = None if derived is not None else as_extractor(name, extractors[name], mode)
-        step = Step(
+        step = GroupStep(
             name,
             float(prices.own[g]),
             _reader(model, g),

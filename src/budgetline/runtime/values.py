@@ -190,7 +190,7 @@ class EncodingReader(RawReader):
 
 @dataclass(frozen=True)
 class ObjectReader(RawReader):
-    """Reads raw values and keeps them as they are; ``kinds``: which columns hold numbers, and may have missing values."""
+    """Reads raw values as they are; ``kinds``: which columns hold numbers, and which may have missing values."""
 
     kinds: tuple[tuple[bool, bool], ...]
 
