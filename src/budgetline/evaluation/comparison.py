@@ -111,7 +111,7 @@ class Comparison:
         return frame_of({key: [row[key] for row in self.rows] for key in COLUMNS}, backend)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Return means over folds, per method: timeliness, its standard error ("error"), stop_cost, final, fit_seconds."""
+        """Return means over folds by method: timeliness, its standard error "error", stop_cost, final, fit_seconds."""
         found = {}
         for method in self.curves:
             folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])

@@ -244,7 +244,7 @@ def timeliness(
 def stopping_cost(curve: object, fraction: float) -> float:
     """Return the first cost at which a curve has made a fraction of its whole improvement: the α-stopping cost.
 
-    The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. For fraction 1 it is the whole cost.
+    The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. Fraction 1 is the whole cost.
 
     Examples
     --------

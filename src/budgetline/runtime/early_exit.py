@@ -26,10 +26,8 @@ class EarlyExit:
 
     Attributes
     ----------
-    intercept, slope : arrays of shape (stages, P) and (stages, P, P)
-        a and B of every stage.
-    rest : array of shape (stages, m, P)
-        Δ for every stage and input of the sample; for two classes P is 1 and the entries are sorted.
+    changes : tuple of ScoreChange
+        a, B and Δ of every stage.
     below : float
         The threshold.
 
@@ -45,9 +43,7 @@ class EarlyExit:
     [0.39, 0.0]
     """
 
-    intercept: Float
-    slope: Float
-    rest: Float
+    changes: tuple[ScoreChange, ...]
     below: float
 
     @classmethod
@@ -76,15 +72,11 @@ class EarlyExit:
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
-        changes = [ScoreChange.learn(own, scores[-1]) for own in scores]
-        intercept, slope, rest = (
-            np.stack([getattr(each, part) for each in changes]) for part in ("intercept", "slope", "rest")
-        )
-        return cls(intercept, slope, rest, float(below))
+        return cls(tuple(ScoreChange.learn(own, scores[-1]) for own in scores), float(below))
 
     def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
-        change = ScoreChange(self.intercept[stage - 1], self.slope[stage - 1], self.rest[stage - 1])
+        change = self.changes[stage - 1]
         return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
@@ -93,5 +85,6 @@ class EarlyExit:
 
     def check(self, model: Staged) -> None:
         """Raise an error if this was learned from a model of another shape."""
-        if model.classes is None or self.intercept.shape != (model.n_stages, model.n_targets):
+        widths = [change.intercept.size for change in self.changes]
+        if model.classes is None or widths != [model.n_targets] * model.n_stages:
             raise ValueError("early_exit was learned from another model")
