@@ -179,29 +179,29 @@ def profile_costs(
     (('length', 'letters'), [15, 15])
     """
     inputs = check_raws(sample_inputs, "sample_inputs")
+    subjects = _subjects(extractors)
+    money = None if costs is None else _money(costs, extractors, subjects)
+    level = check_number("quantile", quantile, gt=0, le=1)
+    size = len(inputs) if batch_size is None else _check_batch_size(batch_size, len(inputs), subjects)
+    repeats, warmup = check_integer("repeats", repeats, ge=1), check_integer("warmup", warmup, ge=0)
+    calls = _schedule(subjects, len(inputs), repeats, warmup)
+    taken = _timed(calls, subjects, inputs, size, time.perf_counter if clock is None else clock.now, progress)
+    return CostProfile(tuple(_summary(name, *taken[name], size, level) for name in subjects), level, money)
+
+
+def _subjects(extractors: Extractors) -> dict[str, Extractor]:
     check_mapping("extractors", extractors, "function")
     found = {str(name): as_extractor(name, given, "thread") for name, given in extractors.items()}
     subjects = {name: extractor for name, extractor in found.items() if extractor is not None}
     if not subjects:
         raise ValueError("there is no extractor to profile")
-    money = None if costs is None else _money(costs, found, subjects)
-    level = check_number("quantile", quantile, gt=0, le=1)
-    size = len(inputs) if batch_size is None else _check_batch_size(batch_size, len(inputs), subjects)
-    repeats, warmup = check_integer("repeats", repeats, ge=1), check_integer("warmup", warmup, ge=0)
-    batches = [name for name, extractor in subjects.items() if extractor.batch]
-    calls: list[Planned] = []
-    for k in range(warmup):
-        calls += [*((name, k % len(inputs), False) for name in subjects), *((name, None, False) for name in batches)]
-    one_round: list[Planned] = [(name, i, True) for i in range(len(inputs)) for name in subjects]
-    calls += repeats * [*one_round, *((name, None, True) for name in batches)]
-    taken = _timed(calls, subjects, inputs, size, time.perf_counter if clock is None else clock.now, progress)
-    return CostProfile(tuple(_summary(name, *taken[name], size, level) for name in subjects), level, money)
+    return subjects
 
 
 def _money(costs: Mapping[str, float], groups: Collection[str], subjects: Collection[str]) -> dict[str, float]:
     check_mapping("costs", costs, "cost")
     # a group without an extractor may have a cost, which FeatureGroups needs
-    names = tuple(name for name in groups if name in subjects or name in costs)
+    names = tuple(name for name in map(str, groups) if name in subjects or name in costs)
     return dict(zip(names, parse_costs(costs, names).tolist(), strict=True))
 
 
@@ -211,6 +211,16 @@ def _check_batch_size(size: int, n: int, subjects: Mapping[str, Extractor]) -> i
     if check_integer("batch_size", size, ge=1) > n:
         raise ValueError(f"batch_size={size} needs as many sample inputs, there are {n}")
     return int(size)
+
+
+def _schedule(subjects: Mapping[str, Extractor], n: int, repeats: int, warmup: int) -> list[Planned]:
+    """Return all calls in order: groups take turns, input after input, and batches follow in every round."""
+    batches = [name for name, extractor in subjects.items() if extractor.batch]
+    calls: list[Planned] = []
+    for k in range(warmup):
+        calls += [*((name, k % n, False) for name in subjects), *((name, None, False) for name in batches)]
+    one_round: list[Planned] = [(name, i, True) for i in range(n) for name in subjects]
+    return calls + repeats * [*one_round, *((name, None, True) for name in batches)]
 
 
 def _timed(
