@@ -13,8 +13,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -157,10 +157,14 @@ class _Slot:
         content = attempt(ForkingPickler.dumps, (call.position, call.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
-        kill_at = inf
+        kill_at, sending = inf, None
         try:
-            with nullcontext() if len(content) <= AT_ONCE else self._watched(call):
+            if len(content) <= AT_ONCE:
                 self._pipe.send_bytes(content)
+            else:  # in a thread: a stopped process reads nothing, and must be killed meanwhile
+                sent = self._pipe.send_bytes, content
+                sending = Thread(target=attempt, args=sent, name="budgetline-sending", daemon=True)
+                sending.start()
             while not wait([self._pipe, self.process.sentinel], LOOK_SECONDS):
                 if call.abandoned:
                     kill_at = min(kill_at, time.monotonic() + self._patience)
@@ -168,25 +172,11 @@ class _Slot:
                     self.end()
             outcome: Result | Fault = _filled(self._pipe).recv()
         except (EOFError, OSError):
+            if sending is not None:
+                self.end()  # all that hold the pipe, so that sending ends, too
+                sending.join()
             outcome = Fault("died", f"its process ended with exit code {self.drop()}")
         return outcome
-
-    @contextmanager
-    def _watched(self, call: Call) -> Iterator[None]:
-        """Let a thread kill the process if the call is abandoned meanwhile: a stopped process reads nothing."""
-        done = Event()
-
-        def watch() -> None:
-            while not (done.wait(LOOK_SECONDS) or call.abandoned):
-                pass
-            if not done.wait(self._patience):
-                self.end()
-
-        Thread(target=watch, name="budgetline-sending", daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
 
     def drop(self) -> int | None:
         """Close the pipe, so that the process ends, kill what is left, and return the exit code."""
